@@ -43,7 +43,7 @@ export function standardError(type: string): ErrorKind | undefined {
   return name !== undefined && Object.hasOwn(ERRORS, name) ? ERRORS[name as keyof typeof ERRORS] : undefined
 }
 
-/** Errors are shown to people and stored with every step, so their texts are bounded. */
+/** Errors are stored with every step, so their texts are bounded. */
 const TEXT_BYTES_MAX = 4_096
 
 /**

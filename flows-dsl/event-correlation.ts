@@ -1,110 +1,100 @@
-/** Correlates events with the filters of a trigger: one event that a filter takes, or one per filter that belong together. */
+/** Correlates events with the filters of a trigger: one event that matches, or one per filter that belong together. */
 
-import { type Budget, newBudget } from './budget.ts'
-import { type EventStrategy, fill, type Json, type JsonObject, type Schedule, type Template } from './ir.ts'
+import { newBudget } from './budget.ts'
+import { type EventStrategy, fill, type Json, type JsonObject, type Schedule } from './ir.ts'
 import { evaluate } from './jq/evaluate.ts'
-import { fieldOf, objectOf } from './json.ts'
-import { match } from './tasks/event-filters.ts'
-import { readOf, typesOf } from './tasks/listen.ts'
+import { fieldOf } from './json.ts'
+import { expectedBy, type FilterEvaluation, match } from './tasks/event-filters.ts'
+import { readOf } from './tasks/listen.ts'
 
-/** Events of `all` that wait for the others. Plain JSON: it is kept between two events. */
-export interface Gathering {
-  /** Filters that have had their event. */
+/** Events of `all` that wait for the others. Plain JSON: it is stored between two events. */
+export interface PartialCorrelation {
+  /** Indexes of the filters that have matched an event. */
   readonly filled: readonly number[]
-  /** What the correlations were in the first event that had them. */
+  /** The values of the correlations in the first event that had them. */
   readonly bound: JsonObject
   readonly events: readonly JsonObject[]
 }
 
-export interface Gathered {
-  /** What has come together, if it has: the events that start a run. */
+export interface CorrelationResult {
+  /** The events that start an execution, if the correlation is complete. */
   readonly complete?: readonly JsonObject[]
-  readonly open: readonly Gathering[]
+  readonly open: readonly PartialCorrelation[]
 }
 
-/** A fiftieth of what a run has: filters are asked of every event, by a thread that serves all tenants. */
+/** A fiftieth of an execution's budget: a thread that serves all tenants tests filters for every event. */
 const STEPS_MAX = 20_000
 const OPEN_MAX = 100
 const OPEN_CHARS_MAX = 1_048_576
 
 /**
- * Shows an event to the strategy of a trigger. What waits is bounded: of too many, the oldest are given up.
- * @param open what waits since earlier events
- * @throws FlowError (expression) where its filters take more steps than there are for one event
+ * Matches an event with the strategy of a trigger. The partial correlations are bounded; the oldest are dropped.
+ * @param open the partial correlations of earlier events
+ * @throws FlowError (expression) if the filters take more steps than one event may cost
  */
-export function gather(
+export function correlateEvent(
   on: EventStrategy,
-  open: readonly Gathering[],
+  open: readonly PartialCorrelation[],
   event: JsonObject,
   nowMs: number,
-): Gathered {
-  const asking = new Asking(nowMs)
-  const one = { filled: [], bound: {}, events: [] }
-  if (on.mode !== 'all') return { ...(asking.add(on, one, event) && { complete: [event] }), open }
+): CorrelationResult {
+  const evaluation = evaluationOf(nowMs)
+  const empty = { filled: [], bound: {}, events: [] }
+  if (on.mode !== 'all') return { ...(addEvent(on, empty, event, evaluation) && { complete: [event] }), open }
   if (open.some(({ events }) => events.some((known) => isSame(known, event)))) return { open }
-  for (const [at, gathering] of [...open, one].entries()) {
-    const more = asking.add(on, gathering, event)
-    if (more === undefined) continue
+  for (const [at, correlation] of [...open, empty].entries()) {
+    const extended = addEvent(on, correlation, event, evaluation)
+    if (extended === undefined) continue
     const others = open.filter((_, index) => index !== at)
-    if (more.filled.length === on.filters.length) return { complete: more.events, open: others }
-    return { open: bounded([...others, more]) }
+    if (extended.filled.length === on.filters.length) return { complete: extended.events, open: others }
+    return { open: bounded([...others, extended]) }
   }
   return { open }
 }
 
-/** What a run is started with: the list of its events, each as `read` says (OWS 1.0 "Schedule"). */
+/** The input of an execution that events start: the list of them, read as `read` says (OWS 1.0 "Schedule"). */
 export function inputOf(events: readonly JsonObject[], read: Schedule['read'] = 'data'): Json[] {
   return events.map((event) => readOf(event, read))
-}
-
-/** The types of event that the strategy may take, where all of them are written out. */
-export function typesIn(on: EventStrategy): readonly string[] | undefined {
-  return typesOf({ to: on })
 }
 
 /** CloudEvents 1.0: `source` and `id` together are unique. */
 const isSame = (a: JsonObject, b: JsonObject) =>
   fieldOf(a, 'id') === fieldOf(b, 'id') && fieldOf(a, 'source') === fieldOf(b, 'source')
 
-function bounded(open: readonly Gathering[]): readonly Gathering[] {
+function bounded(open: readonly PartialCorrelation[]): readonly PartialCorrelation[] {
   let size = 0
-  const kept: Gathering[] = []
-  for (const gathering of open.toReversed().slice(0, OPEN_MAX)) {
-    size += JSON.stringify(gathering).length
-    if (size <= OPEN_CHARS_MAX) kept.push(gathering)
+  const newest: PartialCorrelation[] = []
+  for (const correlation of open.toReversed().slice(0, OPEN_MAX)) {
+    size += JSON.stringify(correlation).length
+    if (size <= OPEN_CHARS_MAX) newest.push(correlation)
   }
-  return kept.reverse()
+  return newest.reverse()
 }
 
-/** The questions that one event is asked, at the cost of one budget. */
-class Asking {
-  readonly #budget: Budget = { ...newBudget(), steps: STEPS_MAX }
-  readonly #nowMs: number
-
-  constructor(nowMs: number) {
-    this.#nowMs = nowMs
+/** Evaluates all filters for one event with one budget. There is no execution yet: expressions see the event alone. */
+function evaluationOf(nowMs: number): FilterEvaluation {
+  const budget = { ...newBudget(), steps: STEPS_MAX }
+  const environment = { variables: {}, nowMs }
+  return {
+    evaluate: (template, dot) =>
+      fill(template, (expression) => evaluate(expression, dot, environment, budget)),
+    isBudgetExhausted: () => budget.steps < 0,
   }
+}
 
-  /** The gathering with the event in it, if one of the filters that still wait takes it. */
-  add({ mode, filters }: EventStrategy, to: Gathering, event: JsonObject): Gathering | undefined {
-    const asking = { evaluate: this.#evaluate, isBudgetExhausted: () => this.#budget.steps < 0 }
-    for (const [index, filter] of filters.entries()) {
-      if (mode === 'all' && to.filled.includes(index)) continue
-      const expects = filter.correlate.filter(({ expect }) => expect !== undefined)
-      const expected = objectOf(
-        expects.map(({ name, expect = { literal: null } }) => [name, this.#evaluate(expect, null)]),
-      )
-      const found = match(filter, event, { expected, bound: to.bound }, asking)
-      if (found === undefined) continue
-      const bound = { ...found, ...to.bound }
-      return { filled: [...to.filled, index], bound, events: [...to.events, event] }
-    }
-    return filters.length === 0 ? { ...to, events: [event] } : undefined
+/** The correlation with the event added, if one of the filters that are still open matches it. */
+function addEvent(
+  { mode, filters }: EventStrategy,
+  { filled, bound, events }: PartialCorrelation,
+  event: JsonObject,
+  evaluation: FilterEvaluation,
+): PartialCorrelation | undefined {
+  for (const [index, filter] of filters.entries()) {
+    if (mode === 'all' && filled.includes(index)) continue
+    const expected = expectedBy(filter, { input: null, evaluate: evaluation.evaluate })
+    const found = match(filter, event, { expected, bound }, evaluation)
+    if (found === undefined) continue
+    return { filled: [...filled, index], bound: { ...found, ...bound }, events: [...events, event] }
   }
-
-  /** Events are looked at before there is a run: expressions see nothing but the event. */
-  readonly #evaluate = (template: Template, dot: Json): Json =>
-    fill(template, (expression) =>
-      evaluate(expression, dot, { variables: {}, nowMs: this.#nowMs }, this.#budget),
-    )
+  return filters.length === 0 ? { filled, bound, events: [event] } : undefined
 }

@@ -23,37 +23,36 @@ export interface TaskNode<Body = unknown> {
   readonly output?: Output
   readonly export?: { readonly schema?: Json; readonly as: Template }
   readonly timeoutMs?: Timeout
-  /** What runs before and after it, in the order of declaration. */
+  /** The extensions around the task, in the order of declaration. */
   readonly extensions?: readonly Extension[]
-  /** Whatever the author says of the task; nothing here depends on it. */
   readonly metadata?: Json
   /** The flow directive `then`: `continue`, `exit`, `end`, or the name of a task in the same list. */
   readonly next?: string
-  /** Undoes the task once it has completed, if the flow comes to nothing. Sees `{input, output}` of the task. */
+  /** Undoes the completed task if the flow fails. Sees `{input, output}` of the task. */
   readonly compensate?: readonly TaskNode[]
-  /** Whether an uncaught error of this task, or of one within it, suspends it until an operator decides. */
+  /** `hold`: an uncaught error of this task, or of one within it, suspends it until an operator decides. */
   readonly onFault?: 'hold' | 'fail'
   readonly body: Body
 }
 
-/** `schema` is asked on the raw input (`schemaErrors` in json-schema/validate.ts), then `from` makes what the task gets. */
+/** The raw input is validated against `schema`, then `from` makes the input of the task. */
 export interface Input {
   readonly schema?: Json
   readonly from?: Template
 }
 
-/** `as` makes the output of the raw one, then `schema` is asked. */
+/** `as` makes the output of the raw output, which is then validated against `schema`. */
 export interface Output {
   readonly as?: Template
   readonly schema?: Json
 }
 
-/** A value that events that belong together share. */
+/** A value that correlated events share. */
 export interface Correlation {
   readonly name: string
   /** Reads the value from the event. */
   readonly from: Expression
-  /** What it must be; without it, what it was in the first event that was taken. */
+  /** The expected value; by default that of the first matched event. */
   readonly expect?: Template
 }
 
@@ -63,57 +62,56 @@ export interface EventFilter {
   readonly correlate: readonly Correlation[]
 }
 
-/** Which events are taken. `any` without filters takes every event. */
+/** The events to match. `any` without filters matches every event. */
 export interface EventStrategy {
   readonly mode: 'one' | 'any' | 'all'
   readonly filters: readonly EventFilter[]
 }
 
-/** When a flow runs by itself (OWS 1.0 "Schedule"); what is there counts each for itself. */
+/** The triggers of a flow (OWS 1.0 "Schedule"). They are independent of each other. */
 export interface Schedule {
   readonly everyMs?: number
   /** Five fields each: minute, hour, day of the month, month, day of the week. */
   readonly cron?: readonly string[]
   /** From the end of one run to the start of the next. */
   readonly afterMs?: number
-  /** Events that start a run, whose input is the list of them. */
+  /** Events that start an execution; its input is the list of them. */
   readonly on?: EventStrategy
-  /** What the run gets of each event. */
+  /** The part of each event that the execution gets. */
   readonly read?: 'data' | 'envelope' | 'raw'
-  /** Of `cron`: an IANA name; UTC without one. */
+  /** Of `cron`: an IANA name, by default UTC. */
   readonly timezone?: string
-  /** Of `cron` and `every`: what becomes of a start whose time comes while an earlier run goes on; `skip` without it. */
+  /** Of `cron` and `every`: the policy for a start during an earlier execution, by default `skip`. */
   readonly overlap?: 'skip' | 'buffer_one' | 'buffer_all' | 'cancel_other' | 'allow_all'
-  /** A start that is late by more than this, since the platform was away, is left out. */
+  /** A start that is later than this after an outage is skipped. */
   readonly catchUpMs?: number
   /** Each start is late by a random time, at most this. */
   readonly jitterMs?: number
-  /** What others call, each with its own address and secret. */
   readonly webhooks?: readonly Webhook[]
 }
 
-/** A way for others to start a run. */
+/** A webhook that starts executions, with its own address and secret. */
 export interface Webhook {
   /** Unique in the flow. */
   readonly name: string
-  /** Headers that the run is shown besides `content-type` and `user-agent`, in small letters. */
+  /** Lower-case names of headers in the input, besides `content-type` and `user-agent`. */
   readonly headers?: readonly string[]
 }
 
-/** How many executions of a flow may run at the same time; with a key, of those whose input yields the same one. */
+/** The maximum of concurrent executions of a flow; with a key, of those whose input yields the same key. */
 export interface Concurrency {
   readonly limit: number
   readonly key?: Template
-  /** What becomes of one more: it waits its turn, is refused, or starts when the oldest has been cancelled. */
+  /** The policy for a further execution: wait, be refused, or start after the oldest is cancelled. */
   readonly onLimit: 'queue' | 'refuse' | 'cancel_running'
-  /** One that waits gives its place back, and queues for it before it goes on. */
+  /** A waiting execution releases its slot, and queues for it before it continues. */
   readonly holdWhileWaiting?: false
 }
 
-/** Milliseconds, or what yields a duration when the task begins (`millisecondsOf` in duration.ts). */
+/** Milliseconds, or an expression that yields a duration when the task starts (`millisecondsOf`). */
 export type Timeout = number | { readonly expression: Expression }
 
-/** Tasks around a task (OWS 1.0 "Extension"): how they run is in machine/extensions.ts. */
+/** Tasks around a task (OWS 1.0 "Extension"). */
 export interface Extension {
   readonly name: string
   readonly when?: Expression
@@ -121,7 +119,7 @@ export interface Extension {
   readonly after?: readonly TaskNode[]
 }
 
-/** A flow, ready to run. `semantics` never changes within a run: recorded histories depend on it. */
+/** A compiled flow. `semantics` never changes within an execution: recorded histories depend on it. */
 export interface FlowIR {
   readonly ir_version: 1
   readonly semantics: number
@@ -131,22 +129,20 @@ export interface FlowIR {
   readonly timeoutMs?: number
   readonly schedule?: Schedule
   readonly concurrency?: Concurrency
-  /** Names of the secrets that it declares. */
   readonly secrets?: readonly string[]
   readonly onFault?: 'hold' | 'fail'
   readonly do: readonly TaskNode[]
-  /** What can be said without running it. */
   readonly facts: Facts
 }
 
-/** Names are sorted. A flow that an older compiler has made has `functions` alone. */
+/** Static facts of a flow, with sorted names. Flows of older compilers have `functions` only. */
 export interface Facts {
   /** Functions of the platform that it calls, and `http`. */
   readonly functions: readonly string[]
   readonly secrets?: readonly string[]
   readonly kinds?: readonly string[]
   readonly events?: EventEstimate
-  /** How many of its tasks go on at the same time, at most. */
+  /** The maximum of concurrent tasks. */
   readonly fanOut?: number
 }
 
@@ -184,19 +180,13 @@ export function sizeOf(ir: Omit<FlowIR, 'facts'>, max: number): number {
   return size
 }
 
-/**
- * The one text of a compiled flow: JSON without spaces, keys in code point order. Equal flows, equal text.
- */
-export function canonical(ir: FlowIR): string {
-  return write(ir)
-}
-
-function write(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(write).join(',')}]`
+/** The canonical text of a compiled flow: JSON without spaces, keys in code point order. Equal flows have equal texts. */
+export function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   const fields = Object.entries(value).filter(([, field]) => field !== undefined)
   fields.sort(([a], [b]) => compareText(a, b))
-  return `{${fields.map(([key, field]) => `${JSON.stringify(key)}:${write(field)}`).join(',')}}`
+  return `{${fields.map(([key, field]) => `${JSON.stringify(key)}:${canonical(field)}`).join(',')}}`
 }
 
 /** The execution as `$workflow` describes it. `started_at` is an ISO 8601 time. */

@@ -14,12 +14,12 @@ export function objectOf(entries: Iterable<readonly [string, Json]>): JsonObject
   return Object.fromEntries(entries)
 }
 
-/** Reads an own field, never an inherited one. */
-export function fieldOf(object: Readonly<Record<string, Json>>, key: string): Json | undefined {
+/** Reads an own field of an object or table, never an inherited one. */
+export function fieldOf<T>(object: Readonly<Record<string, T>>, key: string): T | undefined {
   return Object.hasOwn(object, key) ? object[key] : undefined
 }
 
-/** Orders strings by code point, as jq does and as `<` does not (surrogates stand below U+E000 there). */
+/** Orders strings by code point, as jq does and as `<` does not (it puts surrogates below U+E000). */
 export function compareText(a: string, b: string): number {
   const length = Math.min(a.length, b.length)
   for (let i = 0; i < length; i++) {

@@ -4,7 +4,7 @@ import type { FlowDocument, JsonObject, RunInfo } from './ir.ts'
 import type { RunResult } from './machine/state.ts'
 import type { StepEvent } from './tasks/task.ts'
 
-/** A CloudEvent, but for what whoever sends it adds: its id and source. */
+/** A CloudEvent without id and source, which the sender adds. */
 export interface LifecycleEvent {
   readonly type: string
   /** RFC 3339. */
@@ -16,7 +16,7 @@ type Run = { readonly document: FlowDocument; readonly info: Pick<RunInfo, 'id'>
 
 const PREFIX = 'io.serverlessworkflow'
 
-/** What has become of a step, by its phase. A step that is skipped has no life, so nobody is told of it. */
+/** The verb and time field by phase of a step. A skipped step has no lifecycle, so it has no event. */
 const OF_TASK = {
   started: ['started', 'startedAt'],
   retried: ['retried', 'retriedAt'],
@@ -31,27 +31,22 @@ const OF_FLOW = {
   cancelled: 'cancelledAt',
 } as const
 
-/** The name of what happens to a run or to a task, such as `started`. */
+/** The event type of a verb such as `started`. */
 export const lifecycleType = (of: 'workflow' | 'task', verb: string): string => `${PREFIX}.${of}.${verb}.v1`
 
-/** The run has begun. */
 export function flowStarted(run: Run, atMs: number): LifecycleEvent {
   const { namespace, name, version } = run.document
   return flowEvent(run, 'started', atMs, 'startedAt', { definition: { namespace, name, version } })
 }
 
-/** The run has ended. */
 export function flowEnded(run: Run, atMs: number, result: RunResult): LifecycleEvent {
-  const more =
-    result.status === 'completed'
-      ? { output: result.output }
-      : result.status === 'faulted'
-        ? { error: result.error }
-        : {}
-  return flowEvent(run, result.status, atMs, OF_FLOW[result.status], more)
+  const { status } = result
+  const output = status === 'completed' && { output: result.output }
+  const error = status === 'faulted' && { error: result.error }
+  return flowEvent(run, status, atMs, OF_FLOW[status], { ...output, ...error })
 }
 
-/** Something has happened to a step; undefined for one that is skipped. */
+/** The event of a change of a step; undefined if the step is skipped. */
 export function taskEvent(
   run: Run,
   { step, phase, at_ms, output, error }: StepEvent,
@@ -78,7 +73,7 @@ function flowEvent(run: Run, verb: string, atMs: number, key: string, more: Json
   }
 }
 
-/** The run, by the names of its flow (OWS 1.0 "Qualified name"). */
+/** The qualified name of an execution (OWS 1.0 "Qualified name"). */
 function qualifiedName({ document: { namespace, name }, info: { id } }: Run): string {
   return `${name}-${id}.${namespace}`
 }

@@ -9,6 +9,7 @@ import { objectOf } from '../json.ts'
 import {
   describeNode,
   type Location,
+  type MapEntry,
   type MapNode,
   type ScalarNode,
   type SourceNode,
@@ -38,6 +39,7 @@ export const SCOPES = {
 } as const satisfies Record<string, readonly string[]>
 
 type Variables = readonly string[]
+type KeyLists = [known?: readonly string[], unsupported?: readonly string[]]
 
 /** Names that a task cannot give to a variable of its own. `authorization` is part of OWS, but not yet supported. */
 export const RESERVED: Variables = [
@@ -66,7 +68,7 @@ export class CompileContext extends DiagnosticList {
   readonly extensions = new AppliedExtensions()
   /** In loose mode (`evaluate.mode`), plain text is an expression, too. */
   isLoose = false
-  #only: Variables | undefined
+  #onlyVariables: Variables | undefined
   #locals: Variables = []
 
   constructor(catalogue: Catalogue) {
@@ -94,26 +96,37 @@ export class CompileContext extends DiagnosticList {
 
   /** Compiles something that sees these variables and no others, not even `$secrets`. */
   onlyVariables<T>(variables: Variables, compile: () => T): T {
-    this.#only = variables
+    this.#onlyVariables = variables
     const result = compile()
-    this.#only = undefined
+    this.#onlyVariables = undefined
     return result
   }
 
-  map(value: SourceNode, what: string): MapNode | undefined {
-    if (value.kind === 'map') return value
-    return this.report('wrong_type', value, `${what} must be a mapping; it is ${describeNode(value)}.`)
+  /** A mapping, whose other keys are rejected if the known ones are given. */
+  map(value: SourceNode, what: string, ...[known, unsupported]: KeyLists): MapNode | undefined {
+    if (value.kind !== 'map')
+      return this.report('wrong_type', value, `${what} must be a mapping; it is ${describeNode(value)}.`)
+    if (known !== undefined)
+      this.keys(value, what.charAt(0).toLowerCase() + what.slice(1), known, unsupported)
+    return value
   }
 
   /** The mapping at a key, if the key is there. */
-  optionalMap(map: MapNode, key: string): MapNode | undefined {
+  optionalMap(map: MapNode, key: string, ...keys: KeyLists): MapNode | undefined {
     const value = valueAt(map, key)
-    return value && this.map(value, `\`${key}\``)
+    return value && this.map(value, `\`${key}\``, ...keys)
   }
 
-  requiredMap(map: MapNode, what: string, key: string): MapNode | undefined {
+  /** The only entry of an item in a list of single-key mappings. */
+  singleEntry(item: SourceNode, message: string, hint?: string): MapEntry | undefined {
+    const [entry, other] = item.kind === 'map' ? item.entries : []
+    if (entry !== undefined && other === undefined) return entry
+    return this.report('task_not_single', other?.at ?? item, message, hint)
+  }
+
+  requiredMap(map: MapNode, what: string, key: string, ...keys: KeyLists): MapNode | undefined {
     const value = this.required(map, what, key)
-    return value && this.map(value, `\`${key}\``)
+    return value && this.map(value, `\`${key}\``, ...keys)
   }
 
   text(value: SourceNode, what: string): string | undefined {
@@ -127,6 +140,22 @@ export class CompileContext extends DiagnosticList {
   optionalText(map: MapNode, key: string): string | undefined {
     const value = valueAt(map, key)
     return value && this.text(value, `\`${key}\``)
+  }
+
+  requiredText(map: MapNode, what: string, key: string): string | undefined {
+    const value = this.required(map, what, key)
+    return value && this.text(value, `\`${key}\``)
+  }
+
+  /** The names of the variables for an item and for its index, at `key` and `at`; they must differ. */
+  itemVariables(map: MapNode, key: 'each' | 'item', noun: string): readonly [item: string, index: string] {
+    const item = this.variable(map, key, 'item')
+    const index = this.variable(map, 'at', 'index')
+    if (item === index) {
+      const location = valueAt(map, 'at') ?? valueAt(map, key) ?? map
+      this.report('value_invalid', location, `The ${noun} and its index are both named $${index}.`)
+    }
+    return [item, index]
   }
 
   /** The name of a variable that a task defines, without `$`. */
@@ -185,6 +214,15 @@ export class CompileContext extends DiagnosticList {
     return (
       word ?? this.reportUnknown('value_invalid', given, `\`${key}\` cannot be \`${text}\`.`, text, words)
     )
+  }
+
+  /** One of several words in any case, or an expression, if the key is there. */
+  wordOrExpression(map: MapNode, key: string, words: readonly string[]): string | undefined {
+    const text = this.optionalText(map, key)
+    const isKnown = text === undefined || words.includes(text) || words.includes(text.toUpperCase())
+    if (isKnown || text.includes('${')) return text
+    const at = valueAt(map, key) ?? map
+    return this.reportUnknown('value_invalid', at, `\`${key}\` cannot be \`${text}\`.`, text, words)
   }
 
   /** The one key of several that a mapping has; a second one is reported. */
@@ -316,7 +354,7 @@ export class CompileContext extends DiagnosticList {
   }
 
   #visible(variables: Variables): Variables {
-    return this.#only ?? [...variables, 'secrets', ...this.#locals]
+    return this.#onlyVariables ?? [...variables, 'secrets', ...this.#locals]
   }
 
   /** Every secret must be read by its literal name, so that a flow's secrets are known before it runs. */

@@ -21,7 +21,7 @@ import {
   DiagnosticList,
   formatDiagnostics,
 } from '../diagnostics/diagnostics.ts'
-import { type Lost, lostIn } from '../graph/reachability.ts'
+import { unreachableTasks } from '../graph/reachability.ts'
 import type { FlowIR, TaskNode } from '../ir.ts'
 import { pointerTo, utf8Length } from '../json.ts'
 import { type Catalogue, CompileContext } from './compile-context.ts'
@@ -38,7 +38,7 @@ export interface CompileOptions {
 }
 
 /** `definition` maps JSON pointers to source locations (`nodeAt`). */
-interface Flow {
+interface SuccessfulCompilation {
   readonly ir: FlowIR
   readonly definition: SourceNode
   readonly faults: readonly []
@@ -46,14 +46,14 @@ interface Flow {
   readonly warnings: readonly Diagnostic[]
 }
 
-interface NoFlow {
+interface FailedCompilation {
   readonly ir: undefined
   readonly definition: undefined
   readonly faults: readonly Diagnostic[]
   readonly warnings: readonly []
 }
 
-export type Compiled = Flow | NoFlow
+export type Compiled = SuccessfulCompilation | FailedCompilation
 
 const SIZE_BYTES_MAX = 262_144
 const DEPTH_MAX = 64
@@ -105,18 +105,12 @@ class SourceReader {
     this.#source = source
     this.#depthMax = depthMax
     this.#context = context
-    // Counted here, since the parser misses the line breaks within some scalars that are not valid.
+    // The parser misses the line breaks within some invalid scalars, so they are counted here.
     for (let start = 0; start >= 0; start = source.indexOf('\n', start) + 1 || -1)
       this.#lines.addNewLine(start)
   }
 
-  /** The definition as data with places, or nothing where the text as a whole is at fault. */
-  read(): SourceNode | undefined {
-    const tokens = this.#tokens()
-    return tokens && this.#root(tokens)
-  }
-
-  /** The parser of tokens keeps a stack of its own; watching it stops bombs before anything recurses over them. */
+  /** The parser keeps a stack of its own. Checking it rejects deep nesting before any recursion over the tokens. */
   #tokens(): CST.Token[] | undefined {
     const parser = new Parser()
     const tokens: CST.Token[] = []
@@ -126,37 +120,38 @@ class SourceReader {
       lexemes += 1
       if (lexemes > LEXEMES_MAX) {
         const message = `The definition has more than ${LEXEMES_MAX} words and signs; long lists belong into its input.`
-        return this.#context.report('source_too_large', this.#place(parser.offset, ''), message)
+        return this.#context.report('source_too_large', this.#locationAt(parser.offset, ''), message)
       }
       if (parser.stack.length <= this.#depthMax || depthOf(parser.stack) <= this.#depthMax) continue
-      const at = this.#place(parser.offset, '')
+      const at = this.#locationAt(parser.offset, '')
       return this.#context.report('nesting_too_deep', at, `Nested deeper than ${this.#depthMax}.`)
     }
     tokens.push(...parser.end())
     return tokens
   }
 
-  #root(tokens: readonly CST.Token[]): SourceNode | undefined {
-    const documents = this.#documents(tokens)
-    const [first, second] = documents
-    if (documents.length === 0 || first === undefined) return undefined
+  /** The source nodes of the definition; undefined if the text is not one valid YAML document. */
+  read(): SourceNode | undefined {
+    const tokens = this.#tokens()
+    const [first, second] = tokens === undefined ? [] : this.#documents(tokens)
+    if (first === undefined) return undefined
     if (second !== undefined) {
       const message = 'A definition must be one YAML document.'
-      return this.#context.report('yaml_multiple_documents', this.#place(second.range[0], ''), message)
+      return this.#context.report('yaml_multiple_documents', this.#locationAt(second.range[0], ''), message)
     }
     if (first.directives?.yaml.explicit) {
       const message = 'The version of YAML is 1.2 and cannot be chosen.'
-      return this.#context.report('yaml_directive_refused', this.#place(0, ''), message)
+      return this.#context.report('yaml_directive_refused', this.#locationAt(0, ''), message)
     }
-    return this.#located(first.contents, '', { line: 1, column: 1, pointer: '' })
+    return this.#toSourceNode(first.contents, '', { line: 1, column: 1, pointer: '' })
   }
 
-  /** At most two documents, and none where the YAML is not valid. */
+  /** At most two documents, and none if the YAML is invalid. */
   #documents(tokens: readonly CST.Token[]): Document.Parsed[] {
     const composer = new Composer({ uniqueKeys: false, prettyErrors: false })
     // Errors of the library carry stack traces; a bomb of them would cost seconds.
     Object.assign(composer, {
-      onError: (at: unknown, _code: string, message: string) => this.#syntax(at, message),
+      onError: (at: unknown, _code: string, message: string) => this.#reportSyntaxError(at, message),
     })
     const documents: Document.Parsed[] = []
     try {
@@ -169,43 +164,47 @@ class SourceReader {
     return this.#context.diagnostics.length === 0 ? documents : []
   }
 
-  /** The library catches what is thrown here and reports it as one more error, hence the look before. */
-  #syntax(at: unknown, message: string): void {
+  /** The library catches errors thrown here and reports them, so the limit is checked first. */
+  #reportSyntaxError(at: unknown, message: string): void {
     if (this.#context.diagnostics.length >= SYNTAX_ERRORS_MAX) throw new TooManyDiagnostics()
-    const place = this.#place(offsetOf(at), '')
-    const line = this.#source.slice(this.#lines.lineStarts[place.line - 1]).split('\n', 1)[0] ?? ''
+    const location = this.#locationAt(offsetOf(at), '')
+    const line = this.#source.slice(this.#lines.lineStarts[location.line - 1]).split('\n', 1)[0] ?? ''
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
     const hint = line.includes('${') ? "Put expressions in quotes: '${ … }'." : undefined
-    this.#context.report('yaml_syntax', place, `${message.replace(/\.$/, '')}.`, hint)
+    this.#context.report('yaml_syntax', location, `${message.replace(/\.$/, '')}.`, hint)
   }
 
-  #located(node: unknown, pointer: string, fallback: Location): SourceNode {
-    const place = isNode(node) && node.range ? this.#place(node.range[0], pointer) : { ...fallback, pointer }
+  #toSourceNode(node: unknown, pointer: string, fallback: Location): SourceNode {
+    const location =
+      isNode(node) && node.range ? this.#locationAt(node.range[0], pointer) : { ...fallback, pointer }
     if (isAlias(node) || (isNode(node) && 'anchor' in node && node.anchor !== undefined)) {
-      return this.#refused('yaml_alias_refused', place, 'Anchors and aliases are not allowed.')
+      return this.#reject('yaml_alias_refused', location, 'Anchors and aliases are not allowed.')
     }
-    if (isMap(node)) return { kind: 'map', ...place, entries: this.#entries(node.items, pointer, place) }
+    if (isMap(node))
+      return { kind: 'map', ...location, entries: this.#entries(node.items, pointer, location) }
     if (isSeq(node)) {
-      const items = node.items.map((item, index) => this.#located(item, pointerTo(pointer, index), place))
-      return { kind: 'list', ...place, items }
+      const items = node.items.map((item, index) =>
+        this.#toSourceNode(item, pointerTo(pointer, index), location),
+      )
+      return { kind: 'list', ...location, items }
     }
-    return this.#scalar(node, place)
+    return this.#scalar(node, location)
   }
 
-  #entries(items: readonly unknown[], pointer: string, place: Location): MapEntry[] {
+  #entries(items: readonly unknown[], pointer: string, location: Location): MapEntry[] {
     const seen = new Set<string>()
     const entries: MapEntry[] = []
     for (const item of items) {
       const key = isPair(item) ? item.key : undefined
-      const at = isNode(key) && key.range ? this.#place(key.range[0], pointer) : place
+      const at = isNode(key) && key.range ? this.#locationAt(key.range[0], pointer) : location
       const name = isScalar(key) && key.anchor === undefined ? key.value : undefined
       if (typeof name !== 'string') {
-        this.#badKey(key, at)
+        this.#reportKey(key, at)
         continue
       }
       const inner = pointerTo(pointer, name)
       const here = { ...at, pointer: inner }
-      const value = this.#located(isPair(item) ? item.value : null, inner, here)
+      const value = this.#toSourceNode(isPair(item) ? item.value : null, inner, here)
       if (seen.has(name)) this.#context.report('yaml_duplicate_key', here, `\`${name}\` stands here twice.`)
       else entries.push({ key: name, at: here, value })
       seen.add(name)
@@ -213,7 +212,7 @@ class SourceReader {
     return entries
   }
 
-  #badKey(key: unknown, at: Location): void {
+  #reportKey(key: unknown, at: Location): void {
     if (isAlias(key) || (isScalar(key) && key.anchor !== undefined)) {
       this.#context.report('yaml_alias_refused', at, 'Anchors and aliases are not allowed.')
     } else {
@@ -222,41 +221,40 @@ class SourceReader {
     }
   }
 
-  #scalar(node: unknown, place: Location): SourceNode {
+  #scalar(node: unknown, location: Location): SourceNode {
     const value = isScalar(node) ? node.value : null
-    const locationOf = (offset: number) => this.#within(node as Node | null, String(value), offset, place)
-    if (value === null || typeof value === 'string' || typeof value === 'boolean') {
-      return { kind: 'scalar', ...place, value, locationOf }
-    }
-    if (typeof value === 'number' && Number.isFinite(value))
-      return { kind: 'scalar', ...place, value, locationOf }
-    return this.#refused('yaml_value_not_json', place, 'Only values that JSON has are allowed.')
+    const locationOf = (offset: number) =>
+      this.#locationWithin(node as Node | null, String(value), offset, location)
+    const isNumber = typeof value === 'number' && Number.isFinite(value)
+    if (value === null || typeof value === 'string' || typeof value === 'boolean' || isNumber)
+      return { kind: 'scalar', ...location, value, locationOf }
+    return this.#reject('yaml_value_not_json', location, 'Only values that JSON has are allowed.')
   }
 
-  #refused(code: DiagnosticCode, place: Location, message: string): RejectedNode {
-    this.#context.report(code, place, message)
-    return { kind: 'refused', ...place }
+  #reject(code: DiagnosticCode, location: Location, message: string): RejectedNode {
+    this.#context.report(code, location, message)
+    return { kind: 'refused', ...location }
   }
 
-  /** Exact where the source holds the value letter by letter, which escapes and folded texts do not. */
-  #within(node: Node | null, value: string, offset: number, place: Location): Location {
-    if (!node?.range) return place
+  /** The location of a character. Exact if the source contains the value verbatim, without escapes or folding. */
+  #locationWithin(node: Node | null, value: string, offset: number, location: Location): Location {
+    if (!node?.range) return location
     const start = this.#source.slice(node.range[0], node.range[1]).indexOf(value)
-    return start < 0 ? place : this.#place(node.range[0] + start + offset, place.pointer)
+    return start < 0 ? location : this.#locationAt(node.range[0] + start + offset, location.pointer)
   }
 
-  #place(offset: number, pointer: string): Location {
+  #locationAt(offset: number, pointer: string): Location {
     const { line, col } = this.#lines.linePos(Math.max(0, offset))
     return { line: Math.max(1, line), column: Math.max(1, col), pointer }
   }
 }
 
-/** Documents and scalars stand on the stack of the parser too. */
+/** Counts the collections on the stack of the parser, which also holds documents and scalars. */
 function depthOf(stack: readonly CST.Token[]): number {
   return stack.filter(({ type }) => COLLECTIONS.includes(type)).length
 }
 
-/** Ends the composing of a source that has nothing but errors. */
+/** Stops composing a source with too many errors. */
 class TooManyDiagnostics extends Error {}
 
 /** Errors of the composer point at an offset, a range, or a token. */
@@ -266,21 +264,20 @@ function offsetOf(at: unknown): number {
   return typeof at === 'object' && at !== null && 'offset' in at ? Number(at.offset) : 0
 }
 
-/** @param definition what the flow was compiled from */
+/** @param definition the source of the flow */
 function warningsOf(ir: FlowIR, definition: SourceNode): readonly Diagnostic[] {
   const list = new DiagnosticList()
-  for (const lost of lostIn(ir)) tellLost(lost, definition, list)
+  for (const { pointer, name, before } of unreachableTasks(ir)) {
+    const { line, column } = nodeAt(definition, pointer)?.at ?? definition
+    const message = `No way leads to \`${name}\`: \`${before.name}\` before it ${reasonOf(before)}.`
+    const hint = 'Name it in a `then`, or leave it out.'
+    list.report('task_unreachable', { line, column, pointer }, message, hint)
+  }
   return list.diagnostics
 }
 
-function tellLost({ pointer, name, before }: Lost, definition: SourceNode, list: DiagnosticList): void {
-  const { line, column } = nodeAt(definition, pointer)?.at ?? definition
-  const message = `No way leads to \`${name}\`: \`${before.name}\` before it ${whyNot(before)}.`
-  list.report('task_unreachable', { line, column, pointer }, message, 'Name it in a `then`, or leave it out.')
-}
-
-/** Why a task does not go on to the next one. */
-function whyNot({ kind, next }: TaskNode): string {
+/** The reason why a task does not continue with the next one. */
+function reasonOf({ kind, next }: TaskNode): string {
   if (kind === 'raise') return 'always raises an error'
   if (kind === 'switch') return 'leads elsewhere whatever holds'
   return next === undefined || next === 'continue' ? 'never goes on' : `says \`then: ${next}\``

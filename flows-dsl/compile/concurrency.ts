@@ -13,9 +13,8 @@ export const ON_LIMIT = ['queue', 'refuse', 'cancel_running'] as const
 const KEY_CHARS_MAX = 200
 
 export function compileConcurrency(flow: MapNode, context: CompileContext): Concurrency | undefined {
-  const map = context.optionalMap(flow, 'concurrency')
+  const map = context.optionalMap(flow, 'concurrency', KEYS)
   if (map === undefined) return undefined
-  context.keys(map, '`concurrency`', KEYS)
   const at = context.required(map, '`concurrency`', 'limit')
   const limit = at && context.integer(at, '`limit`', 1, CONCURRENCY_MAX)
   const given = valueAt(map, 'key')

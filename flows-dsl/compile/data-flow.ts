@@ -1,21 +1,20 @@
-/** Compiles what flows and tasks share: `input`, `output`, `export`, `timeout` (OWS 1.0 "Data Flow", "Timeout"). */
+/** Compiles the keys that flows and tasks share: `input`, `output`, `export`, `timeout` (OWS 1.0 "Data Flow", "Timeout"). */
 
-import type { Input, Json, Output, TaskNode, Template, Timeout } from '../ir.ts'
+import type { Input, Json, Output, TaskNode, Timeout } from '../ir.ts'
 import { omitUndefined } from '../json.ts'
 import { checkSchema } from '../json-schema/check-schema.ts'
 import { type CompileContext, isExpression, SCOPES } from './compile-context.ts'
 import { durationIn } from './duration.ts'
 import { entryOf, type MapEntry, type MapNode, type SourceNode, valueAt } from './source-nodes.ts'
 
-const FORMATS = ['json', 'json:2020-12']
+const FORMATS = ['json', 'json:2020-12'] as const
 
 export function compileInput(
   map: MapNode,
   scope: readonly string[],
   context: CompileContext,
 ): Input | undefined {
-  const { schema, filter: from } = compileDataFilter(map, 'input', 'from', scope, context) ?? {}
-  return schema === undefined && from === undefined ? undefined : omitUndefined({ schema, from })
+  return compileDataFilter(map, 'input', 'from', scope, context)
 }
 
 export function compileOutput(
@@ -23,45 +22,39 @@ export function compileOutput(
   scope: readonly string[],
   context: CompileContext,
 ): Output | undefined {
-  const { schema, filter: as } = compileDataFilter(map, 'output', 'as', scope, context) ?? {}
-  return schema === undefined && as === undefined ? undefined : omitUndefined({ as, schema })
+  return compileDataFilter(map, 'output', 'as', scope, context)
 }
 
 /** A schema without `as` would have nothing to validate. */
 export function compileExport(map: MapNode, context: CompileContext): TaskNode['export'] {
-  const { schema, filter: as } = compileDataFilter(map, 'export', 'as', SCOPES.taskExport, context) ?? {}
+  const { schema, as } = compileDataFilter(map, 'export', 'as', SCOPES.taskExport, context) ?? {}
   if (as !== undefined) return omitUndefined({ as, schema })
-  const at = valueAt(map, 'export') ?? map
   if (schema === undefined) return undefined
-  return context.report('missing_key', at, '`export` needs the key `as`.')
+  return context.report('missing_key', valueAt(map, 'export') ?? map, '`export` needs the key `as`.')
 }
 
+/** The filter at a key and the schema; undefined if there is neither. */
 function compileDataFilter(
   map: MapNode,
   name: 'input' | 'output' | 'export',
   key: 'from' | 'as',
   scope: readonly string[],
   context: CompileContext,
-): { readonly schema: Json | undefined; readonly filter: Template | undefined } | undefined {
-  const inner = context.optionalMap(map, name)
+): (Input & Output) | undefined {
+  const inner = context.optionalMap(map, name, [key, 'schema'])
   if (inner === undefined) return undefined
-  context.keys(inner, `\`${name}\``, [key, 'schema'])
   const value = valueAt(inner, key)
   const filter = value && context.filter(value, scope)
-  return { filter, schema: compileSchema(inner, context) }
+  const schema = compileSchema(inner, context)
+  if (filter === undefined && schema === undefined) return undefined
+  return omitUndefined({ ...(key === 'from' ? { from: filter } : { as: filter }), schema })
 }
 
 /** `{format: json, document}`; the document becomes part of the compiled flow. */
 function compileSchema(inner: MapNode, context: CompileContext): Json | undefined {
-  const map = context.optionalMap(inner, 'schema')
+  const map = context.optionalMap(inner, 'schema', ['format', 'document'], ['resource'])
   if (map === undefined) return undefined
-  context.keys(map, '`schema`', ['format', 'document'], ['resource'])
-  const given = valueAt(map, 'format')
-  const format = context.optionalText(map, 'format')
-  if (given !== undefined && format !== undefined && !FORMATS.includes(format)) {
-    const message = `Schemas of the format \`${format}\` are not supported.`
-    context.reportUnknown('value_invalid', given, message, format, FORMATS)
-  }
+  context.optionalChoice(map, 'format', FORMATS)
   if (entryOf(map, 'resource') !== undefined) return undefined
   const document = context.required(map, '`schema`', 'document')
   return document && checkSchema(document, context)
@@ -94,9 +87,8 @@ export function compileTimeoutPolicy(
   scope: readonly string[],
   context: CompileContext,
 ): Timeout | undefined {
-  const map = context.map(given, 'A timeout')
+  const map = context.map(given, 'A timeout', ['after'])
   if (map === undefined) return undefined
-  context.keys(map, 'a timeout', ['after'])
   const after = context.required(map, 'A timeout', 'after')
   if (after === undefined || !isExpression(after)) return after && durationIn(after, 'A timeout', 1, context)
   const template = context.template(after, scope)

@@ -9,10 +9,10 @@ import { compileFlowTimeout, compileInput, compileOutput } from './data-flow.ts'
 import { computeFacts } from './facts.ts'
 import { compileSchedule } from './schedule.ts'
 import { type MapNode, type SourceNode, valueAt } from './source-nodes.ts'
-import { compileOnFault, compileTasks } from './task-list.ts'
+import { compileTasks, ON_FAULT } from './task-list.ts'
 
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
-const MODES = ['strict', 'loose']
+const MODES = ['strict', 'loose'] as const
 const KEYS = [
   'document',
   'input',
@@ -37,9 +37,8 @@ export const SEMVER =
 
 /** Compiles a whole definition. The result is valid only if `context` has no diagnostics. */
 export function compileDefinition(source: SourceNode, context: CompileContext): FlowIR | undefined {
-  const flow = context.map(source, 'A definition')
+  const flow = context.map(source, 'A definition', KEYS)
   if (flow === undefined) return undefined
-  context.keys(flow, 'a definition', KEYS)
   context.isLoose = isLoose(flow, context)
   const document = compileDocument(flow, context)
   compileUse(flow, context)
@@ -49,7 +48,7 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
     schedule: compileSchedule(flow, context),
     concurrency: compileConcurrency(flow, context),
     timeoutMs: compileFlowTimeout(flow, context),
-    onFault: compileOnFault(flow, context),
+    onFault: context.optionalChoice(flow, 'onFault', ON_FAULT),
     secrets: context.declaredSecrets.length > 0 ? context.declaredSecrets : undefined,
   }
   const list = context.required(flow, 'A definition', 'do')
@@ -67,9 +66,8 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
 }
 
 function compileDocument(flow: MapNode, context: CompileContext): FlowDocument | undefined {
-  const map = context.requiredMap(flow, 'A definition', 'document')
+  const map = context.requiredMap(flow, 'A definition', 'document', [...REQUIRED, ...OPTIONAL, ...FREE])
   if (map === undefined) return undefined
-  context.keys(map, '`document`', [...REQUIRED, ...OPTIONAL, ...FREE])
   for (const key of FREE) context.optionalMap(map, key)
   const [dsl, namespace, name, version] = REQUIRED.map((key) => compileDocumentText(map, key, context))
   const [title, summary] = OPTIONAL.map((key) => context.optionalText(map, key))
@@ -79,9 +77,9 @@ function compileDocument(flow: MapNode, context: CompileContext): FlowDocument |
 }
 
 function compileDocumentText(map: MapNode, key: (typeof REQUIRED)[number], context: CompileContext) {
-  const value = context.required(map, '`document`', key)
-  const text = value && context.text(value, `\`${key}\``)
-  if (value === undefined || text === undefined) return undefined
+  const text = context.requiredText(map, '`document`', key)
+  if (text === undefined) return undefined
+  const value = valueAt(map, key) ?? map
   if (key === 'dsl' && !VERSIONS.includes(text)) {
     const message = `Version \`${text}\` of the language is not supported.`
     return context.reportUnknown('dsl_version_unsupported', value, message, text, VERSIONS)
@@ -97,23 +95,17 @@ function compileDocumentText(map: MapNode, key: (typeof REQUIRED)[number], conte
 }
 
 /**
- * Whether `evaluate.mode` is loose: every text is an expression, and stands for itself if it cannot be evaluated. In
- * strict mode, the default, an expression is written as `${ }`, except in conditions and filters.
+ * Tests if `evaluate.mode` is loose: every text is an expression, or itself if it cannot be evaluated. In strict mode,
+ * the default, an expression is written as `${ }`, except in conditions and filters.
  */
 function isLoose(flow: MapNode, context: CompileContext): boolean {
-  const map = context.optionalMap(flow, 'evaluate')
+  const map = context.optionalMap(flow, 'evaluate', ['language', 'mode'])
   if (map === undefined) return false
-  context.keys(map, '`evaluate`', ['language', 'mode'])
-  const language = context.optionalText(map, 'language')
-  if (language !== undefined && language !== 'jq') {
+  const language = context.optionalText(map, 'language') ?? 'jq'
+  if (language !== 'jq') {
     const message = `Expressions in \`${language}\` are not supported.`
     const at = valueAt(map, 'language') ?? map
     context.report('unsupported_feature', at, message, 'The language of expressions is jq.')
   }
-  const mode = context.optionalText(map, 'mode')
-  if (mode !== undefined && !MODES.includes(mode)) {
-    const at = valueAt(map, 'mode') ?? map
-    context.reportUnknown('value_invalid', at, `There is no mode \`${mode}\`.`, mode, MODES)
-  }
-  return mode === 'loose'
+  return context.optionalChoice(map, 'mode', MODES) === 'loose'
 }

@@ -2,7 +2,7 @@
 
 import { isObject, type Json, type JsonObject } from '../json.ts'
 import type { CompileContext } from './compile-context.ts'
-import { type MapNode, type SourceNode, valueAt } from './source-nodes.ts'
+import { type MapNode, nodeToJson, type SourceNode, valueAt } from './source-nodes.ts'
 
 const UNIT_MS = {
   days: 86_400_000,
@@ -12,7 +12,7 @@ const UNIT_MS = {
   milliseconds: 1,
 } as const
 type Unit = keyof typeof UNIT_MS
-const UNITS = Object.keys(UNIT_MS) as Unit[]
+export const UNITS = Object.keys(UNIT_MS) as Unit[]
 
 export const DURATION_MS_MAX = 365 * UNIT_MS.days
 
@@ -84,18 +84,14 @@ function sumParts(value: JsonObject): number | undefined {
 
 function compileParts(map: MapNode, context: CompileContext): number | undefined {
   context.keys(map, 'a duration', UNITS)
-  if (map.entries.some(({ key }) => !UNITS.some((unit) => unit === key))) return undefined
-  let sum = 0
+  if (map.entries.some(({ key }) => !Object.hasOwn(UNIT_MS, key))) return undefined
   for (const unit of UNITS) {
     const given = valueAt(map, unit)
-    if (given === undefined) continue
-    const count = given.kind === 'scalar' ? given.value : undefined
-    if (!isCount(count)) {
+    if (given !== undefined && !isCount(nodeToJson(given))) {
       return context.report('duration_invalid', given, `\`${unit}\` must be a whole number, 0 or more.`)
     }
-    sum += count * UNIT_MS[unit]
   }
-  return sum
+  return sumParts(nodeToJson(map) as JsonObject)
 }
 
 /** The count of one unit in the remainder that the larger units leave. */

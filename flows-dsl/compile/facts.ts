@@ -2,6 +2,7 @@
 
 import type { EventEstimate, Facts, TaskNode } from '../ir.ts'
 import { compareText } from '../json.ts'
+import { taskType } from '../tasks/index.ts'
 import type { InlineOption } from '../tasks/task.ts'
 
 /** History events of an empty execution: start, first workflow task, end. */
@@ -46,14 +47,15 @@ function kindsOf(tasks: readonly TaskNode[]): readonly string[] {
 /** Estimates the happy path: each task runs once, nothing fails, loops run once per item. */
 function eventsOf(task: TaskNode): EventEstimate {
   const { kind, body } = task
-  const around = sum(extensionTasks(task).map(eventsOf))
-  const inner = sum(straightOf(body).map(eventsOf))
+  const extended = sum(extensionTasks(task).map(eventsOf))
+  const { catch: _catch, ...lists } = listsOf(task)
+  const inner = sum(Object.values(lists).flat().map(eventsOf))
   const own = { fixed: isLocal(body) ? LOCAL_EVENTS : (EVENTS[kind] ?? 0), perItem: 0 }
-  if (!REPEATING.includes(kind)) return sum([own, around, inner])
+  if (!REPEATING.includes(kind)) return sum([own, extended, inner])
   const items = itemsOf(body)
   const all = inner.fixed + inner.perItem
   const loop = items === undefined ? { fixed: 0, perItem: all } : { fixed: all * items, perItem: 0 }
-  return sum([own, around, loop])
+  return sum([own, extended, loop])
 }
 
 function sum(estimates: readonly EventEstimate[]): EventEstimate {
@@ -63,47 +65,31 @@ function sum(estimates: readonly EventEstimate[]): EventEstimate {
   )
 }
 
-/** The maximum of tasks that run at the same time. */
 function fanOutOf(task: TaskNode): number {
-  const around = extensionTasks(task).map(fanOutOf)
-  const inner = tasksIn(task.body).map(fanOutOf)
-  const most = Math.max(1, ...around, ...inner)
-  if (task.kind === 'fork')
-    return Math.max(
-      1,
-      ...around,
-      inner.reduce((all, one) => all + one, 0),
-    )
-  return most * concurrencyOf(task.body)
+  const extended = extensionTasks(task).map(fanOutOf)
+  const inner = innerTasks(task).map(fanOutOf)
+  if (task.kind !== 'fork') return Math.max(1, ...extended, ...inner) * concurrencyOf(task.body)
+  const branches = inner.reduce((all, one) => all + one, 0)
+  return Math.max(1, ...extended, branches)
 }
 
 function childrenOf(task: TaskNode): readonly TaskNode[] {
-  return [...extensionTasks(task), ...tasksIn(task.body), ...(task.compensate ?? [])]
+  return [...extensionTasks(task), ...innerTasks(task), ...(task.compensate ?? [])]
 }
 
 function extensionTasks({ extensions = [] }: TaskNode): readonly TaskNode[] {
   return extensions.flatMap(({ before = [], after = [] }) => [...before, ...after])
 }
 
-/** The tasks of a body that run if nothing fails. */
-function straightOf(body: unknown): readonly TaskNode[] {
-  const { catch: _catch, ...rest } = (body ?? {}) as Record<string, unknown>
-  return tasksIn(rest)
+/** The lists of tasks within a task by name, such as `catch`. */
+function listsOf({ kind, body }: TaskNode): Readonly<Record<string, readonly TaskNode[]>> {
+  const { foreach, ...lists } = taskType(kind)?.lists?.(body) ?? {}
+  // The iterator of `listen` wraps its tasks in a `do` that is not in the definition.
+  return foreach === undefined ? lists : { ...lists, foreach: foreach.flatMap(innerTasks) }
 }
 
-/** All tasks in a body, under any key, except in literal data and expressions. */
-function tasksIn(body: unknown): readonly TaskNode[] {
-  if (Array.isArray(body)) return body.flatMap((one) => (isTask(one) ? [one] : tasksIn(one)))
-  if (typeof body !== 'object' || body === null) return []
-  return Object.entries(body).flatMap(([key, value]) =>
-    key === 'literal' || key === 'expression' ? [] : tasksIn(value),
-  )
-}
-
-function isTask(value: unknown): value is TaskNode {
-  return (
-    typeof value === 'object' && value !== null && 'kind' in value && 'pointer' in value && 'body' in value
-  )
+function innerTasks(task: TaskNode): readonly TaskNode[] {
+  return Object.values(listsOf(task)).flat()
 }
 
 function isLocal(body: unknown): boolean {

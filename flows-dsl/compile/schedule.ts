@@ -1,4 +1,4 @@
-/** Compiles when a flow starts by itself: clock, events and webhooks (OWS 1.0 "Schedule"). */
+/** Compiles the triggers of a flow: clock, events and webhooks (OWS 1.0 "Schedule"). */
 
 import type { EventStrategy, Schedule, Webhook } from '../ir.ts'
 import { omitUndefined } from '../json.ts'
@@ -24,15 +24,21 @@ export const CLOCK_OPTIONS: Readonly<Record<string, readonly string[]>> = {
 const CATCH_UP_MS_MIN = 10_000
 
 export function compileSchedule(flow: MapNode, context: CompileContext): Schedule | undefined {
-  const map = context.optionalMap(flow, 'schedule')
+  const map = context.optionalMap(flow, 'schedule', [...TRIGGERS, 'read', ...Object.keys(CLOCK_OPTIONS)])
   if (map === undefined) return undefined
-  context.keys(map, '`schedule`', [...TRIGGERS, 'read', ...Object.keys(CLOCK_OPTIONS)])
   if (!map.entries.some(({ key }) => TRIGGERS.includes(key))) {
     const hint = `Write one of: ${TRIGGERS.join(', ')}.`
     return context.report('missing_key', map, '`schedule` must say when.', hint)
   }
+  for (const key of Object.keys(CLOCK_OPTIONS)) checkApplies(map, key, context)
   return omitUndefined({
-    ...compileClock(map, context),
+    everyMs: compileEvery(map, context),
+    cron: compileCron(map, context),
+    afterMs: optionalDuration(map, 'after', 0, context),
+    timezone: compileTimezone(map, context),
+    overlap: context.optionalChoice(map, 'overlap', OVERLAPS),
+    catchUpMs: compileCatchUp(map, context),
+    jitterMs: optionalDuration(map, 'jitter', 0, context),
     on: compileOn(map, context),
     read: compileRead(map, context),
     webhooks: compileWebhooks(map, context),
@@ -41,38 +47,17 @@ export function compileSchedule(flow: MapNode, context: CompileContext): Schedul
 
 /** Filters are evaluated before an execution exists, so they see nothing but the event. */
 function compileOn(map: MapNode, context: CompileContext): EventStrategy | undefined {
-  const inner = context.optionalMap(map, 'on')
+  const inner = context.optionalMap(map, 'on', ['one', 'any', 'all'], ['until'])
   if (inner === undefined) return undefined
-  context.keys(inner, '`on`', ['one', 'any', 'all'], ['until'])
   return context.onlyVariables([], () => compileStrategy(inner, '`on`', context))
 }
 
 function compileRead(map: MapNode, context: CompileContext): Schedule['read'] {
-  const given = valueAt(map, 'read')
-  if (
-    given !== undefined &&
-    context.text(given, '`read`') !== undefined &&
-    entryOf(map, 'on') === undefined
-  ) {
-    return context.report('value_invalid', given, '`read` belongs to `on`, which is not there.')
+  if (entryOf(map, 'on') === undefined && context.optionalText(map, 'read') !== undefined) {
+    const at = valueAt(map, 'read') ?? map
+    return context.report('value_invalid', at, '`read` belongs to `on`, which is not there.')
   }
   return context.optionalChoice(map, 'read', READS)
-}
-
-function compileClock(map: MapNode, context: CompileContext) {
-  const everyMs = compileEvery(map, context)
-  const cron = compileCron(map, context)
-  const afterMs = optionalDuration(map, 'after', 0, context)
-  for (const key of Object.keys(CLOCK_OPTIONS)) checkApplies(map, key, context)
-  return {
-    everyMs,
-    cron,
-    afterMs,
-    timezone: compileTimezone(map, context),
-    overlap: context.optionalChoice(map, 'overlap', OVERLAPS),
-    catchUpMs: compileCatchUp(map, context),
-    jitterMs: optionalDuration(map, 'jitter', 0, context),
-  }
 }
 
 /** Temporal schedules have a resolution of one second. */
@@ -100,14 +85,14 @@ function compileCron(map: MapNode, context: CompileContext): readonly string[] |
   if (items.length > CRONS_MAX) {
     return context.report('value_invalid', given, `\`cron\` has at most ${CRONS_MAX} expressions.`)
   }
-  const lines: string[] = []
+  const crons: string[] = []
   for (const item of items) {
-    const line = compileCronExpression(item, context)
-    if (line === undefined) continue
-    if (lines.includes(line)) context.report('value_invalid', item, `\`${line}\` is there already.`)
-    lines.push(line)
+    const cron = compileCronExpression(item, context)
+    if (cron === undefined) continue
+    if (crons.includes(cron)) context.report('value_invalid', item, `\`${cron}\` is there already.`)
+    crons.push(cron)
   }
-  return lines
+  return crons
 }
 
 function checkApplies(map: MapNode, option: string, context: CompileContext): void {
@@ -119,11 +104,10 @@ function checkApplies(map: MapNode, option: string, context: CompileContext): vo
 }
 
 function compileTimezone(map: MapNode, context: CompileContext): string | undefined {
-  const given = valueAt(map, 'timezone')
-  const name = given && context.text(given, '`timezone`')
-  if (given === undefined || name === undefined || isTimezone(name)) return name
+  const name = context.optionalText(map, 'timezone')
+  if (name === undefined || isTimezone(name)) return name
   const message = `\`${name}\` is no time zone of the IANA database.`
-  return context.reportUnknown('value_invalid', given, message, name, timezones())
+  return context.reportUnknown('value_invalid', valueAt(map, 'timezone') ?? map, message, name, timezones())
 }
 
 interface CronField {
@@ -217,7 +201,7 @@ function cronHint({ from, to, words }: CronField): string {
   return `It is *, ${from} to ${to}${named}, a range, a list, or one of these with a step.`
 }
 
-/** Whether a month has one of the days. If the day of the week is restricted, too, either of the two matches. */
+/** Tests if a month has one of the days. If the day of the week is restricted, too, either of the two matches. */
 function dayExists(days: readonly number[], months: readonly number[], weekday = '*'): boolean {
   const first = Math.min(...days)
   return weekday !== '*' || months.some((month) => first <= (DAYS_OF_MONTHS[month - 1] ?? 0))
@@ -227,7 +211,7 @@ export const WEBHOOKS_MAX = 16
 export const WEBHOOK_HEADERS_MAX = 16
 export const WEBHOOK_NAME = '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$'
 export const WEBHOOK_HEADER = '^[a-z][a-z0-9-]{0,62}$'
-/** Headers that may carry credentials are refused: an execution's input is stored and shown. */
+/** Headers that may carry credentials are refused: the input of an execution is stored and readable. */
 export const SECRET_HEADER = 'auth|cookie|credential|key|password|secret|session|signature|token'
 
 /** Compiles `webhook`, an extension of ours: one, or a list of them with different names. */
@@ -243,9 +227,8 @@ function compileWebhooks(schedule: MapNode, context: CompileContext): readonly W
 }
 
 function compileWebhook(given: SourceNode, names: Set<string>, context: CompileContext): Webhook | undefined {
-  const map = context.map(given, 'A webhook')
+  const map = context.map(given, 'A webhook', ['name', 'headers'])
   if (map === undefined) return undefined
-  context.keys(map, 'a webhook', ['name', 'headers'])
   const name = compileWebhookName(map, context)
   const headers = compileHeaders(map, context)
   if (name === undefined || headers === undefined) return undefined

@@ -6,7 +6,6 @@ import { type Json, objectOf, unescaped } from '../json.ts'
 export interface Location {
   readonly line: number
   readonly column: number
-  /** JSON pointer of the value. */
   readonly pointer: string
 }
 
@@ -31,7 +30,6 @@ export interface MapNode extends Location {
 
 export interface MapEntry {
   readonly key: string
-  /** The location of the key. */
   readonly at: Location
   readonly value: SourceNode
 }

@@ -17,6 +17,8 @@ import {
   valueAt,
 } from './source-nodes.ts'
 
+/** A task or flow that faults fails, or is suspended until an operator decides. */
+export const ON_FAULT = ['fail', 'hold'] as const
 const DIRECTIVES = ['continue', 'exit', 'end']
 const COMMON_KEYS = [
   'if',
@@ -45,7 +47,9 @@ export function compileTasks(
   if (list.kind !== 'list' || list.items.length === 0) {
     return context.report('wrong_type', list, 'Tasks must be a list of named tasks, at least one.')
   }
-  const entries = list.items.map((item) => compileEntry(item, context)).filter((one) => one !== undefined)
+  const message = 'A task must be one name with its keys below.'
+  const hint = 'Write `- name:` and the keys of the task two spaces further in.'
+  const entries = list.items.flatMap((item) => context.singleEntry(item, message, hint) ?? [])
   checkNames(entries, context)
   const compiler = taskCompiler(areBranches ? [] : entries.map(({ key }) => key), context)
   return entries.map((entry) => compileTask(entry, compiler)).filter((task) => task !== undefined)
@@ -64,14 +68,6 @@ function taskCompiler(names: readonly string[], context: CompileContext): TaskCo
     branches: (nested) => compileTasks(nested, context, true),
     target: (value) => compileTarget(value, names, context),
   }
-}
-
-function compileEntry(item: SourceNode, context: CompileContext): MapEntry | undefined {
-  const [entry, other] = item.kind === 'map' ? item.entries : []
-  if (entry !== undefined && other === undefined) return entry
-  const message = 'A task must be one name with its keys below.'
-  const hint = 'Write `- name:` and the keys of the task two spaces further in.'
-  return context.report('task_not_single', other?.at ?? item, message, hint)
 }
 
 function checkNames(entries: readonly MapEntry[], context: CompileContext): void {
@@ -154,11 +150,6 @@ function compileCommon(task: MapNode, { context, target, tasks }: TaskCompiler):
     // Metadata is arbitrary data: text in it that looks like an expression is text.
     metadata: metadata && nodeToJson(metadata),
     compensate: compensate && tasks(compensate),
-    onFault: compileOnFault(task, context),
+    onFault: context.optionalChoice(task, 'onFault', ON_FAULT),
   })
-}
-
-/** `onFault`: a task or flow that faults fails, or is suspended until an operator decides. */
-export function compileOnFault(map: MapNode, context: CompileContext): 'hold' | 'fail' | undefined {
-  return context.optionalChoice(map, 'onFault', ['fail', 'hold'])
 }

@@ -1,6 +1,6 @@
 /** Names of time zones, from the ICU tables of the host that compiles: must not become part of a workflow. */
 
-/** Whether it is an IANA name. Offsets are rejected, because they ignore daylight saving time. */
+/** Tests if a name is in the IANA database. Offsets are rejected, because they ignore daylight saving time. */
 export function isTimezone(name: string): boolean {
   try {
     return (

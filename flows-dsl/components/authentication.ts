@@ -36,9 +36,8 @@ export function compileAuthentication(
 
 /** One scheme and its properties. */
 export function compilePolicy(given: SourceNode, context: CompileContext): Authentication | undefined {
-  const map = context.map(given, 'An authentication')
+  const map = context.map(given, 'An authentication', SCHEMES, ['certificate'])
   if (map === undefined) return undefined
-  context.keys(map, 'an authentication', SCHEMES, ['certificate'])
   if (entryOf(map, 'certificate') !== undefined) return undefined
   const scheme = context.exclusiveKey(map, 'An authentication', SCHEMES)
   if (SCHEMES.filter((one) => entryOf(map, one) !== undefined).length > 1) return undefined
@@ -61,27 +60,18 @@ function compileScheme(
     const text = context.text(name, '`use`')
     return text !== undefined && context.secret(text, name) ? { scheme, secret: text } : undefined
   }
-  CHECKS[scheme](map, context)
+  if (scheme === 'oauth2' || scheme === 'oidc') checkOauth(map, scheme, context)
+  else {
+    const keys = CREDENTIALS[scheme]
+    context.keys(map, `\`${scheme}\``, [...keys, 'use'])
+    for (const key of keys) context.requiredText(map, `\`${scheme}\``, key)
+  }
   const properties = context.fields(map, SCOPES.task)
   return properties && { scheme, properties }
 }
 
-const CHECKS: Readonly<Record<Authentication['scheme'], (map: MapNode, context: CompileContext) => void>> = {
-  basic: (map, context) => checkTexts(map, '`basic`', ['username', 'password'], context),
-  bearer: (map, context) => checkTexts(map, '`bearer`', ['token'], context),
-  digest: (map, context) => checkTexts(map, '`digest`', ['username', 'password'], context),
-  oauth2: checkOauth2,
-  oidc: checkOidc,
-}
-
-/** All keys are required strings, and no others are allowed. */
-function checkTexts(map: MapNode, what: string, keys: readonly string[], context: CompileContext): void {
-  context.keys(map, what, [...keys, 'use'])
-  for (const key of keys) {
-    const value = context.required(map, what, key)
-    if (value !== undefined) context.text(value, `\`${key}\``)
-  }
-}
+/** The properties of schemes that need nothing but these strings. */
+const CREDENTIALS = { basic: ['username', 'password'], bearer: ['token'], digest: ['username', 'password'] }
 
 const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 export const GRANTS = [
@@ -102,36 +92,27 @@ export const ENCODINGS = ['application/x-www-form-urlencoded', 'application/json
 const LISTS = ['issuers', 'scopes', 'audiences']
 const TEXTS = ['username', 'password']
 const TOKENS = ['subject', 'actor']
-const OAUTH2_KEYS = ['authority', 'grant', 'client', 'request', ...LISTS, ...TEXTS, ...TOKENS]
+const ENDPOINTS = ['token', 'revocation', 'introspection']
+const OAUTH_KEYS = ['authority', 'grant', 'client', 'request', ...LISTS, ...TEXTS, ...TOKENS]
 
-function checkOauth2(map: MapNode, context: CompileContext): void {
-  checkBoth(map, '`oauth2`', [...OAUTH2_KEYS, 'endpoints'], context)
-  const endpoints = context.optionalMap(map, 'endpoints')
-  if (endpoints !== undefined)
-    checkOptionalTexts(endpoints, ['token', 'revocation', 'introspection'], context)
-}
-
-/** The endpoints are discovered from the authority. */
-function checkOidc(map: MapNode, context: CompileContext): void {
-  checkBoth(map, '`oidc`', OAUTH2_KEYS, context)
-}
-
-function checkBoth(map: MapNode, what: string, keys: readonly string[], context: CompileContext): void {
-  context.keys(map, what, [...keys, 'use'])
+/** With `oidc` the endpoints are discovered from the authority, so that `endpoints` is a key of `oauth2` alone. */
+function checkOauth(map: MapNode, scheme: 'oauth2' | 'oidc', context: CompileContext): void {
+  const what = `\`${scheme}\``
+  context.keys(map, what, [...OAUTH_KEYS, ...(scheme === 'oauth2' ? ['endpoints'] : []), 'use'])
   checkAuthority(context.required(map, what, 'authority'), context)
-  const grant = checkWord(context.required(map, what, 'grant'), '`grant`', GRANTS, context)
-  checkClient(context.optionalMap(map, 'client'), context)
-  const request = context.optionalMap(map, 'request')
-  if (request !== undefined) {
-    context.keys(request, '`request`', ['encoding'])
-    checkWord(valueAt(request, 'encoding'), '`encoding`', ENCODINGS, context)
-  }
+  context.required(map, what, 'grant')
+  const grant = context.wordOrExpression(map, 'grant', GRANTS)
+  checkClient(map, context)
+  const request = context.optionalMap(map, 'request', ['encoding'])
+  if (request !== undefined) context.wordOrExpression(request, 'encoding', ENCODINGS)
   for (const key of LISTS) checkList(valueAt(map, key), key, context)
   for (const key of TEXTS) {
-    const text = grant === 'password' ? context.required(map, what, key) : valueAt(map, key)
-    if (text !== undefined) context.text(text, `\`${key}\``)
+    if (grant === 'password') context.requiredText(map, what, key)
+    else context.optionalText(map, key)
   }
   for (const key of TOKENS) checkToken(map, key, context)
+  const endpoints = scheme === 'oauth2' ? context.optionalMap(map, 'endpoints', ENDPOINTS) : undefined
+  if (endpoints !== undefined) for (const key of ENDPOINTS) context.optionalText(endpoints, key)
 }
 
 function checkAuthority(value: SourceNode | undefined, context: CompileContext): void {
@@ -141,51 +122,25 @@ function checkAuthority(value: SourceNode | undefined, context: CompileContext):
   context.report('value_invalid', value, '`authority` must be an absolute http or https URI.')
 }
 
-function checkClient(client: MapNode | undefined, context: CompileContext): void {
+function checkClient(parent: MapNode, context: CompileContext): void {
+  const texts = ['id', 'secret', 'assertion']
+  const client = context.optionalMap(parent, 'client', [...texts, 'authentication'])
   if (client === undefined) return
-  const keys = ['id', 'secret', 'assertion']
-  checkOptionalTexts(client, keys, context, ['authentication'])
-  const given = valueAt(client, 'authentication')
-  const method = checkWord(given, '`authentication`', CLIENT_AUTHENTICATIONS, context)
+  for (const key of texts) context.optionalText(client, key)
+  const method = context.wordOrExpression(client, 'authentication', CLIENT_AUTHENTICATIONS)
   if (method === 'private_key_jwt') context.required(client, '`client`', 'assertion')
   if (method !== 'none') context.required(client, '`client`', 'id')
 }
 
 function checkToken(parent: MapNode, key: string, context: CompileContext): void {
-  const map = context.optionalMap(parent, key)
-  if (map === undefined) return
-  checkOptionalTexts(map, ['token', 'type'], context)
-  context.required(map, `\`${key}\``, 'token')
-  context.required(map, `\`${key}\``, 'type')
-}
-
-function checkOptionalTexts(
-  map: MapNode,
-  keys: readonly string[],
-  context: CompileContext,
-  others: readonly string[] = [],
-): void {
-  context.keys(map, 'it', [...keys, ...others])
-  for (const key of keys) {
-    const value = valueAt(map, key)
-    if (value !== undefined) context.text(value, `\`${key}\``)
-  }
+  const token = context.optionalMap(parent, key, ['token', 'type'])
+  if (token === undefined) return
+  context.requiredText(token, `\`${key}\``, 'token')
+  context.requiredText(token, `\`${key}\``, 'type')
 }
 
 function checkList(list: SourceNode | undefined, what: string, context: CompileContext): void {
   if (list === undefined) return
   if (list.kind === 'list') for (const item of list.items) context.text(item, `An item of \`${what}\``)
   else context.report('wrong_type', list, `\`${what}\` must be a list of strings.`)
-}
-
-/** One of several words, or an expression. @returns the text */
-function checkWord(
-  value: SourceNode | undefined,
-  what: string,
-  words: readonly string[],
-  context: CompileContext,
-): string | undefined {
-  const text = value && context.text(value, what)
-  if (value === undefined || text === undefined || text.includes('${') || words.includes(text)) return text
-  return context.reportUnknown('value_invalid', value, `${what} cannot be \`${text}\`.`, text, words)
 }

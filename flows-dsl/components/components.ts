@@ -1,9 +1,9 @@
-/** Looks up what `use` declares: components by name, extensions by task kind, and the secrets that expressions read. */
+/** Looks up the declarations of `use`: components by name, extensions by task kind, and secrets in expressions. */
 
 import type { Location, MapEntry, MapNode, ScalarNode } from '../compile/source-nodes.ts'
 import type { DiagnosticList } from '../diagnostics/diagnostics.ts'
 import type { Extension, Template } from '../ir.ts'
-import type { Expression } from '../jq/expression.ts'
+import { childrenOf, type Expression } from '../jq/expression.ts'
 
 export const SECTIONS = ['authentications', 'catalogs', 'errors', 'functions', 'retries', 'timeouts'] as const
 type Section = (typeof SECTIONS)[number]
@@ -41,7 +41,7 @@ export class Components {
 
   /**
    * Compiles the component with a name. Reports a name that is unknown or leads back to itself.
-   * @param scope what else the result depends on, such as variables; part of the cache key
+   * @param scope other dependencies of the result, such as variables; part of the cache key
    */
   resolve<T>(
     section: Section,
@@ -100,7 +100,7 @@ export class AppliedExtensions {
   /** Tasks of one kind share one list, which keeps the compiled flow small in memory. */
   readonly #byKind = new Map<string, readonly Extension[]>()
 
-  /** Whether tasks compiled now are extended. */
+  /** True if tasks that are compiled now are extended. */
   get isEnabled(): boolean {
     return this.#isEnabled
   }
@@ -140,25 +140,22 @@ export function secretsOf(template: Template): readonly string[] {
   return 'object' in template ? template.object.flatMap(([, value]) => secretsOf(value)) : []
 }
 
-/** Walks the tree as plain JSON, so it covers future forms of expressions. @returns whether all are read by name */
-function collectNames(tree: unknown, names: string[]): boolean {
-  if (Array.isArray(tree)) return tree.map((one) => collectNames(one, names)).every(Boolean)
-  if (typeof tree !== 'object' || tree === null) return true
-  const node = tree as { readonly op?: string; readonly of?: unknown; readonly key?: unknown }
-  if (node.op === 'literal') return true
+/** @returns true if all secrets are read by name */
+function collectNames(node: Expression, names: string[]): boolean {
   if (isSecrets(node)) return false
-  const name = node.op === 'index' && isSecrets(node.of) ? literalOf(node.key) : undefined
-  if (name === undefined) return collectNames(Object.values(node), names)
-  names.push(name)
+  if (
+    node.op !== 'index' ||
+    !isSecrets(node.of) ||
+    node.key.op !== 'literal' ||
+    typeof node.key.value !== 'string'
+  )
+    return childrenOf(node)
+      .map((child) => collectNames(child, names))
+      .every(Boolean)
+  names.push(node.key.value)
   return true
 }
 
-function isSecrets(node: unknown): boolean {
-  const { op, name } = (node ?? {}) as { readonly op?: string; readonly name?: string }
-  return op === 'variable' && name === 'secrets'
-}
-
-function literalOf(key: unknown): string | undefined {
-  const { op, value } = (key ?? {}) as { readonly op?: string; readonly value?: unknown }
-  return op === 'literal' && typeof value === 'string' ? value : undefined
+function isSecrets(node: Expression): boolean {
+  return node.op === 'variable' && node.name === 'secrets'
 }

@@ -12,7 +12,7 @@ import type { TaskNode } from '../ir.ts'
 
 type CompileTask = (entry: MapEntry, context: CompileContext) => TaskNode | undefined
 
-/** Whether a task calls a function under `use.functions`. */
+/** Tests if a task calls a function under `use.functions`. */
 export function callsComponent(task: MapNode, context: CompileContext): boolean {
   const name = valueAt(task, 'call')
   return name?.kind === 'scalar' && context.components.has('functions', String(name.value))
@@ -63,16 +63,13 @@ const VERSIONS = ['1', '1.0', '1.0.0']
 
 /** Checks a catalog. Its content is never loaded. */
 export function compileCatalog({ key, at, value }: MapEntry, context: CompileContext): true | undefined {
-  const map = context.map(value, `The catalog \`${key}\``)
+  const map = context.map(value, `The catalog \`${key}\``, ['endpoint'])
   if (map === undefined) return undefined
-  context.keys(map, `the catalog \`${key}\``, ['endpoint'])
   const endpoint = context.required(map, `The catalog \`${key}\``, 'endpoint')
   if (endpoint?.kind === 'map') {
     context.keys(endpoint, '`endpoint`', ['uri', 'authentication'])
-    const uri = context.required(endpoint, '`endpoint`', 'uri')
-    if (uri !== undefined) context.text(uri, '`uri`')
-    const authentication = valueAt(endpoint, 'authentication')
-    if (authentication !== undefined) context.map(authentication, '`authentication`')
+    context.requiredText(endpoint, '`endpoint`', 'uri')
+    context.optionalMap(endpoint, 'authentication')
   } else if (endpoint !== undefined) context.text(endpoint, '`endpoint`')
   if (key !== DEFAULT) return true
   const message = "No catalog can be named `default`; that one is the platform's own."

@@ -20,9 +20,8 @@ const COMPOSITES = ['do', 'fork']
 
 /** Declares components before anything refers to them, and compiles secrets and extensions. */
 export function compileUse(flow: MapNode, context: CompileContext): void {
-  const use = context.optionalMap(flow, 'use')
+  const use = context.optionalMap(flow, 'use', [...SECTIONS, 'extensions', 'secrets'])
   if (use === undefined) return
-  context.keys(use, '`use`', [...SECTIONS, 'extensions', 'secrets'])
   for (const section of SECTIONS) {
     const map = context.optionalMap(use, section)
     if (map !== undefined) context.components.declare(section, map)
@@ -50,20 +49,15 @@ function compileExtensions(list: SourceNode, context: CompileContext): readonly 
     context.report('wrong_type', list, '`extensions` must be a list of named extensions.')
     return []
   }
-  return list.items.map((item) => compileItem(item, context)).filter((one) => one !== undefined)
-}
-
-function compileItem(item: SourceNode, context: CompileContext): KindExtension | undefined {
-  const [entry, other] = item.kind === 'map' ? item.entries : []
-  if (entry !== undefined && other === undefined) return compileExtension(entry, context)
-  const message = 'An extension must be one name with its keys below.'
-  return context.report('task_not_single', other?.at ?? item, message)
+  return list.items.flatMap((item) => {
+    const entry = context.singleEntry(item, 'An extension must be one name with its keys below.')
+    return (entry && compileExtension(entry, context)) ?? []
+  })
 }
 
 function compileExtension({ key, at, value }: MapEntry, context: CompileContext): KindExtension | undefined {
-  const map = context.map(value, `The extension \`${key}\``)
+  const map = context.map(value, `The extension \`${key}\``, ['extend', 'when', 'before', 'after'])
   if (map === undefined) return undefined
-  context.keys(map, `the extension \`${key}\``, ['extend', 'when', 'before', 'after'])
   const extend = context.required(map, `The extension \`${key}\``, 'extend')
   const kinds = extend && compileKinds(extend, context)
   const when = context.optionalCondition(map, 'when', SCOPES.taskInput)

@@ -1,14 +1,14 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** The catalogue of diagnostics: code, explanation, an example with the fault and its fix. */
+/** The catalogue of diagnostics by code, each with an explanation, an example and its fix. */
 
-/** What all faults of one code share. */
-export interface DiagnosticKind {
+/** The documentation of one diagnostic code. */
+interface DiagnosticKind {
   readonly title: string
-  /** Why it is a fault, and what to do. */
+  /** The cause and the remedy. */
   readonly explanation: string
-  /** A whole definition with this one fault, where `¦` stands. */
+  /** A whole definition that has this one diagnostic, at the position of `¦`. */
   readonly example: string
-  /** The same definition without the fault. */
+  /** The same definition without the diagnostic. */
   readonly fix: string
 }
 
@@ -19,18 +19,18 @@ function flow(...lines: readonly string[]): string {
   return `${[HEAD, ...lines].join('\n')}\n`
 }
 
-/** A definition of one task, `pay`, whose lines these are. */
+/** A definition of one task, `pay`, with these lines. */
 function task(...lines: readonly string[]): string {
   return flow('do:', '  - pay:', ...lines.map((line) => `      ${line}`))
 }
 
-/** Functions of which each calls the one before twice. */
+/** Functions, each of which calls the previous one twice. */
 function doubled(count: number): readonly string[] {
   const calls = Array.from({ length: count }, (_, i) => `[{ a: { call: f${i} } }, { b: { call: f${i} } }]`)
   return ['    f0: { set: { paid: true } }', ...calls.map((list, i) => `    f${i + 1}: { do: ${list} }`)]
 }
 
-export const SOURCE_DIAGNOSTICS = {
+const ERRORS = {
   source_too_large: {
     title: 'The definition is too large',
     explanation:
@@ -96,9 +96,6 @@ export const SOURCE_DIAGNOSTICS = {
     example: task('set: { paid: ¦.inf }'),
     fix: task('set: { paid: true }'),
   },
-} as const satisfies Record<string, DiagnosticKind>
-
-export const SHAPE_DIAGNOSTICS = {
   wrong_type: {
     title: 'A value has the wrong type',
     explanation:
@@ -165,9 +162,6 @@ export const SHAPE_DIAGNOSTICS = {
       'do: [{ pay: { set: { paid: true } } }]',
     ),
   },
-} as const satisfies Record<string, DiagnosticKind>
-
-export const TASK_DIAGNOSTICS = {
   unsupported_call: {
     title: 'A kind of call is not supported in this release',
     explanation:
@@ -219,9 +213,6 @@ export const TASK_DIAGNOSTICS = {
     example: task('set: { paid: true }', 'then: ¦ship'),
     fix: task('set: { paid: true }', 'then: end'),
   },
-} as const satisfies Record<string, DiagnosticKind>
-
-export const NAME_DIAGNOSTICS = {
   unknown_reference: {
     title: 'A name is not declared',
     explanation:
@@ -322,3 +313,6 @@ export const WARNINGS = {
     ),
   },
 } as const satisfies Record<string, DiagnosticKind>
+
+/** All diagnostics by code. Codes are part of the public interface. */
+export const DIAGNOSTICS = { ...ERRORS, ...WARNINGS }

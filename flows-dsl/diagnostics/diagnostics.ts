@@ -1,23 +1,7 @@
-/** Diagnostics of a definition: collecting, formatting, and suggesting the name that was meant. */
+/** Collects and formats the diagnostics of a definition, and suggests the name that was meant. */
 
 import type { Location } from '../compile/source-nodes.ts'
-import {
-  type DiagnosticKind,
-  NAME_DIAGNOSTICS,
-  SHAPE_DIAGNOSTICS,
-  SOURCE_DIAGNOSTICS,
-  TASK_DIAGNOSTICS,
-  WARNINGS,
-} from './catalogue.ts'
-
-/** All diagnostics by code. Codes are part of the public interface. */
-export const DIAGNOSTICS = {
-  ...SOURCE_DIAGNOSTICS,
-  ...SHAPE_DIAGNOSTICS,
-  ...TASK_DIAGNOSTICS,
-  ...NAME_DIAGNOSTICS,
-  ...WARNINGS,
-} as const satisfies Record<string, DiagnosticKind>
+import type { DIAGNOSTICS } from './catalogue.ts'
 
 export type DiagnosticCode = keyof typeof DIAGNOSTICS
 
@@ -84,10 +68,10 @@ const CANDIDATES_MAX = 300
 /** A source line with a caret below its column; a long line is cut to a window around the column. */
 export function excerptOf(text: string, line: number, column: number): string {
   const start = Math.max(0, column - 1 - BEFORE_MAX)
-  const shown = text.slice(start, start + WIDTH_MAX).trimEnd()
+  const visible = text.slice(start, start + WIDTH_MAX).trimEnd()
   const before = text.slice(start, column - 1).replace(/[^\t]/g, ' ')
   const number = String(line)
-  return `${number} | ${shown}\n${' '.repeat(number.length)} | ${before}^`
+  return `${number} | ${visible}\n${' '.repeat(number.length)} | ${before}^`
 }
 
 /** `Did you mean x?` for the known name nearest to an unknown one, if one is near. */

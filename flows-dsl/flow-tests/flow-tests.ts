@@ -9,15 +9,13 @@ import { type Simulated, type Simulation, SimulationInvalid, type TraceEntry } f
 /** Only the given fields are compared; `status` defaults to `completed`. */
 interface Expectation {
   readonly status?: Simulated['status']
-  /** The whole output. */
   readonly output?: Json
-  /** Fields that the error must have. */
   readonly error?: JsonObject
-  /** Fields of what was undone, by `pointer#iteration`, and of what could not be: `{undone, failures}`. */
+  /** Fields of the compensation, by `pointer#iteration`: `{undone, failures}`. */
   readonly compensation?: JsonObject
   /** Names of tasks in the order in which they are entered; `-name` for one that is skipped. */
   readonly steps?: readonly string[]
-  /** What is asked of functions, in this order; of arguments, those that are given. */
+  /** Calls of functions in this order, with some of their arguments. */
   readonly calls?: readonly JsonObject[]
 }
 
@@ -35,7 +33,6 @@ const isText: Check = (value) => typeof value === 'string'
 const isList = (value: Json | undefined): value is Json[] => Array.isArray(value)
 const isStatus: Check = (value) => STATUSES.includes(String(value))
 
-/** The check of each key. */
 const CASE: Readonly<Record<string, Check>> = {
   name: isText,
   input: isAny,
@@ -74,7 +71,7 @@ function caseIn(value: Json, at: string): FlowCase {
 function checked(value: Json, at: string, keys: Readonly<Record<string, Check>>): JsonObject {
   if (!isObject(value)) throw new SimulationInvalid(at, 'It must be a mapping.')
   for (const [key, inner] of Object.entries(value)) {
-    const check = Object.hasOwn(keys, key) ? keys[key] : undefined
+    const check = fieldOf(keys, key)
     const place = `${at}/${key}`
     if (check === undefined) {
       const hint = didYouMean(key, Object.keys(keys)) ?? `Known here: ${Object.keys(keys).join(', ')}.`
@@ -95,18 +92,17 @@ export interface CheckedCase {
 /** Simulates a case and compares the result. @throws SimulationInvalid if the case does not fit the flow */
 export function checkCase(ir: FlowIR, { name, expect, ...simulation }: FlowCase): CheckedCase {
   const simulated = simulate(ir, simulation)
-  const { status = 'completed', output, error, compensation, steps, calls } = expect
-  const found = [
+  const { status = 'completed', steps, ...expected } = expect
+  const found = { ...simulated, calls: callsOf(simulated.trace) }
+  const keys = (['output', 'error', 'compensation', 'calls'] as const).filter(
+    (key) => expected[key] !== undefined,
+  )
+  const all = [
     ...differences('status', status, simulated.status, false),
-    ...(output === undefined ? [] : differences('output', output, simulated.output, false)),
-    ...(error === undefined ? [] : differences('error', error, simulated.error, true)),
-    ...(compensation === undefined
-      ? []
-      : differences('compensation', compensation, simulated.compensation, true)),
-    ...(calls === undefined ? [] : differences('calls', [...calls], callsOf(simulated.trace), true)),
+    ...keys.flatMap((key) => differences(key, expected[key] as Json, found[key], key !== 'output')),
     ...(steps === undefined ? [] : stepsDiffer(steps, simulated.trace)),
   ]
-  return { name, differences: found, simulated }
+  return { name, differences: all, simulated }
 }
 
 /** One step more or less shifts all others, so the order is compared as a whole. */
@@ -117,13 +113,11 @@ function stepsDiffer(expected: readonly string[], trace: readonly TraceEntry[]):
   return [{ at: 'steps', expected: [...expected], found }]
 }
 
-function callsOf(trace: readonly TraceEntry[]): Json[] {
-  return trace.map(({ asks }) => asks).filter((asks) => isCall(asks)) as JsonObject[]
+function callsOf(trace: readonly TraceEntry[]): JsonObject[] {
+  return trace.flatMap(({ asks }) => (asks?.['function'] === undefined ? [] : [asks]))
 }
 
-const isCall = (asks: JsonObject | undefined) => asks !== undefined && fieldOf(asks, 'function') !== undefined
-
-/** `at` reads as a path: `output.lines[2].price`. Nothing is undefined. */
+/** A difference. `at` is a path such as `output.lines[2].price`; a missing value is undefined. */
 export interface Difference {
   readonly at: string
   readonly expected: Json | undefined
@@ -132,7 +126,7 @@ export interface Difference {
 
 /**
  * All differences of two values, in the order of the expected one.
- * @param partly whether objects may have more fields than expected
+ * @param partly if objects may have more fields than expected
  */
 export function differences(
   at: string,

@@ -5,29 +5,29 @@ import type { FlowIR, TaskNode } from '../ir.ts'
 import { clip } from '../json.ts'
 import { taskType } from '../tasks/index.ts'
 import {
+  controlFlowOf,
   type Graph,
   type GraphEdge,
   type GraphNode,
-  type InnerList,
-  shapeOf,
-  type Way,
+  type NestedList,
+  type OutgoingEdge,
 } from './control-flow.ts'
 
-type Inside = Pick<GraphNode, 'parent' | 'list'>
+type Container = Pick<GraphNode, 'parent' | 'list'>
 
-/** Of a summary or a condition. */
+/** The maximum length of a summary or a condition. */
 const LABEL_BYTES_MAX = 200
 
 /**
- * The graph of a compiled flow. Nodes stand in the order of the definition, between `start` and `end`; tasks of
- * extensions are left out, since they stand in no place of their own.
- * @param definition what the flow was compiled from: conditions are told in the author's words
+ * The graph of a compiled flow. Nodes are in the order of the definition, between `start` and `end`. Tasks of extensions
+ * are left out, because they have no position of their own.
+ * @param definition the source of the flow: conditions are shown in the author's words
  */
 export function graphOf(ir: FlowIR, definition: SourceNode): Graph {
-  return new Drawing(definition).draw(ir)
+  return new GraphBuilder(definition).build(ir)
 }
 
-class Drawing {
+class GraphBuilder {
   readonly #definition: SourceNode
   readonly #nodes: GraphNode[] = []
   readonly #edges = new Map<string, GraphEdge>()
@@ -36,64 +36,64 @@ class Drawing {
     this.#definition = definition
   }
 
-  draw({ document, do: tasks }: FlowIR): Graph {
+  build({ document, do: tasks }: FlowIR): Graph {
     const label = clip(document.title ?? document.name, LABEL_BYTES_MAX)
     this.#nodes.push({ id: 'start', kind: 'start', name: 'start', label })
     this.#link({ from: 'start', kind: 'next' }, tasks[0]?.pointer ?? 'end')
-    for (const way of this.#list(tasks, {})) this.#link(way, 'end')
+    for (const edge of this.#list(tasks, {})) this.#link(edge, 'end')
     this.#nodes.push({ id: 'end', kind: 'end', name: 'end', label: 'end' })
     return { nodes: this.#nodes, edges: [...this.#edges.values()] }
   }
 
-  /** Draws tasks that follow each other. @returns the ways that lead out of the list */
-  #list(tasks: readonly TaskNode[], inside: Inside): Way[] {
-    const out: Way[] = []
+  /** Adds a sequence of tasks. @returns the edges that leave the list */
+  #list(tasks: readonly TaskNode[], container: Container): OutgoingEdge[] {
+    const out: OutgoingEdge[] = []
     for (const [index, task] of tasks.entries()) {
-      for (const way of this.#task(task, inside)) {
-        const to = targetOf(way, tasks, index)
-        if (to !== undefined) this.#link(way, to)
-        else out.push(leaving(way))
+      for (const edge of this.#task(task, container)) {
+        const to = targetOf(edge, tasks, index)
+        if (to !== undefined) this.#link(edge, to)
+        else out.push(leaveList(edge))
       }
     }
     return out
   }
 
-  /** Draws a task and all that stands in it. @returns the ways that lead on from it */
-  #task(task: TaskNode, inside: Inside): Way[] {
-    this.#node(task, inside)
-    const { ways, lists } = shapeOf(task, (pointer) => this.#textAt(pointer))
+  /** Adds a task and the tasks within it. @returns its outgoing edges */
+  #task(task: TaskNode, container: Container): OutgoingEdge[] {
+    this.#node(task, container)
+    const { edges, lists } = controlFlowOf(task, (pointer) => this.#textAt(pointer))
     const inner = lists.flatMap((list) => this.#inner(task, list))
-    const out = [...ways, ...inner].map((way) => ({ ...way, next: way.next ?? task.next }))
-    // What is skipped goes on to the next task, whatever its `then` says.
+    const out = [...edges, ...inner].map((edge) => ({ ...edge, next: edge.next ?? task.next }))
+    // A skipped task continues with the next one, regardless of its `then`.
     const [only, ...more] = out
-    const goesOn = more.length === 0 && only?.kind === 'next' && only.next === undefined
-    if (task.if === undefined || (goesOn && only.from === task.pointer)) return out
+    const isPlain = more.length === 0 && only?.kind === 'next' && only.next === undefined
+    if (task.if === undefined || (isPlain && only.from === task.pointer)) return out
     return [...out, { from: task.pointer, kind: 'next', label: 'skipped', next: 'continue' }]
   }
 
-  /** Draws a list within a task. @returns the ways out of it that lead on from the task */
-  #inner({ pointer }: TaskNode, { name, tasks, entries, apart, goes, next }: InnerList): Way[] {
-    const inside = { parent: pointer, list: name }
-    const lists = apart ? tasks.map((one) => [one]) : [tasks]
+  /** Adds a list within a task. @returns the edges out of it that continue after the task */
+  #inner({ pointer }: TaskNode, { name, tasks, entries, join, atEnd, next }: NestedList): OutgoingEdge[] {
+    const container = { parent: pointer, list: name }
+    const lists = join ? tasks.map((one) => [one]) : [tasks]
     for (const [first] of lists)
       for (const entry of entries) this.#link({ from: pointer, ...entry }, first?.pointer ?? pointer)
-    const ways = lists.flatMap((list) => this.#list(list, inside))
-    if (goes === 'back')
-      for (const way of ways) this.#link(way.kind === 'next' ? { ...way, kind: 'loop' } : way, pointer)
-    return goes === 'on' ? ways.map((way) => ({ ...way, next })) : []
+    const edges = lists.flatMap((list) => this.#list(list, container))
+    if (atEnd === 'repeat')
+      for (const edge of edges) this.#link(edge.kind === 'next' ? { ...edge, kind: 'loop' } : edge, pointer)
+    return atEnd === 'continue' ? edges.map((edge) => ({ ...edge, next })) : []
   }
 
-  #node({ pointer, kind, name, body }: TaskNode, inside: Inside): void {
+  #node({ pointer, kind, name, body }: TaskNode, container: Container): void {
     const at = nodeAt(this.#definition, pointer)?.at
-    const place = at && { line: at.line, column: at.column }
+    const location = at && { line: at.line, column: at.column }
     const label = clip(taskType(kind)?.summary(body) ?? kind, LABEL_BYTES_MAX)
-    this.#nodes.push({ id: pointer, kind, name, label, pointer, ...place, ...inside })
+    this.#nodes.push({ id: pointer, kind, name, label, pointer, ...location, ...container })
   }
 
-  /** Two ways that are alike are one edge. */
-  #link({ from, kind, label, next }: Way, to: string): void {
-    const why = kind === 'next' && next === 'end' ? 'end' : kind
-    const edge = { from, to, kind: why, ...(label !== undefined && { label }) }
+  /** Adds an edge. Equal edges are one. */
+  #link({ from, kind, label, next }: OutgoingEdge, to: string): void {
+    const edgeKind = kind === 'next' && next === 'end' ? 'end' : kind
+    const edge = { from, to, kind: edgeKind, ...(label !== undefined && { label }) }
     this.#edges.set(JSON.stringify(edge), edge)
   }
 
@@ -105,15 +105,19 @@ class Drawing {
   }
 }
 
-/** Where a way leads within its list; undefined where it leaves it. */
-function targetOf({ next = 'continue' }: Way, tasks: readonly TaskNode[], index: number): string | undefined {
+/** The target of an edge within its list; undefined if it leaves the list. */
+function targetOf(
+  { next = 'continue' }: OutgoingEdge,
+  tasks: readonly TaskNode[],
+  index: number,
+): string | undefined {
   if (next === 'end') return 'end'
   if (next === 'exit') return undefined
   if (next === 'continue') return tasks[index + 1]?.pointer
   return tasks.find(({ name }) => name === next)?.pointer
 }
 
-/** The directive has been followed; that it was `exit` is still to be told. */
-function leaving({ from, kind, label, next }: Way): Way {
+/** The edge outside its list, where the directive no longer applies; an `exit` remains visible in its kind. */
+function leaveList({ from, kind, label, next }: OutgoingEdge): OutgoingEdge {
   return { from, kind: kind === 'next' && next === 'exit' ? 'exit' : kind, label }
 }

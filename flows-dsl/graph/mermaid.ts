@@ -1,8 +1,9 @@
 /** Writes a graph as Mermaid, escaping names and expressions so that none of them has a meaning there. */
 
+import { fieldOf } from '../json.ts'
 import type { EdgeKind, Graph, GraphEdge, GraphNode } from './control-flow.ts'
 
-/** How the shape of a node is opened and closed, by kind of task. */
+/** The brackets of a node by kind of task. */
 const SHAPES: Readonly<Record<string, readonly [open: string, close: string]>> = {
   start: ['([', '])'],
   end: ['([', '])'],
@@ -17,15 +18,15 @@ const SHAPES: Readonly<Record<string, readonly [open: string, close: string]>> =
   raise: ['[/', '/]'],
 }
 
-/** Edges that are no part of the way that was planned. */
+/** Edges that are not part of the regular flow. */
 const DOTTED: ReadonlySet<EdgeKind> = new Set(['catch', 'retry', 'compensate'])
 
-/** Kinds that need no word where they have no label. */
-const SILENT: ReadonlySet<EdgeKind> = new Set(['next', 'case', 'branch', 'loop'])
+/** Kinds that are not written on their edges. */
+const UNLABELLED: ReadonlySet<EdgeKind> = new Set(['next', 'case', 'branch', 'loop'])
 
 /**
- * The graph as `flowchart TD`, the same text for the same graph: a subgraph for each task that has tasks within it,
- * which begins with the task itself.
+ * The graph as `flowchart TD`. A task that contains tasks is a subgraph whose first node is the task itself. Equal graphs
+ * have equal texts.
  */
 export function mermaidOf(graph: Graph): string {
   const numbers = new Map(graph.nodes.map(({ id }, index) => [id, `n${index}`]))
@@ -36,13 +37,13 @@ export function mermaidOf(graph: Graph): string {
   return `${['flowchart TD', ...nodes, ...edges].join('\n')}\n`
 }
 
-interface Page {
+interface RenderContext {
   readonly children: ReadonlyMap<string | undefined, readonly GraphNode[]>
   readonly idOf: (id: string) => string
   readonly indent: string
 }
 
-function childrenOf(nodes: readonly GraphNode[]): Page['children'] {
+function childrenOf(nodes: readonly GraphNode[]): RenderContext['children'] {
   const children = new Map<string | undefined, GraphNode[]>()
   for (const node of nodes) {
     const siblings = children.get(node.parent) ?? []
@@ -52,33 +53,33 @@ function childrenOf(nodes: readonly GraphNode[]): Page['children'] {
   return children
 }
 
-function linesOf(nodes: readonly GraphNode[], page: Page): string[] {
+function linesOf(nodes: readonly GraphNode[], context: RenderContext): string[] {
   return nodes.flatMap((node) => {
-    const within = page.children.get(node.id)
-    const inner = { ...page, indent: `${page.indent}  ` }
-    if (within === undefined) return [page.indent + nodeLine(node, page)]
-    const title = `${page.indent}subgraph s${page.idOf(node.id)} ["${escaped(node.name)}"]`
-    const lines = [inner.indent + nodeLine(node, page), ...linesOf(within, inner)]
-    return [title, ...lines, `${page.indent}end`]
+    const within = context.children.get(node.id)
+    const inner = { ...context, indent: `${context.indent}  ` }
+    if (within === undefined) return [context.indent + nodeLine(node, context)]
+    const title = `${context.indent}subgraph s${context.idOf(node.id)} ["${escaped(node.name)}"]`
+    const lines = [inner.indent + nodeLine(node, context), ...linesOf(within, inner)]
+    return [title, ...lines, `${context.indent}end`]
   })
 }
 
-function nodeLine({ id, kind, name, label }: GraphNode, { idOf }: Page): string {
-  const [open, close] = (Object.hasOwn(SHAPES, kind) ? SHAPES[kind] : undefined) ?? ['[', ']']
+function nodeLine({ id, kind, name, label }: GraphNode, { idOf }: RenderContext): string {
+  const [open, close] = fieldOf(SHAPES, kind) ?? ['[', ']']
   const text = kind === 'start' || kind === 'end' ? escaped(label) : `${escaped(name)}<br/>${escaped(label)}`
   return `${idOf(id)}${open}"${text}"${close}`
 }
 
-function edgeLine({ from, to, kind, label }: GraphEdge, idOf: Page['idOf']): string {
-  const words = [SILENT.has(kind) ? undefined : kind, label].filter((word) => word !== undefined)
+function edgeLine({ from, to, kind, label }: GraphEdge, idOf: RenderContext['idOf']): string {
+  const words = [UNLABELLED.has(kind) ? undefined : kind, label].filter((word) => word !== undefined)
   const arrow = DOTTED.has(kind) ? '-.->' : '-->'
   const text = words.length === 0 ? '' : `|"${escaped(words.join(': '))}"|`
   return `${idOf(from)} ${arrow}${text} ${idOf(to)}`
 }
 
 /**
- * Text as a label: whatever Mermaid, its Markdown or HTML could take for more is written by its number. Two things
- * Mermaid finds behind numbers too: `ﬂ°`, by which it marks them itself, and `$$`, which begins mathematics.
+ * Escapes the text of a label: every sign that Mermaid, Markdown or HTML could interpret is written by its number. Two
+ * sequences would still be interpreted: `ﬂ°`, which Mermaid uses itself, and `$$`, which begins mathematics.
  */
 function escaped(text: string): string {
   const line = text.replaceAll(/\s+/g, ' ').trim() || ' '

@@ -1,96 +1,91 @@
-/** Finds the tasks of a compiled flow that no edge reaches, whatever its conditions and decisions say. */
+/** Finds the tasks of a compiled flow that no edge reaches, regardless of conditions and decisions. */
 
 import type { FlowIR, TaskNode } from '../ir.ts'
-import { type InnerList, wholeShapeOf } from './control-flow.ts'
+import { expandedControlFlowOf, type NestedList } from './control-flow.ts'
 
-/** A task that no run enters, and the one before it, which runs enter and which never goes on to it. */
-export interface Lost {
-  /** Where it stands in the definition. */
+/** A task that no execution enters, and the reachable task before it, which never continues with it. */
+export interface UnreachableTask {
   readonly pointer: string
   readonly name: string
   readonly before: TaskNode
 }
 
-/** Of tasks that follow each other and are all lost, the first. */
-export function lostIn({ do: tasks, onFault }: FlowIR): Lost[] {
-  const reach = new Reach()
-  reach.list(tasks, onFault)
-  return [...reach.lost.values()].filter(({ pointer }) => !reach.reached.has(pointer))
+/** The unreachable tasks; of several in sequence only the first. */
+export function unreachableTasks({ do: tasks, onFault }: FlowIR): UnreachableTask[] {
+  const analysis = new ReachabilityAnalysis()
+  analysis.list(tasks, onFault)
+  return [...analysis.unreachable.values()].filter(({ pointer }) => !analysis.reached.has(pointer))
 }
 
-/** How tasks that follow each other are left, such that the task around them goes on: `continue` at their end. */
-type Left = ReadonlySet<'continue' | 'exit'>
+/** The exits of a list after which the enclosing task continues: at its end (`continue`), or by `exit`. */
+type ListExits = ReadonlySet<'continue' | 'exit'>
 
-/** A function stands in many places, and so does what extends a task: what is lost is lost in all of them. */
-class Reach {
+/** Functions and extensions occur in several positions. A task is unreachable if it is so in all of them. */
+class ReachabilityAnalysis {
   readonly reached = new Set<string>()
-  readonly lost = new Map<string, Lost>()
+  readonly unreachable = new Map<string, UnreachableTask>()
 
-  /**
-   * Goes all ways through tasks that follow each other.
-   * @param policy of what stands around them
-   */
-  list(tasks: readonly TaskNode[], policy: TaskNode['onFault']): Left {
-    const places = new Map(tasks.map(({ name }, index) => [name, index]))
+  /** Follows all edges through a sequence of tasks. @param policy the `onFault` of the enclosing task */
+  list(tasks: readonly TaskNode[], policy: TaskNode['onFault']): ListExits {
+    const indexes = new Map(tasks.map(({ name }, index) => [name, index]))
     const entered = new Set([0])
-    const left = new Set<'continue' | 'exit'>()
-    // It grows while it is gone through.
+    const exits = new Set<'continue' | 'exit'>()
+    // The set grows during the iteration.
     for (const index of entered) {
       const task = tasks[index]
       const directives = task === undefined ? [] : this.#task(task, policy)
-      if (task === undefined) left.add('continue')
+      if (task === undefined) exits.add('continue')
       for (const next of directives) {
-        const named = places.get(next)
-        if (next === 'exit') left.add(next)
+        const named = indexes.get(next)
+        if (next === 'exit') exits.add(next)
         else if (next === 'continue') entered.add(index + 1)
         else if (named !== undefined) entered.add(named)
       }
     }
-    this.#note(tasks, entered)
-    return left
+    this.#recordReached(tasks, entered)
+    return exits
   }
 
-  #note(tasks: readonly TaskNode[], entered: ReadonlySet<number>): void {
+  #recordReached(tasks: readonly TaskNode[], entered: ReadonlySet<number>): void {
     for (const [index, { pointer, name }] of tasks.entries()) {
       const before = tasks[index - 1]
-      const place = placeOf(pointer)
-      if (entered.has(index)) this.reached.add(place)
+      const declared = definitionPointer(pointer)
+      if (entered.has(index)) this.reached.add(declared)
       else if (before !== undefined && entered.has(index - 1))
-        this.lost.set(place, { pointer: place, name, before })
+        this.unreachable.set(declared, { pointer: declared, name, before })
     }
   }
 
-  /** @returns the flow directives that may be followed after it; `end` leads to nothing */
-  #task(task: TaskNode, around: TaskNode['onFault']): ReadonlySet<string> {
+  /** @returns the flow directives that may follow the task */
+  #task(task: TaskNode, inherited: TaskNode['onFault']): ReadonlySet<string> {
     const then = task.next ?? 'continue'
-    const policy = task.onFault ?? around
-    const { ways, lists } = wholeShapeOf(task)
-    const out = new Set(ways.map(({ next }) => next ?? then))
-    for (const list of lists) if (this.#goesOn(list, policy)) out.add(list.next ?? then)
-    if (this.#isLeftOut(task, policy)) out.add(then)
+    const policy = task.onFault ?? inherited
+    const { edges, lists } = expandedControlFlowOf(task)
+    const out = new Set(edges.map(({ next }) => next ?? then))
+    for (const list of lists) if (this.#canContinue(list, policy)) out.add(list.next ?? then)
+    if (this.#canBeSkipped(task, policy)) out.add(then)
     if (task.if !== undefined) out.add('continue')
-    // Whoever decides about its error may skip it.
+    // An operator who decides about the error may skip the task.
     if (policy === 'hold') out.add(then)
     return out
   }
 
-  /** Whether the end of a list within a task leads on from the task. */
-  #goesOn({ tasks, apart, goes }: InnerList, policy: TaskNode['onFault']): boolean {
-    const lists = apart === undefined ? [tasks] : tasks.map((task) => [task])
-    const left = lists.map((list) => this.list(list, policy))
-    const goesOn = apart === 'all' ? left.every(({ size }) => size > 0) : left.some(({ size }) => size > 0)
-    return goes === 'on' && goesOn
+  /** Tests if the task can continue after a list within it. */
+  #canContinue({ tasks, join, atEnd }: NestedList, policy: TaskNode['onFault']): boolean {
+    const lists = join === undefined ? [tasks] : tasks.map((task) => [task])
+    const continues = lists.map((list) => this.list(list, policy).size > 0)
+    return atEnd === 'continue' && (join === 'all' ? continues.every(Boolean) : continues.some(Boolean))
   }
 
-  /** Whether what comes before a task may stand for it: it does where it is left by `exit`. */
-  #isLeftOut({ extensions = [] }: TaskNode, policy: TaskNode['onFault']): boolean {
-    const early = extensions.map(({ before }) => before && this.list(before, policy))
+  /** Tests if an extension can replace the task: it does if its tasks before end with `exit`. */
+  #canBeSkipped({ extensions = [] }: TaskNode, policy: TaskNode['onFault']): boolean {
+    const exits = extensions.map(({ before }) => before && this.list(before, policy))
     for (const { after } of extensions) if (after !== undefined) this.list(after, policy)
-    return early.some((left) => left?.has('exit'))
+    return exits.some((before) => before?.has('exit'))
   }
 }
 
-/** Functions that an extension calls have pointers of their own, and stand where the others do. */
-function placeOf(pointer: string): string {
+/** The pointer of a task in the definition. Functions that an extension calls have pointers of their own. */
+function definitionPointer(pointer: string): string {
   return pointer.replace(/^\/use\/extensions\/functions\//, '/use/functions/')
 }

@@ -63,7 +63,6 @@ function boundOf(
   return Math.min(length, Math.max(0, round(counted)))
 }
 
-/** The most keys of a path. */
 const PATH_MAX = 10_000
 
 /** @throws JqError if it is not an array of keys, or too long */
@@ -185,7 +184,6 @@ function deleteSorted(value: Json, paths: readonly Json[][], depth: number, budg
   return without(left, whole, budget)
 }
 
-/** A copy without the parts at some keys. */
 function without(value: Json, keys: readonly Json[], budget: Budget): Json {
   if (value === null || keys.length === 0) return value
   if (isObject(value)) return withoutFields(value, keys, budget)

@@ -4,7 +4,7 @@ import { abort, type Budget, measure } from '../budget.ts'
 import type { Json, JsonObject } from '../json.ts'
 import { callBuiltin } from './builtins/call.ts'
 import type { Expression, Node } from './expression.ts'
-import { type EvalContext, type Filter, IDENTITY, ON, tick } from './filter.ts'
+import { CONTINUE, type EvalContext, type Filter, IDENTITY, tick } from './filter.ts'
 import { JqError } from './jq-error.ts'
 import { compileAs, compileForeach, compileReduce } from './nodes/bindings.ts'
 import { callFunction, callParameter, compileDefine } from './nodes/calls.ts'
@@ -82,7 +82,7 @@ function runAll(
       each(context, undefined, input, (value) => {
         tick(context)
         receive(value)
-        return ON
+        return CONTINUE
       })
     }
   } catch (error) {
@@ -154,7 +154,7 @@ const COMPILERS: Compilers = {
 
 function compileNode(node: Expression, scope: Scope, tail: boolean): Filter {
   const compile = COMPILERS[node.op] as (node: Expression, scope: Scope, tail: boolean) => Filter
-  return compile(node, scope.inside(node), tail)
+  return compile(node, scope.nested(node), tail)
 }
 
 function compileCall(node: Node<'call'>, scope: Scope, tail: boolean): Filter {

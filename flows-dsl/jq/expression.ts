@@ -103,7 +103,7 @@ export type Node<Op extends Expression['op']> = NodeAmong<Op, Expression>
 
 type NodeAmong<Op, E> = E extends { readonly op: infer Own } ? (Own & Op extends never ? never : E) : never
 
-/** Why a text is not an expression. `offset` counts UTF-16 units from the start of the text. */
+/** The first error in the text of an expression. `offset` counts UTF-16 units from the start of the text. */
 export interface ExpressionDiagnostic {
   readonly offset: number
   readonly message: string

@@ -23,7 +23,7 @@ interface TailCall {
   readonly input: Json
 }
 
-/** Variables, parameters and labels, the latest first. The compiler resolves names to a number of hops. */
+/** Variables, parameters and labels, the latest first. The compiler resolves names to distances from its start. */
 export type Env = EnvEntry | undefined
 
 export interface EnvEntry {
@@ -47,16 +47,16 @@ export class BreakSignal {}
 /** The receiver wants no more outputs. */
 export const STOP = 0
 /** The receiver wants the next output. */
-export const ON = 1
+export const CONTINUE = 1
 /** `context.tail` is still to be called, with the same receiver. */
 export const TAIL = 2
 
 /** Only filters compiled in tail position return TAIL, and only when paths are not tracked. */
-export type Signal = typeof STOP | typeof ON | typeof TAIL
+export type Signal = typeof STOP | typeof CONTINUE | typeof TAIL
 
 export type Emit = (value: Json, path?: Path) => Signal
 export type One = (context: EvalContext, env: Env, input: Json) => Json
-/** @param path where the input stands, if paths are tracked; the outputs are then emitted with theirs */
+/** @param path of the input, if paths are tracked; the outputs are then emitted with theirs */
 export type Each = (context: EvalContext, env: Env, input: Json, emit: Emit, path?: Path) => Signal
 /** Yields one output and may change the `owned` parts of the input in place: only for an input with no other reference. */
 export type InPlace = (context: EvalContext, env: Env, input: Json, owned: Owned) => Json
@@ -78,20 +78,23 @@ export function oneValue(one: One): Filter {
   })
 }
 
-/** A filter whose outputs are calculated, so they have no path. */
+/** A filter with any number of outputs, which tracks paths. */
+export function manyValues(each: Each): Filter {
+  return { one: undefined, each }
+}
+
+/** A filter with any number of outputs, which are calculated, so they have no path. */
 export function eachValue(each: Each): Filter {
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) =>
-      path === undefined
-        ? each(context, env, input, emit)
-        : each(context, env, input, (value) => emit(value, pathOfResult(path, input, value))),
-  }
+  return manyValues((context, env, input, emit, path) =>
+    path === undefined
+      ? each(context, env, input, emit)
+      : each(context, env, input, (value) => emit(value, pathOfResult(path, input, value))),
+  )
 }
 
 /** A filter that tracks paths; without paths, `one` is the shorter way if the filter yields exactly one value. */
 export function pathFilter(one: One | undefined, each: Each): Filter {
-  if (one === undefined) return { one, each }
+  if (one === undefined) return manyValues(each)
   return {
     one,
     each: (context, env, input, emit, path) =>
@@ -155,7 +158,7 @@ export function collect(filter: Filter, context: EvalContext, env: Env, input: J
   filter.each(context, env, input, (value) => {
     tick(context)
     values.push(value)
-    return ON
+    return CONTINUE
   })
   return values
 }

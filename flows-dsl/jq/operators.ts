@@ -30,32 +30,21 @@ export function isTrue(value: Json): boolean {
   return value !== null && value !== false
 }
 
-/** @throws JqError if the operator does not accept these values */
-export function calculate(operator: BinaryOperator, a: Json, b: Json, budget: Budget): Json {
-  switch (operator) {
-    case '+':
-      return add(a, b, budget)
-    case '-':
-      return subtract(a, b, budget)
-    case '*':
-      return multiply(a, b, budget)
-    case '/':
-      return divide(a, b, budget)
-    case '%':
-      return remainder(a, b)
-    case '==':
-      return compare(a, b, budget) === 0
-    case '!=':
-      return compare(a, b, budget) !== 0
-    case '<':
-      return compare(a, b, budget) < 0
-    case '<=':
-      return compare(a, b, budget) <= 0
-    case '>':
-      return compare(a, b, budget) > 0
-    case '>=':
-      return compare(a, b, budget) >= 0
-  }
+type Operation = (a: Json, b: Json, budget: Budget) => Json
+
+/** The operators. Each throws a JqError if it does not accept the values. */
+export const OPERATIONS: Readonly<Record<BinaryOperator, Operation>> = {
+  '+': add,
+  '-': subtract,
+  '*': multiply,
+  '/': divide,
+  '%': remainder,
+  '==': (a, b, budget) => compare(a, b, budget) === 0,
+  '!=': (a, b, budget) => compare(a, b, budget) !== 0,
+  '<': (a, b, budget) => compare(a, b, budget) < 0,
+  '<=': (a, b, budget) => compare(a, b, budget) <= 0,
+  '>': (a, b, budget) => compare(a, b, budget) > 0,
+  '>=': (a, b, budget) => compare(a, b, budget) >= 0,
 }
 
 /**

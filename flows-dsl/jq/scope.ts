@@ -3,7 +3,7 @@
 import type { Json } from '../json.ts'
 import type { Expression } from './expression.ts'
 import type { Env, EnvEntry, Filter } from './filter.ts'
-import { heightAround, heightOf } from './stack-depth.ts'
+import { heightOf, surroundingHeight } from './stack-depth.ts'
 
 /** A compiled function. The cell exists before its body, so that the body can refer to it. */
 export interface FunctionCell {
@@ -23,14 +23,14 @@ type Binding =
 type Compile = (node: Expression, scope: Scope, tail: boolean) => Filter
 
 /** Distance of a name in the environment, from its latest entry. */
-export type Hops = number
+export type Distance = number
 
 export class Scope {
   readonly size: number
   /** Levels of expressions above, within the function. */
   readonly level: number
   /** Height of the enclosing expressions' other parts on the stack. */
-  readonly #around: number
+  readonly #surroundingHeight: number
   readonly #bindings: readonly Binding[]
   readonly #compile: Compile
 
@@ -39,7 +39,7 @@ export class Scope {
     this.#bindings = bindings
     this.size = size
     this.level = level
-    this.#around = around
+    this.#surroundingHeight = around
   }
 
   /** @param tail whether the outputs are those of a function, so that it may end with a call */
@@ -47,7 +47,6 @@ export class Scope {
     return this.#compile(node, this, tail)
   }
 
-  /** A scope with one more entry in the environment. */
   bind(kind: 'variable' | 'parameter' | 'label', name: string): Scope {
     return this.#with({ kind, name, slot: this.size }, this.size + 1)
   }
@@ -57,14 +56,14 @@ export class Scope {
   }
 
   #with(binding: Binding, size: number): Scope {
-    return new Scope(this.#compile, [binding, ...this.#bindings], size, this.level, this.#around)
+    return new Scope(this.#compile, [binding, ...this.#bindings], size, this.level, this.#surroundingHeight)
   }
 
   /** The scope within a part of the expression; its other parts may be below it on the stack. */
-  inside(node: Expression): Scope {
-    const others = Math.max(0, this.#around - heightOf(node))
+  nested(node: Expression): Scope {
+    const others = Math.max(0, this.#surroundingHeight - heightOf(node))
     const level = this.level + 1 + others
-    return new Scope(this.#compile, this.#bindings, this.size, level, heightAround(node))
+    return new Scope(this.#compile, this.#bindings, this.size, level, surroundingHeight(node))
   }
 
   /** The same names at the beginning of a function. */
@@ -77,13 +76,13 @@ export class Scope {
     return new Scope(this.#compile)
   }
 
-  find(kind: 'variable' | 'label', name: string): Hops | undefined {
+  find(kind: 'variable' | 'label', name: string): Distance | undefined {
     const found = this.#bindings.find((binding) => binding.kind === kind && binding.name === name)
     return found === undefined || found.kind === 'function' ? undefined : this.size - found.slot - 1
   }
 
-  /** A parameter (as hops) or a function; `name` includes the arity. */
-  findCallable(name: string): Hops | FunctionCell | undefined {
+  /** A parameter (as its distance) or a function; `name` includes the arity. */
+  findCallable(name: string): Distance | FunctionCell | undefined {
     const found = this.#bindings.find(
       (binding) => (binding.kind === 'parameter' || binding.kind === 'function') && binding.name === name,
     )
@@ -92,15 +91,15 @@ export class Scope {
   }
 }
 
-export function entryAt(env: Env, hops: Hops): EnvEntry {
-  const entry = envBack(env, hops)
+export function entryAt(env: Env, distance: Distance): EnvEntry {
+  const entry = envBack(env, distance)
   if (entry === undefined) throw new Error('the environment lacks an entry that the compiler resolved')
   return entry
 }
 
-export function envBack(env: Env, hops: Hops): Env {
+export function envBack(env: Env, distance: Distance): Env {
   let entry = env
-  for (let i = 0; i < hops; i++) entry = entry?.next
+  for (let i = 0; i < distance; i++) entry = entry?.next
   return entry
 }
 

@@ -24,7 +24,7 @@ export function heightOf(node: Expression): number {
 }
 
 /** Height of an expression's parts together, from which each part subtracts its own. */
-export function heightAround(node: Expression): number {
+export function surroundingHeight(node: Expression): number {
   if (node.op === 'array' || node.op === 'comma' || node.op === 'define') return 0
   if (node.op === 'if') return node.branches.reduce((sum, [condition]) => sum + heightOf(condition), CHOICE)
   return heightOf(node) - 1

@@ -4,9 +4,9 @@ import { abort } from '../budget.ts'
 import type { Json } from '../json.ts'
 import {
   BreakSignal,
+  CONTINUE,
   type Emit,
   type EvalContext,
-  ON,
   recover,
   type Signal,
   STOP,
@@ -37,7 +37,7 @@ export function runTailCalls(context: EvalContext, signal: Signal, emit: Emit): 
   let current = signal
   while (current === TAIL) {
     const { tail } = context
-    if (tail === undefined) return ON
+    if (tail === undefined) return CONTINUE
     tick(context)
     current = tail.body.each(context, tail.env, tail.input, emit)
   }
@@ -81,7 +81,7 @@ export function eachInTail(
     const signal = from((value) => {
       const before = take()
       waiting = value
-      return before === undefined ? ON : handle(before)
+      return before === undefined ? CONTINUE : handle(before)
     })
     if (signal === STOP) return signal
   } catch (error) {
@@ -94,5 +94,5 @@ export function eachInTail(
     throw error
   }
   const last = take()
-  return last === undefined ? ON : then(last)
+  return last === undefined ? CONTINUE : then(last)
 }

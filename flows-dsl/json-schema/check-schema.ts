@@ -2,7 +2,7 @@
 
 import type { CompileContext } from '../compile/compile-context.ts'
 import { type MapEntry, type MapNode, nodeToJson, type SourceNode, valueAt } from '../compile/source-nodes.ts'
-import type { Json } from '../ir.ts'
+import { fieldOf, type Json } from '../json.ts'
 import { patternError } from './pattern.ts'
 import { DIALECT, KEYWORDS, LATER_KEYWORDS, referenceName, type Shape, TYPES } from './vocabulary.ts'
 
@@ -28,11 +28,9 @@ export function checkSchema(given: SourceNode, context: CompileContext): Json | 
 
 function schema(value: SourceNode, schemaContext: SchemaContext): void {
   if (value.kind === 'scalar' && typeof value.value === 'boolean') return
-  const map = schemaContext.context.map(value, 'A schema')
-  if (map === undefined) return
-  schemaContext.context.keys(map, 'a schema', Object.keys(KEYWORDS), LATER_KEYWORDS)
-  for (const entry of map.entries) {
-    const shape = Object.hasOwn(KEYWORDS, entry.key) ? KEYWORDS[entry.key] : undefined
+  const map = schemaContext.context.map(value, 'A schema', Object.keys(KEYWORDS), LATER_KEYWORDS)
+  for (const entry of map?.entries ?? []) {
+    const shape = fieldOf(KEYWORDS, entry.key)
     if (shape !== undefined) SHAPES[shape](entry, schemaContext)
   }
 }
@@ -70,9 +68,8 @@ const SHAPES: Readonly<Record<Shape, (entry: MapEntry, schemaContext: SchemaCont
     for (const inner of entriesOf(entry, schemaContext)) texts(inner, schemaContext)
   },
   types: (entry, schemaContext) => {
-    const { value } = entry
-    for (const item of value.kind === 'list' ? list(entry, schemaContext, 1) : [value])
-      type(item, schemaContext)
+    const items = entry.value.kind === 'list' ? list(entry, schemaContext, 1) : [entry.value]
+    for (const item of items) type(item, schemaContext)
   },
   values: (entry, schemaContext) => void list(entry, schemaContext, entry.key === 'enum' ? 1 : 0),
   pattern: ({ key, value }, { context }) => {
@@ -99,13 +96,8 @@ function reference(value: SourceNode, { context, definitions }: SchemaContext): 
   }
   const names = definitions?.entries.map(({ key }) => key) ?? []
   if (names.includes(name)) return
-  context.reportUnknown(
-    'unknown_reference',
-    value,
-    `There is nothing named \`${name}\` in \`$defs\`.`,
-    name,
-    names,
-  )
+  const message = `There is nothing named \`${name}\` in \`$defs\`.`
+  context.reportUnknown('unknown_reference', value, message, name, names)
 }
 
 function number({ key, value }: MapEntry, { context }: SchemaContext): number | undefined {

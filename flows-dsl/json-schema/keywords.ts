@@ -9,7 +9,7 @@ import { matches } from './pattern.ts'
 /** Tests a text against a `format` of JSON Schema. */
 export type FormatTest = (format: string, text: string) => boolean
 
-/** The parts that all places of one evaluation share. */
+/** The parts that all instances of one evaluation share. */
 export interface Evaluation {
   /** The schema as a whole; `$ref` leads there. */
   readonly root: Json
@@ -20,7 +20,7 @@ export interface Evaluation {
   passes(schema: Json, instance: Instance): boolean
 }
 
-/** Takes what is wrong. `missing` is the name of a required property. */
+/** Receives a violation. `missing` is the name of a required property. */
 export type Report = (instance: Instance, message: string, missing?: string) => void
 
 /** The steps from the whole value to a part of it, the last one first; undefined for the whole. */
@@ -67,22 +67,17 @@ export class Instance {
     return new Instance(this, value, this, { key, above: this.#path })
   }
 
-  /** The same instance with another value: a name instead of the object that has it. */
-  withValue(value: Json): Instance {
-    return new Instance(this, value, this, this.#path)
-  }
-
   /** The same instance for a keyword of a schema, one schema deeper. */
   atKeyword(keyword: string): Instance {
     return new Instance(this, this.value, { depth: this.depth + 1, keyword }, this.#path)
   }
 
-  /** The same instance, whose faults go elsewhere. */
+  /** The same instance with another receiver of violations. */
   withReporter(report: Report): Instance {
     return new Instance({ evaluation: this.evaluation, report }, this.value, this, this.#path)
   }
 
-  /** JSON pointer of the value. Made when it is asked for: most values have no fault. */
+  /** JSON pointer of the value. Computed on demand: most values are valid. */
   get pointer(): string {
     const keys: (string | number)[] = []
     for (let step = this.#path; step !== undefined; step = step.above) keys.push(step.key)
@@ -102,8 +97,8 @@ function countText(count: Json, noun: string, plural = `${noun}s`): string {
   return `${String(count)} ${count === 1 ? noun : plural}`
 }
 
-/** Values in a message are cut: an error travels further than data should. */
-const SHOWN_MAX = 5
+/** Messages list few values: an error is seen by more readers than the data. */
+const LISTED_MAX = 5
 
 export const SCALARS: Readonly<Record<string, Rule>> = {
   type: (operand, instance) => {
@@ -115,13 +110,9 @@ export const SCALARS: Readonly<Record<string, Rule>> = {
     if (!Array.isArray(operand)) return
     if (operand.some((one) => equal(one, instance.value, instance))) return
     const plain = operand.filter((one) => typeof one !== 'object' || one === null)
-    const shown = plain.length === operand.length && plain.length <= SHOWN_MAX
-    fail(
-      instance,
-      shown
-        ? `must be one of ${plain.map((one) => JSON.stringify(one)).join(', ')}`
-        : 'must be one of the values listed',
-    )
+    const isListed = plain.length === operand.length && plain.length <= LISTED_MAX
+    const values = isListed ? plain.map((one) => JSON.stringify(one)).join(', ') : 'the values listed'
+    fail(instance, `must be one of ${values}`)
   },
   const: (operand, instance) => {
     if (!equal(operand, instance.value, instance)) fail(instance, 'must be the one value there is')
@@ -131,14 +122,8 @@ export const SCALARS: Readonly<Record<string, Rule>> = {
   exclusiveMinimum: bound((value, limit) => value > limit, 'more than'),
   exclusiveMaximum: bound((value, limit) => value < limit, 'less than'),
   multipleOf: bound((value, of) => Number.isInteger(value / of), 'a multiple of'),
-  minLength: (operand, instance) => {
-    if (typeof instance.value === 'string' && lengthOf(instance.value, instance) < Number(operand))
-      fail(instance, `must have at least ${countText(operand, 'character')}`)
-  },
-  maxLength: (operand, instance) => {
-    if (typeof instance.value === 'string' && lengthOf(instance.value, instance) > Number(operand))
-      fail(instance, `must have at most ${countText(operand, 'character')}`)
-  },
+  minLength: atLeast(lengthOf, 'character'),
+  maxLength: atMost(lengthOf, 'character'),
   format: (operand, instance) => {
     const { value, budget, evaluation } = instance
     if (typeof value !== 'string' || evaluation.hasFormat === undefined) return
@@ -165,11 +150,29 @@ function equal(a: Json, b: Json, { budget }: Instance): boolean {
   return compare(a, b, budget) === 0
 }
 
-/** In code points, as JSON Schema counts. */
-function lengthOf(text: string, { budget }: Instance): number {
-  spend(budget, text.length / 16)
+/** Counts the parts of a value; undefined if it is of another type. */
+type Count = (instance: Instance) => number | undefined
+
+function atLeast(count: Count, noun: string, plural?: string): Rule {
+  return (operand, instance) => {
+    if ((count(instance) ?? Number.POSITIVE_INFINITY) < Number(operand))
+      fail(instance, `must have at least ${countText(operand, noun, plural)}`)
+  }
+}
+
+function atMost(count: Count, noun: string, plural?: string): Rule {
+  return (operand, instance) => {
+    if ((count(instance) ?? 0) > Number(operand))
+      fail(instance, `must have at most ${countText(operand, noun, plural)}`)
+  }
+}
+
+/** The length of a string in code points, as JSON Schema counts. */
+function lengthOf({ value, budget }: Instance): number | undefined {
+  if (typeof value !== 'string') return undefined
+  spend(budget, value.length / 16)
   let length = 0
-  for (const _point of text) length++
+  for (const _point of value) length++
   return length
 }
 
@@ -209,20 +212,18 @@ export const ARRAYS: Readonly<Record<string, Rule>> = {
     if (count < least) fail(instance, `must contain at least ${countText(least, 'such item')}`)
     if (count > most) fail(instance, `must contain at most ${countText(most, 'such item')}`)
   },
-  minItems: (operand, instance) => {
-    if (Array.isArray(instance.value) && instance.value.length < Number(operand))
-      fail(instance, `must have at least ${countText(operand, 'item')}`)
-  },
-  maxItems: (operand, instance) => {
-    if (Array.isArray(instance.value) && instance.value.length > Number(operand))
-      fail(instance, `must have at most ${countText(operand, 'item')}`)
-  },
+  minItems: atLeast(itemCount, 'item'),
+  maxItems: atMost(itemCount, 'item'),
   uniqueItems: (operand, instance) => {
     if (operand === true && hasTwins(instance)) fail(instance, 'must not have the same item twice')
   },
 }
 
-/** Sorted, equal items stand together. */
+function itemCount({ value }: Instance): number | undefined {
+  return Array.isArray(value) ? value.length : undefined
+}
+
+/** Tests if two items are equal. Sorting puts them next to each other. */
 function hasTwins({ value, budget }: Instance): boolean {
   if (!Array.isArray(value)) return false
   spend(budget, value.length)
@@ -255,21 +256,15 @@ export const OBJECTS: Readonly<Record<string, Rule>> = {
   }),
   propertyNames: forObjects((operand, instance, value) => {
     for (const [name] of fieldsOf(value, instance)) {
-      if (!instance.passes(operand, instance.withValue(name)))
-        fail(instance.child(name, null), 'has a name that is not allowed')
+      const property = instance.child(name, name)
+      if (!instance.passes(operand, property)) fail(property, 'has a name that is not allowed')
     }
   }),
   required: forObjects((operand, instance, value) => {
     if (Array.isArray(operand)) requireAll(operand, instance, value)
   }),
-  minProperties: forObjects((operand, instance, value) => {
-    if (countOf(value, instance) < Number(operand))
-      fail(instance, `must have at least ${countText(operand, 'property', 'properties')}`)
-  }),
-  maxProperties: forObjects((operand, instance, value) => {
-    if (countOf(value, instance) > Number(operand))
-      fail(instance, `must have at most ${countText(operand, 'property', 'properties')}`)
-  }),
+  minProperties: atLeast(propertyCount, 'property', 'properties'),
+  maxProperties: atMost(propertyCount, 'property', 'properties'),
   dependentRequired: forObjects((operand, instance, value) => {
     for (const [name, names] of fieldsOf(operand, instance)) {
       if (Object.hasOwn(value, name) && Array.isArray(names)) requireAll(names, instance, value)
@@ -282,7 +277,7 @@ export const OBJECTS: Readonly<Record<string, Rule>> = {
   }),
 }
 
-/** A rule that lets all pass that is no object. */
+/** A rule for objects, which other values pass. */
 function forObjects(
   rule: (operand: Json, instance: Instance, value: JsonObject, schema: JsonObject) => void,
 ): Rule {
@@ -291,7 +286,8 @@ function forObjects(
   }
 }
 
-function countOf(value: JsonObject, { budget }: Instance): number {
+function propertyCount({ value, budget }: Instance): number | undefined {
+  if (!isObject(value)) return undefined
   const { length } = Object.keys(value)
   spend(budget, length)
   return length

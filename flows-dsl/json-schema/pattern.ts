@@ -12,7 +12,7 @@ const LENGTH_MAX = 256
 const PROGRAMS = new Map<string, Program>()
 const PROGRAMS_MAX = 100
 
-/** Why a pattern is rejected; undefined if it is accepted. */
+/** The reason to reject a pattern; undefined if it is accepted. */
 export function patternError(pattern: string): string | undefined {
   if (pattern.length > LENGTH_MAX) return `is longer than ${LENGTH_MAX} characters`
   if (!compiles(pattern)) return 'is not a regular expression (ECMA-262, unicode mode)'
@@ -25,7 +25,7 @@ export function patternError(pattern: string): string | undefined {
 }
 
 /**
- * Whether a text contains a match.
+ * Tests if a text contains a match.
  * @throws FlowError (expression) if the budget is exhausted
  */
 export function matches(pattern: string, text: string, budget: Budget): boolean {
@@ -68,7 +68,7 @@ const INSIDE: Readonly<Record<string, string>> = { '\\d': '0-9', '\\w': 'A-Za-z0
 /** Translates a valid ECMA-262 pattern to Oniguruma syntax; undefined if it has no equivalent. */
 function translated(pattern: string): string | undefined {
   let text = ''
-  /** Where the set that is being read begins in `text`. */
+  /** The start in `text` of the set that is being read. */
   let set: number | undefined
   for (const [token, point, high, low, unit] of pattern.matchAll(TOKEN)) {
     const known = set === undefined ? OUTSIDE : INSIDE

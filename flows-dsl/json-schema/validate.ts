@@ -76,14 +76,14 @@ function forbid(instance: Instance): void {
   fail(instance.keyword === 'additionalProperties' ? instance : instance.atKeyword('false'), 'is not allowed')
 }
 
-/** Whether a value is valid, without reporting errors. */
+/** Tests if a value is valid, without reporting errors. */
 function passes(schema: Json, instance: Instance): boolean {
-  let isSound = true
+  let isValid = true
   const report = () => {
-    isSound = false
+    isValid = false
   }
   check(schema, instance.withReporter(report))
-  return isSound
+  return isValid
 }
 
 function follow(operand: Json, instance: Instance): void {

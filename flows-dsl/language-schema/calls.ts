@@ -1,10 +1,21 @@
-/** The language schema of calls: HTTP, OpenAPI, platform functions, and their authentication. */
+/** The part of the JSON Schema for editors that describes calls: HTTP, OpenAPI, platform functions, authentication. */
 
 import type { Catalogue } from '../compile/compile-context.ts'
 import { CLIENT_AUTHENTICATIONS, ENCODINGS, GRANTS } from '../components/authentication.ts'
 import { UNSUPPORTED_CALLS } from '../tasks/call.ts'
 import { HTTP_OUTPUTS, METHODS } from '../tasks/call-http.ts'
-import { EXPRESSION, either, mapping, named, ref, type Schema, type TaskKeys, text, when } from './values.ts'
+import {
+  EXPRESSION,
+  either,
+  mapping,
+  mappingRequiring,
+  named,
+  ref,
+  type Schema,
+  type TaskKeys,
+  text,
+  when,
+} from './values.ts'
 
 const lettersOf = (method: string) =>
   method.replaceAll(/./g, (letter) => `[${letter}${letter.toLowerCase()}]`)
@@ -27,8 +38,8 @@ const scheme = (
 ) =>
   either(
     description,
-    mapping('The properties themselves.', properties, required),
-    mapping('A secret.', { use: USE }, ['use']),
+    mappingRequiring('The properties themselves.', required, properties),
+    mappingRequiring('A secret.', ['use'], { use: USE }),
   )
 
 const PASSWORD = { username: text('The name of the user.'), password: text('The password.') }
@@ -37,7 +48,10 @@ const choice = (description: string, words: readonly string[], fallback?: string
   either(description, { enum: [...words], ...(fallback !== undefined && { default: fallback }) }, EXPRESSION)
 
 const TOKEN = (description: string) =>
-  mapping(description, { token: text('The token.'), type: text('The type of the token.') }, ['token', 'type'])
+  mappingRequiring(description, ['token', 'type'], {
+    token: text('The token.'),
+    type: text('The type of the token.'),
+  })
 
 const CLIENT = {
   ...mapping('The OAuth 2 client that asks for the token.', {
@@ -84,7 +98,7 @@ const ENDPOINTS = mapping('Paths of the authority.', {
   introspection: text('Where tokens are looked into.', { default: '/oauth2/introspect' }),
 })
 
-/** A grant by password needs both. */
+/** The grant `password` requires both credentials. */
 const withPassword = (one: Schema): Schema => ({
   ...one,
   ...when(
@@ -93,8 +107,8 @@ const withPassword = (one: Schema): Schema => ({
   ),
 })
 
-/** What is made of the answer. */
-const ANSWER: Readonly<Record<string, Schema>> = {
+/** Options for the response. */
+const RESPONSE_OPTIONS: Readonly<Record<string, Schema>> = {
   output: either(
     'What the task yields: the content, the whole response, or the bytes in base64.',
     { enum: HTTP_OUTPUTS, default: 'content' },
@@ -124,55 +138,42 @@ export const CALLS: Readonly<Record<string, Schema>> = {
   authentication: either(
     'How the call says who it is.',
     ref('policy'),
-    mapping('A policy by its name.', { use: text('The name of a policy under `use.authentications`.') }, [
-      'use',
-    ]),
+    mappingRequiring('A policy by its name.', ['use'], {
+      use: text('The name of a policy under `use.authentications`.'),
+    }),
   ),
   endpoint: either(
     'Where the request goes.',
     URI,
     EXPRESSION,
-    mapping(
-      'The URI with its authentication.',
-      {
-        uri: either('The URI.', URI, EXPRESSION),
-        authentication: ref('authentication'),
-      },
-      ['uri'],
-    ),
-  ),
-  http: mapping(
-    'An HTTP request.',
-    {
-      method: either(
-        'The method of the request.',
-        { enum: METHODS },
-        { type: 'string', pattern: `^(?:${METHODS.map(lettersOf).join('|')})$` },
-        EXPRESSION,
-      ),
-      endpoint: ref('endpoint'),
-      headers: pairs('Headers of the request.'),
-      query: pairs('Parameters of the query.'),
-      body: ref('filter', 'The body of the request.'),
-      ...ANSWER,
-    },
-    ['method', 'endpoint'],
-  ),
-  openapi: mapping(
-    'An operation of an OpenAPI document.',
-    {
-      document: mapping(
-        'Where the document is.',
-        { name: text('What it is called.'), endpoint: ref('endpoint') },
-        ['endpoint'],
-      ),
-      operationId: text('The id of the operation.'),
-      parameters: pairs('Parameters by their names.'),
+    mappingRequiring('The URI with its authentication.', ['uri'], {
+      uri: either('The URI.', URI, EXPRESSION),
       authentication: ref('authentication'),
-      ...ANSWER,
-    },
-    ['document', 'operationId'],
+    }),
   ),
+  http: mappingRequiring('An HTTP request.', ['method', 'endpoint'], {
+    method: either(
+      'The method of the request.',
+      { enum: METHODS },
+      { type: 'string', pattern: `^(?:${METHODS.map(lettersOf).join('|')})$` },
+      EXPRESSION,
+    ),
+    endpoint: ref('endpoint'),
+    headers: pairs('Headers of the request.'),
+    query: pairs('Parameters of the query.'),
+    body: ref('filter', 'The body of the request.'),
+    ...RESPONSE_OPTIONS,
+  }),
+  openapi: mappingRequiring('An operation of an OpenAPI document.', ['document', 'operationId'], {
+    document: mappingRequiring('Where the document is.', ['endpoint'], {
+      name: text('What it is called.'),
+      endpoint: ref('endpoint'),
+    }),
+    operationId: text('The id of the operation.'),
+    parameters: pairs('Parameters by their names.'),
+    authentication: ref('authentication'),
+    ...RESPONSE_OPTIONS,
+  }),
   functionArguments: named('Arguments by their names.', ref('filter')),
 }
 
@@ -200,7 +201,7 @@ function callOf(name: string, catalogue: Catalogue): TaskKeys {
   const properties = Object.fromEntries([...required, ...optional].map((key) => [key, ref('filter')]))
   const keys = {
     call: { const: name, description: `${description}.` },
-    with: mapping('Arguments by their names.', properties, required),
+    with: mappingRequiring('Arguments by their names.', required, properties),
   }
   return { keys, required: required.length > 0 ? ['call', 'with'] : ['call'] }
 }

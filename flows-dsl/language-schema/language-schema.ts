@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: descriptions show how expressions are written
-/** The flow language as JSON Schema 2020-12, for completion and checks in editors. */
+/** The flow language as JSON Schema 2020-12, for completion and checks in editors. The compiler does not use it. */
 
 import type { Catalogue } from '../compile/compile-context.ts'
 import { CONCURRENCY_MAX, ON_LIMIT } from '../compile/concurrency.ts'
@@ -16,6 +16,7 @@ import {
   WEBHOOK_NAME,
   WEBHOOKS_MAX,
 } from '../compile/schedule.ts'
+import { ON_FAULT } from '../compile/task-list.ts'
 import { objectOf } from '../json.ts'
 import { TASKS } from '../tasks/index.ts'
 import { CALLS } from './calls.ts'
@@ -23,9 +24,11 @@ import { ERRORS, EVENTS, taskSchemas } from './tasks.ts'
 import {
   either,
   flag,
+  integer,
   jsonSchema,
   list,
   mapping,
+  mappingRequiring,
   named,
   namedList,
   ref,
@@ -37,56 +40,42 @@ import {
 
 const NAME = { pattern: '^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$' }
 
-const DOCUMENT = mapping(
-  'What the flow is called.',
-  {
-    dsl: { ...word('The version of the language.', ['1.0.3', '1.0.2', '1.0.1', '1.0.0']), default: '1.0.3' },
-    namespace: text('What the name belongs to.', NAME),
-    name: text('The name of the flow.', NAME),
-    version: text('The version of the flow, as the author counts (semantic versioning).', {
-      pattern: SEMVER,
-    }),
-    title: text('The title of the flow, for people.'),
-    summary: text('What the flow does, in Markdown.'),
-    tags: { description: 'Names and values by which flows are found.', type: 'object' },
-    metadata: { description: 'Whatever the author likes.', type: 'object' },
-  },
-  ['dsl', 'namespace', 'name', 'version'],
-)
+const DOCUMENT = mappingRequiring('What the flow is called.', ['dsl', 'namespace', 'name', 'version'], {
+  dsl: { ...word('The version of the language.', ['1.0.3', '1.0.2', '1.0.1', '1.0.0']), default: '1.0.3' },
+  namespace: text('What the name belongs to.', NAME),
+  name: text('The name of the flow.', NAME),
+  version: text('The version of the flow, as the author counts (semantic versioning).', {
+    pattern: SEMVER,
+  }),
+  title: text('The title of the flow, for people.'),
+  summary: text('What the flow does, in Markdown.'),
+  tags: { description: 'Names and values by which flows are found.', type: 'object' },
+  metadata: { description: 'Whatever the author likes.', type: 'object' },
+})
 
 const EXTENSION = {
-  ...mapping(
-    'Tasks around other tasks.',
-    {
-      extend: word('The kind of task that is extended.', [
-        'all',
-        'composite',
-        ...TASKS.map(({ kind }) => kind),
-      ]),
-      when: ref('condition', 'Only where this holds.'),
-      before: ref('tasks', 'Tasks that are run before the task.'),
-      after: ref('tasks', 'Tasks that are run after the task.'),
+  ...mappingRequiring('Tasks around other tasks.', ['extend'], {
+    extend: {
+      description: 'The kind of task that is extended.',
+      enum: ['all', 'composite', ...TASKS.map(({ kind }) => kind)],
     },
-    ['extend'],
-  ),
+    when: ref('condition', 'Only where this holds.'),
+    before: ref('tasks', 'Tasks that are run before the task.'),
+    after: ref('tasks', 'Tasks that are run after the task.'),
+  }),
   anyOf: [{ required: ['before'] }, { required: ['after'] }],
 }
 
-const CATALOG = mapping(
-  'Where a catalog of functions is.',
-  {
-    endpoint: either(
-      'Its URI.',
-      { type: 'string' },
-      mapping(
-        'The URI with its authentication.',
-        { uri: { type: 'string' }, authentication: { type: 'object' } },
-        ['uri'],
-      ),
-    ),
-  },
-  ['endpoint'],
-)
+const CATALOG = mappingRequiring('Where a catalog of functions is.', ['endpoint'], {
+  endpoint: either(
+    'Its URI.',
+    { type: 'string' },
+    mappingRequiring('The URI with its authentication.', ['uri'], {
+      uri: { type: 'string' },
+      authentication: { type: 'object' },
+    }),
+  ),
+})
 
 const USE = mapping('What is declared once and named in many places.', {
   authentications: named('How calls say who they are, by name.', ref('policy')),
@@ -99,7 +88,7 @@ const USE = mapping('What is declared once and named in many places.', {
     'Names of secrets that the flow reads.',
     text('A name.', { pattern: '^[A-Za-z_][A-Za-z0-9_.-]{0,62}$' }),
   ),
-  timeouts: named('Timeouts, by name.', mapping('A timeout.', { after: ref('limit') }, ['after'])),
+  timeouts: named('Timeouts, by name.', mappingRequiring('A timeout.', ['after'], { after: ref('limit') })),
 })
 
 const CRON = text('Minute, hour, day of the month, month, day of the week.', {
@@ -126,7 +115,7 @@ const SCHEDULE = {
     on: ref('events', 'When events come; they are its input.'),
     read: ref('read'),
     timezone: text('Of `cron`: a name of the IANA database, such as Europe/Berlin; UTC without it.'),
-    overlap: word('What becomes of a start whose time comes while an earlier run goes on.', OVERLAPS, true),
+    overlap: word('What becomes of a start whose time comes while an earlier run goes on.', OVERLAPS),
     catchUp: ref('duration', 'A start that is late by more than this is left out; a minute without it.'),
     jitter: ref('duration', 'Each start is late by a random time, at most this.'),
     webhook: either(
@@ -145,23 +134,19 @@ const SCHEDULE = {
   ),
 }
 
-const CONCURRENCY = mapping(
-  'How many executions of the flow may run at the same time.',
-  {
-    limit: { description: 'So many.', type: 'integer', minimum: 1, maximum: CONCURRENCY_MAX },
-    key: { description: 'Executions whose input yields the same are counted together.' },
-    onLimit: word('What becomes of one more.', ON_LIMIT, true),
-    holdWhileWaiting: flag(
-      'Whether an execution that waits keeps its place, or gives it back and queues before it goes on.',
-      true,
-    ),
-  },
-  ['limit'],
-)
+const CONCURRENCY = mappingRequiring('How many executions of the flow may run at the same time.', ['limit'], {
+  limit: integer('So many.', { minimum: 1, maximum: CONCURRENCY_MAX }),
+  key: { description: 'Executions whose input yields the same are counted together.' },
+  onLimit: word('What becomes of one more.', ON_LIMIT),
+  holdWhileWaiting: flag(
+    'Whether an execution that waits keeps its place, or gives it back and queues before it goes on.',
+    true,
+  ),
+})
 
 const EVALUATE = mapping('How expressions are told from texts.', {
-  language: word('The language of expressions.', ['jq'], true),
-  mode: word('Whether an expression must stand in ${ }, or every text is one.', ['strict', 'loose'], true),
+  language: word('The language of expressions.', ['jq']),
+  mode: word('Whether an expression must stand in ${ }, or every text is one.', ['strict', 'loose']),
 })
 
 /**
@@ -180,15 +165,15 @@ export function editorSchema(catalogue: Catalogue): Schema {
     schedule: SCHEDULE,
     concurrency: CONCURRENCY,
     evaluate: EVALUATE,
-    onFault: word(
-      'What becomes of a flow that faults: it fails, or waits for somebody to decide.',
-      ['fail', 'hold'],
-      true,
-    ),
+    onFault: word('What becomes of a flow that faults: it fails, or waits for somebody to decide.', ON_FAULT),
   }
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
-    ...mapping('A flow in the DSL of the Open Workflow Specification 1.0.', properties, ['document', 'do']),
+    ...mappingRequiring(
+      'A flow in the DSL of the Open Workflow Specification 1.0.',
+      ['document', 'do'],
+      properties,
+    ),
     $defs: { ...taskSchemas(catalogue), ...VALUES, ...ERRORS, ...EVENTS, ...CALLS, jsonSchema: jsonSchema() },
   }
 }

@@ -1,6 +1,7 @@
-/** The language schema of tasks, errors and events. */
+/** The part of the JSON Schema for editors that describes tasks, errors and events. The compiler does not use it. */
 
 import type { Catalogue } from '../compile/compile-context.ts'
+import { ON_FAULT } from '../compile/task-list.ts'
 import { ON_DEADLINE, ON_REJECT, QUORUM_MAX } from '../tasks/approve.ts'
 import { ATTRIBUTE } from '../tasks/event-filters.ts'
 import { ITERATIONS_MAX, ON_ERROR } from '../tasks/for.ts'
@@ -11,8 +12,10 @@ import {
   EXPRESSION,
   either,
   flag,
+  integer,
   list,
   mapping,
+  mappingRequiring,
   named,
   namedList,
   ref,
@@ -56,92 +59,56 @@ const COMMON: Readonly<Record<string, Schema>> = {
   ),
   onFault: word(
     'What becomes of the task where it faults: it fails, or waits for somebody to decide.',
-    ['fail', 'hold'],
-    true,
+    ON_FAULT,
   ),
 }
 
-const count = (description: string, maximum: number): Schema => ({
-  description,
-  type: 'integer',
-  minimum: 1,
-  maximum,
+const LOOP = mappingRequiring('What the tasks are run for.', ['in'], {
+  each: variable('The variable that has the item.', 'item'),
+  in: either(
+    'The items.',
+    text('An expression that yields an array.', { examples: ['.lines'] }),
+    list('The items themselves.', { type: 'object' }),
+  ),
+  at: variable('The variable that has the number of the item, from 0.', 'index'),
+  concurrency: integer('How many are run at the same time; one after the other where nothing is said.', {
+    minimum: 1,
+    maximum: ITERATIONS_MAX,
+  }),
+  onError: word('What an iteration that faults does: it faults the task, or yields its error.', ON_ERROR),
 })
 
-const LOOP = mapping(
-  'What the tasks are run for.',
-  {
-    each: variable('The variable that has the item.', 'item'),
-    in: either(
-      'The items.',
-      text('An expression that yields an array.', { examples: ['.lines'] }),
-      list('The items themselves.', { type: 'object' }),
-    ),
-    at: variable('The variable that has the number of the item, from 0.', 'index'),
-    concurrency: count(
-      'How many are run at the same time; one after the other where nothing is said.',
-      ITERATIONS_MAX,
-    ),
-    onError: word(
-      'What an iteration that faults does: it faults the task, or yields its error.',
-      ON_ERROR,
-      true,
-    ),
-  },
-  ['in'],
-)
+const CASE = mappingRequiring('A case.', [THEN], {
+  when: ref('condition', 'Taken where this holds. The case without it is the default.'),
+  [THEN]: ref('directive'),
+})
 
-const CASE = mapping(
-  'A case.',
-  {
-    when: ref('condition', 'Taken where this holds. The case without it is the default.'),
-    [THEN]: ref('directive'),
-  },
-  [THEN],
-)
-
-const RUN = mapping(
-  'What is run.',
-  {
-    workflow: mapping(
-      'Another flow.',
-      {
-        namespace: text('The namespace of the flow.', { pattern: FLOW_NAME }),
-        name: text('The name of the flow.', { pattern: FLOW_NAME }),
-        version: text('Its version.', { pattern: FLOW_NAME, default: 'latest' }),
-        input: either('Its input.', { type: 'object' }, EXPRESSION),
-      },
-      ['namespace', 'name'],
-    ),
-    await: flag('Whether the task lasts as long as the flow that it runs.', true),
-    return: word(
-      'What the task yields: the output of the flow (stdout), or nothing.',
-      ['stdout', 'none'],
-      true,
-    ),
-  },
-  ['workflow'],
-)
+const RUN = mappingRequiring('What is run.', ['workflow'], {
+  workflow: mappingRequiring('Another flow.', ['namespace', 'name'], {
+    namespace: text('The namespace of the flow.', { pattern: FLOW_NAME }),
+    name: text('The name of the flow.', { pattern: FLOW_NAME }),
+    version: text('Its version.', { pattern: FLOW_NAME, default: 'latest' }),
+    input: either('Its input.', { type: 'object' }, EXPRESSION),
+  }),
+  await: flag('Whether the task lasts as long as the flow that it runs.', true),
+  return: word('What the task yields: the output of the flow (stdout), or nothing.', ['stdout', 'none']),
+})
 
 const APPROVE: Schema = {
-  ...mapping(
-    'Waits for people to decide.',
-    {
-      title: text('What is to be decided, for people.'),
-      form: ref('jsonSchema', 'What must come with a decision.'),
-      approvers: either(
-        'Who may decide.',
-        list('Names; each may be an expression.', text('A name.', { pattern: '\\S' }), { minItems: 1 }),
-        text('An expression that yields a list of names.'),
-      ),
-      quorum: { ...count('How many must approve.', QUORUM_MAX), default: 1 },
-      deadline: ref('duration', 'How long there is to decide.'),
-      fourEyes: flag('Whoever started the run may not decide.', true),
-      onDeadline: word('What becomes of it when the time is over.', ON_DEADLINE, true),
-      onReject: word('What a rejection is: an output, or an error.', ON_REJECT, true),
-    },
-    ['approvers'],
-  ),
+  ...mappingRequiring('Waits for people to decide.', ['approvers'], {
+    title: text('What is to be decided, for people.'),
+    form: ref('jsonSchema', 'What must come with a decision.'),
+    approvers: either(
+      'Who may decide.',
+      list('Names; each may be an expression.', text('A name.', { pattern: '\\S' }), { minItems: 1 }),
+      text('An expression that yields a list of names.'),
+    ),
+    quorum: integer('How many must approve.', { minimum: 1, maximum: QUORUM_MAX, default: 1 }),
+    deadline: ref('duration', 'How long there is to decide.'),
+    fourEyes: flag('Whoever started the run may not decide.', true),
+    onDeadline: word('What becomes of it when the time is over.', ON_DEADLINE),
+    onReject: word('What a rejection is: an output, or an error.', ON_REJECT),
+  }),
   dependentRequired: { onDeadline: ['deadline'] },
 }
 
@@ -154,7 +121,7 @@ const kind = (
 const KINDS: readonly TaskKeys[] = [
   kind({ approve: APPROVE }),
   kind({ do: ref('tasks', 'Runs tasks, one after the other.') }),
-  kind({ emit: mapping('Publishes an event.', { event: ref('event') }, ['event']) }),
+  kind({ emit: mappingRequiring('Publishes an event.', ['event'], { event: ref('event') }) }),
   kind(
     {
       for: LOOP,
@@ -164,25 +131,19 @@ const KINDS: readonly TaskKeys[] = [
     ['for', 'do'],
   ),
   kind({
-    fork: mapping(
-      'Runs branches at the same time.',
-      {
-        branches: ref('tasks', 'A branch each; the output is the list of theirs.'),
-        compete: flag('The first to end gives the output; the others are cancelled.', false),
-      },
-      ['branches'],
-    ),
+    fork: mappingRequiring('Runs branches at the same time.', ['branches'], {
+      branches: ref('tasks', 'A branch each; the output is the list of theirs.'),
+      compete: flag('The first to end gives the output; the others are cancelled.', false),
+    }),
   }),
   kind({
-    listen: mapping('Waits for events.', { to: ref('listenTo'), read: ref('read') }, ['to']),
+    listen: mappingRequiring('Waits for events.', ['to'], { to: ref('listenTo'), read: ref('read') }),
     foreach: ref('foreach'),
   }),
   kind({
-    raise: mapping(
-      'Ends in an error.',
-      { error: either('The error.', ref('error'), text('The name of an error under `use.errors`.')) },
-      ['error'],
-    ),
+    raise: mappingRequiring('Ends in an error.', ['error'], {
+      error: either('The error.', ref('error'), text('The name of an error under `use.errors`.')),
+    }),
   }),
   kind({ run: RUN }),
   kind({ set: either('The output, with expressions in it.', { type: 'object' }, EXPRESSION) }),
@@ -199,7 +160,7 @@ export function taskSchemas(catalogue: Catalogue): Record<string, Schema> {
   return { tasks: namedList('Tasks, one after the other, each with its name.', ref('task'), names), task }
 }
 
-/** Editors show the title where they offer one kind among others. */
+/** The schema of one task type. Editors show its title if they offer several types. */
 function taskOf({ keys, required }: TaskKeys): Schema {
   const [name = ''] = required
   const called = keys['call']?.['const']
@@ -212,13 +173,7 @@ function taskOf({ keys, required }: TaskKeys): Schema {
   }
 }
 
-const integer = (description: string, more: Schema = {}): Schema => ({
-  description,
-  type: 'integer',
-  ...more,
-})
-
-/** Compared as it stands, so no expression. */
+/** A literal string: the value is compared and never evaluated. */
 const plain = (description: string): Schema => ({ ...text(description), not: EXPRESSION })
 
 const NOTHING = { type: 'object', maxProperties: 0 }
@@ -247,36 +202,28 @@ const POLICY = mapping('How an attempt is made again.', {
     }),
     duration: ref('duration', 'From the start of the first attempt to the start of the last.'),
   }),
-  jitter: mapping(
-    'A time between these two is added to each wait.',
-    {
-      from: ref('duration', 'At least this.'),
-      to: ref('duration', 'At most this.'),
-    },
-    ['from', 'to'],
-  ),
+  jitter: mappingRequiring('A time between these two is added to each wait.', ['from', 'to'], {
+    from: ref('duration', 'At least this.'),
+    to: ref('duration', 'At most this.'),
+  }),
 })
 
 export const ERRORS: Readonly<Record<string, Schema>> = {
-  error: mapping(
-    'An error (RFC 7807).',
-    {
-      type: either(
-        'A URI that says what kind of error it is.',
-        { type: 'string', pattern: '^\\S+$' },
-        EXPRESSION,
-      ),
-      status: integer('The status, as in HTTP.'),
-      title: text('What all errors of this type have in common, for people.'),
-      detail: text('What happened this time, for people.'),
-      instance: either(
-        'The JSON pointer of what it comes from; that of the task where nothing is said.',
-        { type: 'string', pattern: POINTER },
-        EXPRESSION,
-      ),
-    },
-    ['type', 'status'],
-  ),
+  error: mappingRequiring('An error (RFC 7807).', ['type', 'status'], {
+    type: either(
+      'A URI that says what kind of error it is.',
+      { type: 'string', pattern: '^\\S+$' },
+      EXPRESSION,
+    ),
+    status: integer('The status, as in HTTP.'),
+    title: text('What all errors of this type have in common, for people.'),
+    detail: text('What happened this time, for people.'),
+    instance: either(
+      'The JSON pointer of what it comes from; that of the task where nothing is said.',
+      { type: 'string', pattern: POINTER },
+      EXPRESSION,
+    ),
+  }),
   retryPolicy: POLICY,
   catch: mapping('Which errors are caught, and what is done about them.', {
     errors: mapping('Errors that have all of these fields.', {
@@ -329,42 +276,29 @@ const strategy = (description: string, more: Readonly<Record<string, Schema>> = 
 })
 
 export const EVENTS: Readonly<Record<string, Schema>> = {
-  event: mapping(
-    'An event (CloudEvents 1.0).',
-    {
-      with: mapping(
-        'The attributes of the event; each may be an expression.',
-        { ...attributes({ minLength: 1 }), data: ref('filter', 'What it carries.') },
-        ['type'],
-      ),
+  event: mappingRequiring('An event (CloudEvents 1.0).', ['with'], {
+    with: mappingRequiring('The attributes of the event; each may be an expression.', ['type'], {
+      ...attributes({ minLength: 1 }),
+      data: ref('filter', 'What it carries.'),
+    }),
+  }),
+  eventFilter: mappingRequiring('Which events are meant.', ['with'], {
+    with: {
+      description:
+        'Attributes and what they must be; an expression yields the value, or says whether it fits.',
+      type: 'object',
+      properties: { ...attributes({}), data: ref('filter', 'What the data must be.') },
+      propertyNames: { pattern: ATTRIBUTE },
+      minProperties: 1,
     },
-    ['with'],
-  ),
-  eventFilter: mapping(
-    'Which events are meant.',
-    {
-      with: {
-        description:
-          'Attributes and what they must be; an expression yields the value, or says whether it fits.',
-        type: 'object',
-        properties: { ...attributes({}), data: ref('filter', 'What the data must be.') },
-        propertyNames: { pattern: ATTRIBUTE },
-        minProperties: 1,
-      },
-      correlate: named(
-        'Values that events that belong together share.',
-        mapping(
-          'One such value.',
-          {
-            from: ref('condition', 'Reads the value from the event.'),
-            expect: ref('filter', 'What it must be; without it, what it was in the first event.'),
-          },
-          ['from'],
-        ),
-      ),
-    },
-    ['with'],
-  ),
+    correlate: named(
+      'Values that events that belong together share.',
+      mappingRequiring('One such value.', ['from'], {
+        from: ref('condition', 'Reads the value from the event.'),
+        expect: ref('filter', 'What it must be; without it, what it was in the first event.'),
+      }),
+    ),
+  }),
   events: strategy('One event, any of several, or one of each.'),
   listenTo: {
     ...strategy('One event, any of several, or one of each.', {
@@ -376,7 +310,7 @@ export const EVENTS: Readonly<Record<string, Schema>> = {
     }),
     dependentRequired: { until: ['any'] },
   },
-  read: word('How events are read: their data, or with their attributes.', ['data', 'envelope', 'raw'], true),
+  read: word('How events are read: their data, or with their attributes.', ['data', 'envelope', 'raw']),
   foreach: mapping('What is done with each event, one after the other.', {
     item: variable('The variable that has the event.', 'item'),
     at: variable('The variable that has its number, from 0.', 'index'),

@@ -1,7 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: descriptions show how expressions are written
-/** Builders of the language schema, and the values that occur in many places: expressions, durations, names, data. */
+/** Builds parts of the language schema, and defines the values that occur in many places, such as expressions. */
 
 import { RESERVED, VARIABLE } from '../compile/compile-context.ts'
+import { UNITS } from '../compile/duration.ts'
 import type { Json, JsonObject } from '../json.ts'
 import { KEYWORDS, type Shape, TYPES } from '../json-schema/vocabulary.ts'
 
@@ -10,18 +11,18 @@ export type Schema = JsonObject
 type Properties = Readonly<Record<string, Schema>>
 
 /** A mapping with these keys and no others. */
-export function mapping(
+export function mapping(description: string, properties: Properties): Schema {
+  return { description, type: 'object', properties: { ...properties }, additionalProperties: false }
+}
+
+/** A mapping with these keys and no others, of which some are required. */
+export function mappingRequiring(
   description: string,
+  required: readonly string[],
   properties: Properties,
-  required: readonly string[] = [],
 ): Schema {
-  return {
-    description,
-    type: 'object',
-    properties: { ...properties },
-    ...(required.length > 0 && { required: [...required] }),
-    additionalProperties: false,
-  }
+  const { additionalProperties = false, ...rest } = mapping(description, properties)
+  return { ...rest, ...(required.length > 0 && { required: [...required] }), additionalProperties }
 }
 
 /** A mapping with arbitrary keys. */
@@ -47,10 +48,13 @@ export function text(description: string, more: Schema = {}): Schema {
   return { description, type: 'string', ...more }
 }
 
-/** One of several words; with `isDefault`, the first is the default. */
-export function word(description: string, words: readonly string[], isDefault = false): Schema {
-  const fallback = words[0] ?? ''
-  return { description, enum: [...words], ...(isDefault && { default: fallback }) }
+export function integer(description: string, more: Schema = {}): Schema {
+  return { description, type: 'integer', ...more }
+}
+
+/** One of several words, by default the first. */
+export function word(description: string, words: readonly string[]): Schema {
+  return { description, enum: [...words], default: words[0] ?? '' }
 }
 
 export function flag(description: string, fallback: boolean): Schema {
@@ -91,8 +95,6 @@ export const variable = (description: string, fallback: string): Schema => ({
   not: { enum: [...RESERVED] },
 })
 
-const units = (unit: string): Schema => ({ description: `Number of ${unit}.`, type: 'integer', minimum: 0 })
-
 export const VALUES: Readonly<Record<string, Schema>> = {
   condition: either(
     'An expression of jq, with or without ${ }; what it yields counts as true unless it is false or null.',
@@ -105,13 +107,10 @@ export const VALUES: Readonly<Record<string, Schema>> = {
   },
   duration: either(
     'A span of time: {seconds: 2}, or an ISO 8601 duration of weeks, days and time, such as PT2S or P1DT12H.',
-    mapping('The sum of its parts.', {
-      days: units('days'),
-      hours: units('hours'),
-      minutes: units('minutes'),
-      seconds: units('seconds'),
-      milliseconds: units('milliseconds'),
-    }),
+    mapping(
+      'The sum of its parts.',
+      Object.fromEntries(UNITS.map((unit) => [unit, integer(`Number of ${unit}.`, { minimum: 0 })])),
+    ),
     text('An ISO 8601 duration without years and months.', {
       pattern: '^P(?=.)(?:\\d+W)?(?:\\d+D)?(?:T(?=.)(?:\\d+H)?(?:\\d+M)?(?:\\d+(?:\\.\\d{1,3})?S)?)?$',
       examples: ['PT30S', 'PT5M', 'P1DT12H'],
@@ -119,7 +118,7 @@ export const VALUES: Readonly<Record<string, Schema>> = {
   ),
   timeout: either(
     'How long it may last: then it ends in an error of the type timeout.',
-    mapping('A timeout.', { after: ref('limit') }, ['after']),
+    mappingRequiring('A timeout.', ['after'], { after: ref('limit') }),
     text('The name of a timeout under `use.timeouts`.'),
   ),
   limit: either('A duration, or an expression that yields one.', ref('duration'), EXPRESSION),
@@ -128,13 +127,13 @@ export const VALUES: Readonly<Record<string, Schema>> = {
     { enum: ['continue', 'exit', 'end'], default: 'continue' },
     text('The name of a task in the same list.'),
   ),
-  schema: mapping(
+  schema: mappingRequiring(
     'A JSON Schema that data must fit, or the task ends in an error of the type validation.',
+    ['document'],
     {
-      format: word('The format of the schema.', ['json', 'json:2020-12'], true),
+      format: word('The format of the schema.', ['json', 'json:2020-12']),
       document: ref('jsonSchema', 'The schema itself.'),
     },
-    ['document'],
   ),
   input: mapping('What is done with the data that comes in.', {
     schema: ref('schema', 'What the data must fit before anything else is done with it.'),
@@ -155,7 +154,7 @@ const SCHEMA = ref('jsonSchema')
 const TEXT: Schema = { type: 'string' }
 const TEXTS = list('Texts.', TEXT)
 
-/** What the compiler checks of each, except the syntax of patterns and the targets of references. */
+/** The schema of each shape. It does not check the syntax of patterns and the targets of references. */
 const SHAPES: Readonly<Record<Shape, Schema>> = {
   any: {},
   schema: SCHEMA,

@@ -3,7 +3,7 @@
 /** Tests if a set contains a code point. */
 export type PointSet = (point: number) => boolean
 
-/** Why a text is not a regular expression. */
+/** The error of a text that is not a regular expression. */
 export class RegexError extends Error {}
 
 const WORD = /^[\p{L}\p{M}\p{Nd}\p{Pc}]$/u

@@ -1,5 +1,6 @@
 /** Parses regular expressions (Oniguruma, Perl syntax, as jq uses it) and rejects what takes more than linear time. */
 
+import { fieldOf } from '../json.ts'
 import { caseless, classOf, namedSet, negated, type PointSet, RegexError } from './code-point-sets.ts'
 import type { Anchor, ParsedRegex, Regex } from './program.ts'
 import { parseClass, Scanner } from './scanner.ts'
@@ -17,6 +18,9 @@ interface Modes {
   /** `^` and `$` match at lines. */
   readonly lines: boolean
 }
+
+/** The letters of options within an expression, such as `(?i)`. */
+const MODES: Readonly<Record<string, keyof Modes>> = { i: 'caseless', x: 'extended', s: 'dotAll', m: 'lines' }
 
 const ANCHORS: Readonly<Record<string, Anchor>> = {
   A: 'start',
@@ -142,11 +146,11 @@ class Parser {
       case '?':
         throw new RegexError('target of repeat operator is not specified')
       default:
-        return this.#literal(sign.codePointAt(0) ?? 0)
+        return this.#literal(sign.codePointAt(0))
     }
   }
 
-  #literal(literal: number): Regex {
+  #literal(literal: number | undefined): Regex {
     return this.#point((point) => point === literal)
   }
 
@@ -155,7 +159,7 @@ class Parser {
   }
 
   #escape(letter: string): Regex {
-    const anchor = Object.hasOwn(ANCHORS, letter) ? ANCHORS[letter] : undefined
+    const anchor = fieldOf(ANCHORS, letter)
     if (anchor !== undefined) return { kind: 'anchor', anchor }
     if (letter === 'Q') return this.#quoted()
     if (letter === 'R') return lineBreak()
@@ -176,7 +180,7 @@ class Parser {
   #quoted(): Regex {
     const parts: Regex[] = []
     while (!this.#scanner.ended && !this.#scanner.take('\\E')) {
-      parts.push(this.#literal(this.#scanner.next().codePointAt(0) ?? 0))
+      parts.push(this.#literal(this.#scanner.next().codePointAt(0)))
     }
     return { kind: 'sequence', parts }
   }
@@ -222,20 +226,18 @@ class Parser {
   /** `(?i)` for the rest of the group, `(?i:…)` for its content, `(?-i)` to reset. */
   #switched(): Regex | undefined {
     const before = this.#modes
-    let on = true
+    let isOn = true
     for (;;) {
       const sign = this.#scanner.next()
+      const mode = fieldOf(MODES, sign)
       if (sign === ')') return undefined
       if (sign === ':') {
         const part = this.#closed(this.#choice())
         this.#modes = before
         return part
       }
-      if (sign === '-') on = false
-      else if (sign === 'i') this.#modes = { ...this.#modes, caseless: on }
-      else if (sign === 'x') this.#modes = { ...this.#modes, extended: on }
-      else if (sign === 's') this.#modes = { ...this.#modes, dotAll: on }
-      else if (sign === 'm') this.#modes = { ...this.#modes, lines: on }
+      if (sign === '-') isOn = false
+      else if (mode !== undefined) this.#modes = { ...this.#modes, [mode]: isOn }
       else throw new RegexError('undefined group option')
     }
   }

@@ -136,20 +136,13 @@ class Writer {
 
   #loop(part: Regex, lazy: boolean): void {
     const split = this.put({ op: 'jump', to: 0 })
-    if (canBeEmpty(part)) this.#guarded(part, split)
-    else {
-      this.write(part)
-      this.put({ op: 'jump', to: split })
-    }
-    this.instructions[split] = split2(split + 1, this.instructions.length, lazy)
-  }
-
-  /** A loop whose part can be empty: `again` ends it after a round that consumed nothing. */
-  #guarded(part: Regex, split: number): void {
+    const canLoopForever = canBeEmpty(part)
     const slot = -1 - split
-    this.put({ op: 'save', slot })
+    if (canLoopForever) this.put({ op: 'save', slot })
     this.write(part)
-    this.put({ op: 'again', to: split, slot })
+    // `again` ends the loop after a round that consumed nothing.
+    this.put(canLoopForever ? { op: 'again', to: split, slot } : { op: 'jump', to: split })
+    this.instructions[split] = split2(split + 1, this.instructions.length, lazy)
   }
 }
 

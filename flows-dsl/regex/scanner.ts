@@ -27,12 +27,12 @@ export class Scanner {
     return point
   }
 
-  sees(text: string): boolean {
+  isNext(text: string): boolean {
     return Array.from(text).every((sign, i) => this.peek(i) === sign)
   }
 
   take(text: string): boolean {
-    if (!this.sees(text)) return false
+    if (!this.isNext(text)) return false
     this.position += text.length
     return true
   }

@@ -16,7 +16,7 @@ interface Thread {
   readonly saved: Saved
 }
 
-export interface Search {
+export interface SearchOptions {
   readonly points: readonly number[]
   readonly budget: Budget
   /** Find the longest match at a position instead of the first. */
@@ -29,9 +29,14 @@ export interface Search {
  * @returns begin and end of the match and of each group, -1 for a group without a match; undefined for no match
  * @throws FlowError (expression) if the budget is exhausted
  */
-export function search(program: Program, groups: number, from: number, how: Search): number[] | undefined {
-  const machine = new Machine(program, how)
-  const found = machine.from(from, how.points.length, false)
+export function search(
+  program: Program,
+  groups: number,
+  from: number,
+  options: SearchOptions,
+): number[] | undefined {
+  const machine = new Machine(program, options)
+  const found = machine.from(from, options.points.length, false)
   if (found === undefined) return undefined
   const slots = new Array<number>(groups * 2 + 2).fill(-1)
   slots[1] = found.end
@@ -50,16 +55,16 @@ interface Match {
 
 class Machine {
   readonly #program: Program
-  readonly #how: Search
+  readonly #options: SearchOptions
   /** The round in which each instruction was last reached. Only the first thread to reach one continues. */
   readonly #reached: number[]
   #round = 0
   #origin = 0
   #found: Match | undefined
 
-  constructor(program: Program, how: Search) {
+  constructor(program: Program, how: SearchOptions) {
     this.#program = program
-    this.#how = how
+    this.#options = how
     this.#reached = new Array<number>(program.length).fill(-1)
   }
 
@@ -88,8 +93,8 @@ class Machine {
 
   /** The threads that accept the code point here. */
   #step(ready: readonly Thread[], at: number): Thread[] {
-    const point = this.#how.points[at] ?? 0
-    spend(this.#how.budget, 1 + THREAD_STEPS * ready.length)
+    const point = this.#options.points[at] ?? 0
+    spend(this.#options.budget, 1 + THREAD_STEPS * ready.length)
     const next: Thread[] = []
     for (const thread of ready) {
       const instruction = this.#program[thread.at]
@@ -104,7 +109,7 @@ class Machine {
     for (let thread = open.pop(); thread !== undefined; thread = open.pop()) {
       if (this.#reached[thread.at] === this.#round) continue
       this.#reached[thread.at] = this.#round
-      spend(this.#how.budget, THREAD_STEPS)
+      spend(this.#options.budget, THREAD_STEPS)
       const instruction = this.#program[thread.at]
       if (instruction === undefined) continue
       if (instruction.op === 'point') ready.push(thread)
@@ -128,7 +133,7 @@ class Machine {
         open.push({ ...thread, at: instruction.to[1] }, { ...thread, at: instruction.to[0] })
         return
       case 'again': {
-        const isEmpty = savedPosition(thread.saved, instruction.slot, this.#how.budget) === at
+        const isEmpty = savedPosition(thread.saved, instruction.slot, this.#options.budget) === at
         open.push({ ...thread, at: isEmpty ? next : instruction.to })
         return
       }
@@ -136,36 +141,36 @@ class Machine {
         open.push({ ...thread, at: next, saved: { slot: instruction.slot, at, before: thread.saved } })
         return
       case 'anchor':
-        if (this.#holds(instruction.anchor, at)) open.push({ ...thread, at: next })
+        if (this.#isAt(instruction.anchor, at)) open.push({ ...thread, at: next })
         return
       case 'look':
-        if (this.#looks(instruction, at) !== instruction.negative) open.push({ ...thread, at: next })
+        if (this.#lookMatches(instruction, at) !== instruction.negative) open.push({ ...thread, at: next })
     }
   }
 
   /** @returns whether the match discards later threads */
   #matches({ begin, saved }: Thread, at: number, exactEnd: number): boolean {
     if (exactEnd >= 0 && at !== exactEnd) return false
-    if (this.#how.notEmpty && at === begin) return false
-    const { longest } = this.#how
+    if (this.#options.notEmpty && at === begin) return false
+    const { longest } = this.#options
     if (!longest || this.#found === undefined || this.#found.begin >= begin)
       this.#found = { begin, end: at, saved }
     return !longest
   }
 
-  #looks({ program, behind }: Extract<Instruction, { op: 'look' }>, at: number): boolean {
-    spend(this.#how.budget, 1 + (program.length >> 2))
-    const machine = new Machine(program, { ...this.#how, longest: false, notEmpty: false })
-    if (!behind) return machine.from(at, this.#how.points.length, true) !== undefined
+  #lookMatches({ program, behind }: Extract<Instruction, { op: 'look' }>, at: number): boolean {
+    spend(this.#options.budget, 1 + (program.length >> 2))
+    const machine = new Machine(program, { ...this.#options, longest: false, notEmpty: false })
+    if (!behind) return machine.from(at, this.#options.points.length, true) !== undefined
     for (let start = at; start >= 0; start--) {
-      spend(this.#how.budget, 1 + program.length)
+      spend(this.#options.budget, 1 + program.length)
       if (machine.from(start, at, true, true) !== undefined) return true
     }
     return false
   }
 
-  #holds(anchor: Anchor, at: number): boolean {
-    const { points } = this.#how
+  #isAt(anchor: Anchor, at: number): boolean {
+    const { points } = this.#options
     const atEnd = at === points.length
     switch (anchor) {
       case 'start':

@@ -6,21 +6,21 @@ import type { LifecycleEvent } from '../lifecycle-events.ts'
 import type { RunResult } from '../machine/state.ts'
 import type { StepEvent } from '../tasks/task.ts'
 
-/** What one call, or one sub-flow, answers; `after` is a duration, none if not given. */
+/** The answer of a call or a sub-flow; `after` is a duration, by default none. */
 export type Answer =
   | { readonly output: Json; readonly after?: Json }
   | { readonly error: JsonObject; readonly after?: Json }
 
-/** Answers of what a flow asks for, by the task's pointer or name, the function, or the flow (`namespace/name`); of a list, one each time. */
+/** Answers by the pointer or name of the task, the function, or the flow (`namespace/name`). Each call uses the next of a list. */
 export type Mocks = Readonly<Record<string, Answer | readonly Answer[]>>
 
-/** A CloudEvent that comes while the run goes on; `after` counts from its start. */
+/** A CloudEvent that arrives during the execution; `after` counts from its start. */
 interface PlannedEvent {
   readonly event: JsonObject
   readonly after?: Json
 }
 
-/** A decision that somebody makes, about whatever entry into that task (its name or pointer) waits for one then. */
+/** A decision about the steps of a task (its name or pointer) that wait for one at that time. */
 export interface PlannedDecision {
   readonly task: string
   readonly decision: JsonObject
@@ -33,12 +33,12 @@ export interface Simulation {
   readonly events?: readonly PlannedEvent[]
   readonly decisions?: readonly PlannedDecision[]
   readonly options?: {
-    /** When it begins, RFC 3339; the start of 2026 if not given. */
+    /** Start time (RFC 3339), by default the start of 2026. */
     readonly start?: string
-    /** What chance yields each time, from 0 to below 1; 0.5 if not given. */
+    /** The result of every random number, from 0 to below 1, by default 0.5. */
     readonly random?: number
     readonly started_by?: string
-    /** Whether the lifecycle events of the run are answered too. */
+    /** If true, the result has the lifecycle events of the execution. */
     readonly lifecycle?: boolean
   }
 }
@@ -51,14 +51,13 @@ export type TraceEntry = Omit<StepEvent, 'step' | 'at_ms' | 'answer'> & {
   readonly iteration: number
   readonly name: string
   readonly kind: string
-  /** What the step asks of the outside. */
   readonly asks?: JsonObject
-  /** What it yielded, or asks, is left out: the trace holds a few MiB in all. */
+  /** The output or the request is left out, because the trace is limited to a few MiB. */
   readonly cut?: true
 }
 
-/** Why a run that is neither ended nor held does not go on: what each step that waits would need. */
-export interface Wanted {
+/** The reason why an execution that has not ended waits: the answer that a step needs. */
+export interface MissingAnswer {
   readonly step: string
   readonly what: string
   readonly hint: string
@@ -75,19 +74,19 @@ export interface Simulated {
   readonly output?: Json
   readonly error?: ErrorObject
   readonly compensation?: Json
-  readonly wanted?: readonly Wanted[]
+  readonly wanted?: readonly MissingAnswer[]
   /** Errors of steps that are held, by `pointer#iteration`. */
   readonly held?: Readonly<Record<string, ErrorObject>>
   readonly trace: readonly TraceEntry[]
   readonly coverage: Coverage
   /** In virtual time. */
   readonly duration_ms: number
-  /** Events that such a run writes into its Temporal history, about. */
+  /** The approximate number of events in the Temporal history of such an execution. */
   readonly history_events: number
   readonly lifecycle?: readonly LifecycleEvent[]
 }
 
-/** What is wrong with a simulation; `pointer` is a JSON pointer into it. */
+/** The simulation is invalid; `pointer` is a JSON pointer into it. */
 export class SimulationInvalid extends Error {
   readonly pointer: string
 

@@ -16,7 +16,7 @@ export interface ApproveBody {
   readonly form?: { readonly literal: Json }
   /** Yields the names of the approvers. */
   readonly approvers: Template
-  /** How many must approve. */
+  /** The number of approvals that are required. */
   readonly quorum: number
   readonly deadlineMs?: number
   readonly onDeadline: (typeof ON_DEADLINE)[number]
@@ -60,16 +60,16 @@ export const approve: TaskType<ApproveBody> = {
     return ['approved', 'rejected']
   },
   start(body, task) {
-    const { own, details } = request(body, task)
+    const { taskState, details } = request(body, task)
     const { deadlineMs: sleepMs } = body
     const deadline = sleepMs === undefined ? [] : [{ key: 'deadline', sleepMs, summary: 'deadline' }]
     return {
-      taskState: own as unknown as Json,
+      taskState: taskState as unknown as Json,
       start: [{ key: 'decisions', await: 'approval', details }, ...deadline],
     }
   },
-  onChildEnd(body, own, ended) {
-    const approval = own as unknown as Approval
+  onChildEnd(body, taskState, ended) {
+    const approval = taskState as unknown as Approval
     if (ended.key !== 'deadline') {
       // The host itself has completed the wait: its result is the output.
       const { output } = ended
@@ -79,12 +79,12 @@ export const approve: TaskType<ApproveBody> = {
     if (body.onDeadline === 'fault') throw new FlowError(ERRORS.timeout, 'Nobody has decided in time.')
     return decide(body, approval, body.onDeadline === 'approve', { deadline_passed: true })
   },
-  onMessage(body, own, message, task) {
+  onMessage(body, taskState, message, task) {
     if (!('decision' in message)) return undefined
-    return addDecision(body, own as unknown as Approval, message.decision, task)
+    return addDecision(body, taskState as unknown as Approval, message.decision, task)
   },
-  onDataChanged(body, _own, task) {
-    return request(body, task).own as unknown as Json
+  onDataChanged(body, _taskState, task) {
+    return request(body, task).taskState as unknown as Json
   },
   summary({ title, quorum }) {
     const text = title !== undefined && 'literal' in title ? ` ${title.literal}` : ''
@@ -93,9 +93,8 @@ export const approve: TaskType<ApproveBody> = {
 }
 
 function compileApprove(task: MapNode, context: CompileContext): ApproveBody | undefined {
-  const map = context.optionalMap(task, 'approve')
+  const map = context.optionalMap(task, 'approve', KEYS)
   if (map === undefined) return undefined
-  context.keys(map, '`approve`', KEYS)
   const approvers = compileApprovers(map, context)
   const quorum = compileQuorum(map, approvers, context)
   const deadline = compileDeadline(map, context)
@@ -170,7 +169,7 @@ function compileDeadline(
  * The approval without decisions, and the details that a host shows and binds decisions to.
  * @throws FlowError if `approvers` or `title` has the wrong type, or there are fewer approvers than the quorum
  */
-function request(body: ApproveBody, task: TaskContext): { own: Approval; details: JsonObject } {
+function request(body: ApproveBody, task: TaskContext): { taskState: Approval; details: JsonObject } {
   const { form, quorum } = body
   const { startedBy, changedBy } = task.run
   const authors = startedBy === undefined ? changedBy : [startedBy, ...changedBy]
@@ -181,7 +180,7 @@ function request(body: ApproveBody, task: TaskContext): { own: Approval; details
   }
   const title = titleOf(body, task)
   const shown = { approvers, quorum, ...title, ...(form !== undefined && { form: form.literal }) }
-  return { own: { approvers, quorum, decisions: [] }, details: { ...shown, ...task.digest(title) } }
+  return { taskState: { approvers, quorum, decisions: [] }, details: { ...shown, ...task.digest(title) } }
 }
 
 function approversOf(names: Json, except: readonly string[]): string[] {
@@ -258,14 +257,14 @@ export function decisionOf(given: JsonObject, nowMs: number): Decision | string 
   return { by, approved, at: new Date(nowMs).toISOString(), ...omitUndefined({ form, comment }) }
 }
 
-/** Why a subject may not decide now, in words for the sender; undefined if it may. */
+/** The reason why a subject may not decide now, for the sender; undefined if it may. */
 export function refusalOf({ approvers, decisions }: Approval, by: string): string | undefined {
   if (!approvers.includes(by)) return `\`${by}\` is none of those who may decide.`
   if (decisions.some((decision) => decision.by === by)) return `\`${by}\` has decided already.`
   return undefined
 }
 
-/** Whether it is approved; rejected as soon as the quorum cannot be reached any more; undefined while it is open. */
+/** True if approved, false as soon as the quorum cannot be reached, undefined while it is open. */
 export function verdictOf({ approvers, quorum, decisions }: Approval): boolean | undefined {
   const approved = decisions.filter((decision) => decision.approved).length
   if (approved >= quorum) return true

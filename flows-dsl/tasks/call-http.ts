@@ -30,12 +30,11 @@ const HTTP_KEYS = ['method', 'endpoint', 'headers', 'query', 'body', 'output', '
 const OPENAPI_KEYS = ['document', 'operationId', 'parameters', 'authentication', 'output', 'redirect']
 
 export function compileHttp(task: MapNode, context: CompileContext): HttpBody | undefined {
-  const args = context.requiredMap(task, '`call: http`', 'with')
+  const args = context.requiredMap(task, '`call: http`', 'with', HTTP_KEYS)
   if (args === undefined) return undefined
-  context.keys(args, '`with`', HTTP_KEYS)
   const endpoint = compileEndpoint(args, '`with`', context)
   const method = context.required(args, '`with`', 'method')
-  if (method !== undefined) checkWord(method, '`method`', METHODS, context)
+  context.wordOrExpression(args, 'method', METHODS)
   for (const name of ['headers', 'query']) checkMapping(args, name, context)
   checkResponseOptions(args, context)
   const template = fieldsExcept(args, ['endpoint'], context)
@@ -51,12 +50,10 @@ export function compileHttp(task: MapNode, context: CompileContext): HttpBody | 
 }
 
 export function compileOpenApi(task: MapNode, context: CompileContext): OpenApiBody | undefined {
-  const args = context.requiredMap(task, '`call: openapi`', 'with')
+  const args = context.requiredMap(task, '`call: openapi`', 'with', OPENAPI_KEYS)
   if (args === undefined) return undefined
-  context.keys(args, '`with`', OPENAPI_KEYS)
   const document = compileDocument(args, context)
-  const operation = context.required(args, '`with`', 'operationId')
-  if (operation !== undefined) context.text(operation, '`operationId`')
+  context.requiredText(args, '`with`', 'operationId')
   checkMapping(args, 'parameters', context)
   checkResponseOptions(args, context)
   const given = valueAt(args, 'authentication')
@@ -67,15 +64,14 @@ export function compileOpenApi(task: MapNode, context: CompileContext): OpenApiB
 }
 
 function compileDocument(args: MapNode, context: CompileContext): OpenApiBody['document'] | undefined {
-  const document = context.requiredMap(args, '`with`', 'document')
+  const document = context.requiredMap(args, '`with`', 'document', ['name', 'endpoint'])
   if (document === undefined) return undefined
-  context.keys(document, '`document`', ['name', 'endpoint'])
   const endpoint = compileEndpoint(document, '`document`', context)
   const authentication = compileEndpointAuthentication(document, context)
   return endpoint && { endpoint, ...(authentication !== undefined && { authentication }) }
 }
 
-/** A string, or a mapping with `uri`; `{name}` in it stands for a field of the task's input. */
+/** A string, or a mapping with `uri`; `{name}` in it is replaced by a field of the input. */
 function compileEndpoint(
   args: MapNode,
   what: string,
@@ -122,18 +118,9 @@ function checkMapping(args: MapNode, key: string, context: CompileContext): void
 
 /** The options `output` and `redirect`. */
 function checkResponseOptions(args: MapNode, context: CompileContext): void {
-  const output = valueAt(args, 'output')
-  if (output !== undefined) checkWord(output, '`output`', HTTP_OUTPUTS, context)
+  context.wordOrExpression(args, 'output', HTTP_OUTPUTS)
   const redirect = valueAt(args, 'redirect')
   if (redirect !== undefined && !isExpression(redirect)) context.boolean(args, 'redirect', false)
-}
-
-/** One of several words, case-insensitive, or an expression. */
-function checkWord(value: SourceNode, what: string, words: readonly string[], context: CompileContext): void {
-  if (isExpression(value)) return
-  const text = context.text(value, what)
-  if (text === undefined || words.includes(text) || words.includes(text.toUpperCase())) return
-  context.reportUnknown('value_invalid', value, `${what} cannot be \`${text}\`.`, text, words)
 }
 
 /**

@@ -5,7 +5,7 @@ import { entryOf, type Location, type MapNode, valueAt } from '../compile/source
 import { secretsOf } from '../components/components.ts'
 import { resolveCatalogName } from '../components/functions.ts'
 import type { JsonObject, Template } from '../ir.ts'
-import { isObject } from '../json.ts'
+import { fieldOf, isObject } from '../json.ts'
 import {
   compileHttp,
   compileOpenApi,
@@ -42,15 +42,15 @@ export const call: TaskType<CallBody> = {
     context.functions.add(name)
     if (name === 'http') return compileHttp(task, context)
     if (name === 'openapi') return compileOpenApi(task, context)
-    const known = Object.hasOwn(context.catalogue, name) ? context.catalogue[name] : undefined
+    const known = fieldOf(context.catalogue, name)
     return known === undefined
       ? reportFunction(task, name, given, context)
       : compileFunction(task, name, known, context)
   },
   start(body, task) {
     const local = 'local' in body && body.local !== undefined ? { local: body.local } : {}
-    const begin = [{ key: 'call', call: nameOf(body), arguments: argumentsOf(body, task), ...local }]
-    return { taskState: null, start: begin }
+    const child = { key: 'call', call: nameOf(body), arguments: argumentsOf(body, task), ...local }
+    return { taskState: null, start: [child] }
   },
   onChildEnd(_body, _own, { output }) {
     return { done: output }

@@ -1,7 +1,7 @@
 /** `emit`: publishes an event (OWS 1.0 "Emit", "Event Properties"; CloudEvents 1.0 "Context Attributes"). */
 
 import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
-import { entryOf, type Location, type MapNode, type SourceNode } from '../compile/source-nodes.ts'
+import { entryOf, type Location, type MapNode, valueAt } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import type { Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
@@ -23,9 +23,9 @@ export const emit: TaskType<EmitBody> = {
     const entry = entryOf(task, 'emit')
     if (entry === undefined) return undefined
     requirePublish(entry.at, context)
-    const map = context.map(entry.value, '`emit`')
-    const event = map && onlyMap(map, '`emit`', 'event', context)
-    const given = event && onlyMap(event, '`event`', 'with', context)
+    const map = context.map(entry.value, '`emit`', ['event'])
+    const event = map && context.requiredMap(map, '`emit`', 'event', ['with'])
+    const given = event && context.requiredMap(event, '`event`', 'with', [...TEXTS, 'data'])
     const template = given && compileEvent(given, context)
     if (template === undefined) return undefined
     const isInline = compileInlineOption(task, context.catalogue[PUBLISH]?.local === true, context)
@@ -53,22 +53,13 @@ function requirePublish(at: Location, context: CompileContext): void {
   context.report('unknown_function', at, `\`emit\` needs the function \`${PUBLISH}\`, which is not there.`)
 }
 
-/** The mapping at the only key of another mapping. */
-function onlyMap(map: MapNode, what: string, key: string, context: CompileContext): MapNode | undefined {
-  context.keys(map, what, [key])
-  return context.requiredMap(map, what, key)
-}
-
 function compileEvent(given: MapNode, context: CompileContext): Template | undefined {
-  context.keys(given, '`with`', [...TEXTS, 'data'])
   context.required(given, '`with`', 'type')
-  for (const { key, value } of given.entries) if (TEXTS.includes(key)) checkText(value, key, context)
+  for (const key of TEXTS) {
+    if (context.optionalText(given, key) === '')
+      context.report('value_invalid', valueAt(given, key) ?? given, `\`${key}\` must not be empty.`)
+  }
   return context.fields(given, SCOPES.task)
-}
-
-function checkText(value: SourceNode, key: string, context: CompileContext): void {
-  const text = context.text(value, `\`${key}\``)
-  if (text === '') context.report('value_invalid', value, `\`${key}\` must not be empty.`)
 }
 
 /**

@@ -3,7 +3,15 @@
 import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
 import { entryOf, type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { FlowError } from '../errors.ts'
-import type { Correlation, EventFilter, EventStrategy, Json, JsonObject, Template } from '../ir.ts'
+import {
+  type Correlation,
+  canonical,
+  type EventFilter,
+  type EventStrategy,
+  type Json,
+  type JsonObject,
+  type Template,
+} from '../ir.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
 import type { TaskContext } from './task.ts'
 
@@ -37,9 +45,8 @@ function compileList(value: SourceNode, mode: 'any' | 'all', context: CompileCon
 }
 
 function compileFilter(value: SourceNode, context: CompileContext): EventFilter | undefined {
-  const map = context.map(value, 'A filter')
+  const map = context.map(value, 'A filter', ['with', 'correlate'])
   if (map === undefined) return undefined
-  context.keys(map, 'a filter', ['with', 'correlate'])
   const attributes = compileAttributes(map, context)
   const correlate = compileCorrelations(map, context)
   return attributes && correlate && { with: attributes, correlate }
@@ -77,9 +84,8 @@ function compileCorrelation(
   context: CompileContext,
 ): Correlation | undefined {
   const what = `The correlation \`${name}\``
-  const map = context.map(value, what)
+  const map = context.map(value, what, ['from', 'expect'])
   if (map === undefined) return undefined
-  context.keys(map, `the correlation \`${name}\``, ['from', 'expect'])
   const source = context.required(map, what, 'from')
   const from = source && context.condition(source, '`from`', SCOPES.task)
   const expected = valueAt(map, 'expect')
@@ -88,7 +94,7 @@ function compileCorrelation(
   return { name, from, ...(expect !== undefined && { expect }) }
 }
 
-type FilterEvaluation = Pick<TaskContext, 'evaluate' | 'isBudgetExhausted'>
+export type FilterEvaluation = Pick<TaskContext, 'evaluate' | 'isBudgetExhausted'>
 
 /** The values of correlations by name: those that the filter expects, and those of the first matched event. */
 interface CorrelationValues {
@@ -161,11 +167,14 @@ function contains(found: Json, wanted: Json): boolean {
 }
 
 function isEqual(a: Json, b: Json): boolean {
-  if (Array.isArray(a) && Array.isArray(b)) {
-    return a.length === b.length && a.every((item, index) => isEqual(item, b[index] ?? null))
-  }
-  if (!isObject(a) || !isObject(b)) return a === b
-  const keys = Object.keys(a)
-  if (keys.length !== Object.keys(b).length) return false
-  return keys.every((key) => Object.hasOwn(b, key) && isEqual(a[key] ?? null, b[key] ?? null))
+  return a === b || (typeof a === 'object' && typeof b === 'object' && canonical(a) === canonical(b))
+}
+
+/** The values that a filter expects of its correlations, by name. */
+export function expectedBy(
+  { correlate }: EventFilter,
+  { input, evaluate }: Pick<TaskContext, 'input' | 'evaluate'>,
+): JsonObject {
+  const given = correlate.filter(({ expect }) => expect !== undefined)
+  return objectOf(given.map(({ name, expect = { literal: null } }) => [name, evaluate(expect, input)]))
 }

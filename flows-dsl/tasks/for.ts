@@ -24,7 +24,7 @@ interface ForBody {
   readonly at: string
   readonly in: Template
   readonly while?: Expression
-  /** How many iterations run at the same time; by default one after the other. */
+  /** The number of iterations that run at the same time; by default one. */
   readonly concurrency?: number
   /** An iteration that faults yields its error; by default it faults the task. */
   readonly onError?: 'continue'
@@ -36,15 +36,9 @@ export const for_: TaskType<ForBody> = {
   keys: ['for', 'while', 'do'],
   compile(task, compiler) {
     const { context } = compiler
-    const loop = context.optionalMap(task, 'for')
+    const loop = context.optionalMap(task, 'for', ['each', 'in', 'at', 'concurrency', 'onError'])
     if (loop === undefined) return undefined
-    context.keys(loop, '`for`', ['each', 'in', 'at', 'concurrency', 'onError'])
-    const each = context.variable(loop, 'each', 'item')
-    const at = context.variable(loop, 'at', 'index')
-    if (each === at) {
-      const place = valueAt(loop, 'at') ?? valueAt(loop, 'each') ?? loop
-      context.report('value_invalid', place, `The item and its index are both named $${at}.`)
-    }
+    const [each, at] = context.itemVariables(loop, 'each', 'item')
     const source = context.required(loop, '`for`', 'in')
     const items = source && compileIn(source, context)
     const condition = context.withVariables([each, at], () =>
@@ -65,17 +59,17 @@ export const for_: TaskType<ForBody> = {
     if (isConcurrent(body)) return startIterations(body, items, task)
     return iterate(body, { items, index: 0 }, task.input, task)
   },
-  onChildEnd(body, own, ended, task) {
+  onChildEnd(body, taskState, ended, task) {
     if (ended.left === 'end') return resultOf(ended)
-    if (isConcurrent(body)) return completeIteration(body, own, ended, task)
-    const { items, index } = own as unknown as Progress
+    if (isConcurrent(body)) return completeIteration(body, taskState, ended, task)
+    const { items, index } = taskState as unknown as Progress
     return iterate(body, { items, index: index + 1 }, ended.output, task)
   },
-  onChildError(body, own, { key, error }, task) {
+  onChildError(body, taskState, { key, error }, task) {
     if (body.onError === undefined) throw error
     const output = { error: error.toObject() }
-    if (isConcurrent(body)) return completeIteration(body, own, { key, output }, task)
-    const { items, index, input } = own as unknown as Progress
+    if (isConcurrent(body)) return completeIteration(body, taskState, { key, output }, task)
+    const { items, index, input } = taskState as unknown as Progress
     return iterate(body, { items, index: index + 1 }, input, task)
   },
   catches({ onError }) {
@@ -148,7 +142,7 @@ interface Iterations {
   readonly items: Json[]
   /** One per item; null until it ends. */
   readonly outputs: Json[]
-  /** How many were started, and how many have ended. */
+  /** Counts of the iterations that have started and ended. */
   begun: number
   ended: number
   /** `$context` of the last item, in item order, that has exported one. */
@@ -166,19 +160,18 @@ function startIterations(body: ConcurrentBody, items: Json[], task: TaskContext)
 /** Stores the output of an iteration and starts another. */
 function completeIteration(
   body: ConcurrentBody,
-  own: Json,
+  taskState: Json,
   { key, output, context }: ChildResult,
   task: TaskContext,
 ): Transition {
-  const iterations = own as unknown as Iterations
+  const iterations = taskState as unknown as Iterations
   const { items, outputs, exported } = iterations
   const index = Number(key)
   outputs[index] = output
   iterations.ended += 1
   if (context !== undefined && index > (exported?.index ?? -1)) iterations.exported = { index, context }
-  if (iterations.begun < items.length)
-    return { taskState: own, start: [nextIteration(body, iterations, task)] }
-  if (iterations.ended < items.length) return { taskState: own }
+  if (iterations.begun < items.length) return { taskState, start: [nextIteration(body, iterations, task)] }
+  if (iterations.ended < items.length) return { taskState }
   const last = iterations.exported
   return { done: task.checkSize(outputs), ...(last !== undefined && { context: last.context }) }
 }

@@ -18,9 +18,8 @@ export const fork: TaskType<ForkBody> = {
   kind: 'fork',
   keys: ['fork'],
   compile(task, { context, branches: compileBranches }) {
-    const map = context.optionalMap(task, 'fork')
+    const map = context.optionalMap(task, 'fork', ['branches', 'compete'])
     if (map === undefined) return undefined
-    context.keys(map, '`fork`', ['branches', 'compete'])
     const compete = context.boolean(map, 'compete', false) ?? false
     const list = context.required(map, '`fork`', 'branches')
     const branches = list && compileBranches(list)
@@ -30,20 +29,20 @@ export const fork: TaskType<ForkBody> = {
     return { branches }
   },
   start({ branches }, { input }) {
-    const begin = branches.map(
+    const children = branches.map(
       (_, index) => ({ key: String(index), task: ['branches', index], input, isolated: true }) as const,
     )
-    return { taskState: { outputs: {}, contexts: {} }, start: begin }
+    return { taskState: { outputs: {}, contexts: {} }, start: children }
   },
-  onChildEnd({ branches, compete }, own, { key, output, left, context }, task) {
-    const { outputs, contexts } = own as unknown as Results
+  onChildEnd({ branches, compete }, taskState, { key, output, left, context }, task) {
+    const { outputs, contexts } = taskState as unknown as Results
     if (compete || left === 'end') {
       const next = left === 'end' ? { next: left } : {}
       return { done: output, ...next, ...(context !== undefined && { context }) }
     }
     outputs[key] = output
     if (context !== undefined) contexts[key] = context
-    if (Object.keys(outputs).length < branches.length) return { taskState: own }
+    if (Object.keys(outputs).length < branches.length) return { taskState }
     const indexes = branches.map((_, index) => index)
     const last = indexes.findLast((index) => Object.hasOwn(contexts, index))
     const exported = last === undefined ? {} : { context: contexts[last] ?? null }

@@ -6,8 +6,8 @@ import { entryOf, type MapNode, valueAt } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError } from '../errors.ts'
 import type { EventFilter, EventStrategy, Json, JsonObject, TaskNode } from '../ir.ts'
 import type { Expression } from '../jq/expression.ts'
-import { fieldOf, objectOf, omitUndefined } from '../json.ts'
-import { compileStrategy, match } from './event-filters.ts'
+import { fieldOf, omitUndefined } from '../json.ts'
+import { compileStrategy, expectedBy, match } from './event-filters.ts'
 import {
   type Child,
   resultOf,
@@ -50,18 +50,18 @@ export const listen: TaskType<ListenBody> = {
     const details = types === undefined ? {} : { types }
     return consumeBuffered(body, state, task, [{ key: 'events', await: 'events', details }])
   },
-  onChildEnd(body, own, ended, task) {
+  onChildEnd(body, taskState, ended, task) {
     // If the host itself completes the wait, its result is the output.
     if (ended.left === 'end' || ended.key === 'events') return resultOf(ended)
-    const state = own as unknown as Listening
+    const state = taskState as unknown as Listening
     state.isBusy = false
     addOutput(state, body, ended.output, task)
     return consumeBuffered(body, state, task)
   },
-  onMessage(body, own, message, task) {
-    const state = own as unknown as Listening
-    const begin = 'event' in message ? consume(body, state, message.event, task) : undefined
-    return begin && moveOf(state, begin)
+  onMessage(body, taskState, message, task) {
+    const state = taskState as unknown as Listening
+    const children = 'event' in message ? consume(body, state, message.event, task) : undefined
+    return children && moveOf(state, children)
   },
   summary(body) {
     return `listen to ${body.to.mode} of ${typesOf(body)?.join(', ') ?? 'all events'}`
@@ -70,13 +70,11 @@ export const listen: TaskType<ListenBody> = {
 
 function compileListen(task: MapNode, compiler: TaskCompiler): ListenBody | undefined {
   const { context } = compiler
-  const map = context.optionalMap(task, 'listen')
+  const map = context.optionalMap(task, 'listen', ['to', 'read'])
   const foreach = compileForeach(task, compiler)
   if (map === undefined) return undefined
-  context.keys(map, '`listen`', ['to', 'read'])
-  const to = context.requiredMap(map, '`listen`', 'to')
+  const to = context.requiredMap(map, '`listen`', 'to', ['one', 'any', 'all', 'until'])
   if (to === undefined) return undefined
-  context.keys(to, '`to`', ['one', 'any', 'all', 'until'])
   const strategy = compileStrategy(to, '`to`', context)
   const until = compileUntil(to, context)
   const read = context.choice(map, 'read', READS)
@@ -109,15 +107,9 @@ function compileUntilEvents(map: MapNode, context: CompileContext): EventStrateg
 }
 
 function compileForeach(listen: MapNode, { context, tasks }: TaskCompiler): Iterator | undefined {
-  const map = context.optionalMap(listen, 'foreach')
+  const map = context.optionalMap(listen, 'foreach', ['item', 'at', 'do', 'output', 'export'])
   if (map === undefined) return undefined
-  context.keys(map, '`foreach`', ['item', 'at', 'do', 'output', 'export'])
-  const item = context.variable(map, 'item', 'item')
-  const at = context.variable(map, 'at', 'index')
-  if (item === at) {
-    const place = valueAt(map, 'at') ?? valueAt(map, 'item') ?? map
-    context.report('value_invalid', place, `The event and its index are both named $${at}.`)
-  }
+  const [item, at] = context.itemVariables(map, 'item', 'event')
   const list = valueAt(map, 'do')
   const body = { tasks: (list && tasks(list, [item, at])) ?? [] }
   const filters = context.withVariables([item, at], () => ({
@@ -133,31 +125,38 @@ function consumeBuffered(
   body: ListenBody,
   state: Listening,
   task: TaskContext,
-  begin: readonly Child[] = [],
+  first: readonly Child[] = [],
 ): Transition {
-  const children = [...begin]
+  const children = [...first]
   task.takeBuffered((event) => {
-    const begun = consume(body, state, event, task)
-    children.push(...(begun ?? []))
-    return begun !== undefined
+    const started = consume(body, state, event, task)
+    children.push(...(started ?? []))
+    return started !== undefined
   })
   return moveOf(state, children)
 }
 
-function moveOf(state: Listening, begin: readonly Child[]): Transition {
-  return state.isOver ? { done: state.outputs } : { taskState: state as unknown as Json, start: begin }
+function moveOf(state: Listening, start: readonly Child[]): Transition {
+  return state.isOver ? { done: state.outputs } : { taskState: state as unknown as Json, start }
 }
 
-/** The children to start for an event; undefined if the task does not consume it. */
+/** Offers an event. @returns the children to start for it; undefined if the task does not consume it */
 function consume(
   body: ListenBody,
   state: Listening,
   event: JsonObject,
   task: TaskContext,
 ): readonly Child[] | undefined {
-  const { isTaken, item } = take(state, body, event, task)
-  if (!isTaken) return undefined
-  if (item === undefined) return []
+  if (state.isBusy || state.isOver) return undefined
+  const ending = endOf(body)
+  // Ending events are tested first, so that none of them becomes part of the output.
+  if (ending !== undefined && matchStrategy(ending, state.until, { state, event, task })) {
+    state.isOver = ending.mode !== 'all' || state.until.filled.length === ending.filters.length
+    return []
+  }
+  if (!matchStrategy(body.to, state.to, { state, event, task })) return undefined
+  state.taken += 1
+  const item = readOf(event, body.read)
   if (body.foreach === undefined) {
     addOutput(state, body, item, task)
     return []
@@ -201,25 +200,6 @@ function newListening(body: ListenBody, task: TaskContext): Listening {
   return { taken: 0, outputs: [], size: 0, bound: {}, to, until, isBusy: false, isOver: false }
 }
 
-/** Offers an event. @returns whether the task consumes it, and its item if it belongs to the output */
-function take(
-  state: Listening,
-  body: ListenBody,
-  event: JsonObject,
-  task: TaskContext,
-): { readonly isTaken: boolean; readonly item?: Json } {
-  if (state.isBusy || state.isOver) return { isTaken: false }
-  const ending = endOf(body)
-  // Ending events are tested first, so that none of them becomes part of the output.
-  if (ending !== undefined && matchStrategy(ending, state.until, { state, event, task })) {
-    state.isOver = ending.mode !== 'all' || state.until.filled.length === ending.filters.length
-    return { isTaken: true }
-  }
-  if (!matchStrategy(body.to, state.to, { state, event, task })) return { isTaken: false }
-  state.taken += 1
-  return { isTaken: true, item: readOf(event, body.read) }
-}
-
 /**
  * Adds an output and tests whether the task is satisfied. A `listen` that never ends (`until: false`) keeps no outputs.
  * @throws FlowError (runtime) if the outputs exceed the limits of a value
@@ -254,12 +234,7 @@ function endOf({ until }: Pick<ListenBody, 'until'>): EventStrategy | undefined 
   return until !== undefined && 'events' in until ? until.events : undefined
 }
 
-function expectedBy({ correlate }: EventFilter, { input, evaluate }: TaskContext): JsonObject {
-  const given = correlate.filter(({ expect }) => expect !== undefined)
-  return objectOf(given.map(({ name, expect = { literal: null } }) => [name, evaluate(expect, input)]))
-}
-
-/** Whether a filter matches the event; with `all`, a filter that has not matched before. */
+/** Tests if a filter matches the event; with `all`, one that has not matched before. */
 function matchStrategy(
   { mode, filters }: EventStrategy,
   { filled, expected }: StrategyProgress,
@@ -276,13 +251,13 @@ function matchStrategy(
   return filters.length === 0
 }
 
-/** Whether it needs no more events, unless `until` decides that. */
+/** Tests if the strategy needs no more events, unless `until` decides that. */
 function isSatisfied({ taken, to }: Listening, body: ListenBody): boolean {
   if (body.until !== undefined) return false
   return body.to.mode === 'all' ? to.filled.length === body.to.filters.length : taken > 0
 }
 
-/** What the flow reads of an event. `raw` is the text of `data`. */
+/** The part of an event that the flow reads. `raw` is the text of `data`. */
 export function readOf(event: JsonObject, read: ListenBody['read']): Json {
   if (read === 'envelope') return event
   const data = fieldOf(event, 'data') ?? null

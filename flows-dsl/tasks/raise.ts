@@ -21,9 +21,8 @@ export const raise: TaskType<RaiseBody> = {
   kind: 'raise',
   keys: ['raise'],
   compile(task, { context }) {
-    const map = context.optionalMap(task, 'raise')
+    const map = context.optionalMap(task, 'raise', ['error'])
     if (map === undefined) return undefined
-    context.keys(map, '`raise`', ['error'])
     const source = context.required(map, '`raise`', 'error')
     if (source?.kind !== 'scalar' || typeof source.value !== 'string')
       return source && compileError(source, context)
@@ -44,15 +43,14 @@ export const raise: TaskType<RaiseBody> = {
 
 /** Compiles an error in `raise` or under `use.errors`. */
 export function compileError(given: SourceNode, context: CompileContext): RaiseBody | undefined {
-  const error = context.map(given, '`error`')
+  const error = context.map(given, '`error`', ['type', 'status', 'title', 'detail', 'instance'])
   if (error === undefined) return undefined
-  context.keys(error, '`error`', ['type', 'status', 'title', 'detail', 'instance'])
-  const kind = context.required(error, '`error`', 'type')
+  const uri = context.required(error, '`error`', 'type')
   const code = context.required(error, '`error`', 'status')
-  const type = kind && context.textTemplate(kind, '`type`')
+  const type = uri && context.textTemplate(uri, '`type`')
   const status = code && context.integer(code, '`status`')
-  if (kind !== undefined && !matchesPattern(type, /^\S+$/)) {
-    context.report('value_invalid', kind, '`type` must be a URI.')
+  if (uri !== undefined && !matchesPattern(type, /^\S+$/)) {
+    context.report('value_invalid', uri, '`type` must be a URI.')
   }
   const [title, detail, instance] = ['title', 'detail', 'instance'].map((key) => {
     const value = valueAt(error, key)

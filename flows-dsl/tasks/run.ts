@@ -11,7 +11,7 @@ export interface RunBody {
   /** A semantic version, or `latest`. */
   readonly version: string
   readonly input: Template
-  /** Whether the task waits until the flow ends. */
+  /** If true, the task waits until the flow ends. */
   readonly await: boolean
   /** `none` drops the output of the flow. */
   readonly return: 'output' | 'none'
@@ -19,6 +19,7 @@ export interface RunBody {
 
 /** OWS process types that are not supported. */
 const PROCESSES = ['container', 'script', 'shell']
+const WORKFLOW_KEYS = ['namespace', 'name', 'version', 'input']
 const RETURNS = ['stdout', 'none', 'stderr', 'code', 'all'] as const
 export const FLOW_NAME = '^[\\w.+-]{1,128}$'
 
@@ -30,7 +31,7 @@ export const run: TaskType<RunBody> = {
     const map = context.optionalMap(task, 'run')
     if (map === undefined || reportProcess(map, context)) return undefined
     context.keys(map, '`run`', ['workflow', 'await', 'return'])
-    const workflow = context.requiredMap(map, '`run`', 'workflow')
+    const workflow = context.requiredMap(map, '`run`', 'workflow', WORKFLOW_KEYS)
     const flow = workflow && compileWorkflow(workflow, context)
     const awaited = context.boolean(map, 'await', true)
     const returned = compileReturn(map, context)
@@ -62,7 +63,6 @@ function reportProcess(map: MapNode, context: CompileContext): boolean {
 }
 
 function compileWorkflow(map: MapNode, context: CompileContext) {
-  context.keys(map, '`workflow`', ['namespace', 'name', 'version', 'input'])
   const [namespace, name] = ['namespace', 'name'].map((key) => {
     const value = context.required(map, '`workflow`', key)
     return value && compileName(value, key, context)

@@ -43,13 +43,10 @@ export const switch_: TaskType<SwitchBody> = {
 }
 
 function compileCase(item: SourceNode, { context, target }: TaskCompiler): Case | undefined {
-  const entry = item.kind === 'map' && item.entries.length === 1 ? item.entries[0] : undefined
-  if (entry === undefined) {
-    return context.report('task_not_single', item, 'A case must be one name with `when` and `then` below it.')
-  }
-  const body = context.map(entry.value, `The case \`${entry.key}\``)
+  const entry = context.singleEntry(item, 'A case must be one name with `when` and `then` below it.')
+  if (entry === undefined) return undefined
+  const body = context.map(entry.value, `The case \`${entry.key}\``, ['when', 'then'])
   if (body === undefined) return undefined
-  context.keys(body, `the case \`${entry.key}\``, ['when', 'then'])
   const when = context.optionalCondition(body, 'when', SCOPES.task)
   const directive = context.required(body, `The case \`${entry.key}\``, 'then')
   const next = directive && target(directive)

@@ -12,7 +12,7 @@ export interface StepRef {
   readonly pointer: string
   readonly name: string
   readonly kind: string
-  /** How often this pointer was entered before. */
+  /** The number of earlier entries to this pointer. */
   readonly iteration: number
   /** The stable path of the step, the same in every execution that takes the same route (machine/step-path.ts). */
   readonly path: string
@@ -22,7 +22,7 @@ export interface StepRef {
   readonly summary: string
 }
 
-/** What happened to a step. `at_ms` is the time of the host. */
+/** A change of a step. `at_ms` is the time of the host. */
 export interface StepEvent {
   readonly step: StepRef
   readonly phase: 'started' | 'retried' | 'held' | 'completed' | 'faulted' | 'skipped'
@@ -35,7 +35,7 @@ export interface StepEvent {
   readonly error?: ErrorObject
 }
 
-/** What a task type compiles with; diagnostics go to `context`. */
+/** The means of a task type to compile a task; diagnostics go to `context`. */
 export interface TaskCompiler {
   readonly context: CompileContext
   /** Compiles a list of tasks below this one; `variables` are those that only they see. */
@@ -46,7 +46,7 @@ export interface TaskCompiler {
   target(value: SourceNode): string | undefined
 }
 
-/** What a task runs with. Expressions see the task's variables, and those given here. */
+/** The context in which a task runs. Expressions see the variables of the task, and those given as arguments. */
 export interface TaskContext {
   readonly step: StepRef
   /** The input of the task, after `input.from`. */
@@ -64,14 +64,14 @@ export interface TaskContext {
   checkSize(value: Json): Json
   /** Returns the value. @throws FlowError (validation) if it violates the schema */
   validate(schema: Json, value: Json, what: string): Json
-  /** Whether the step budget of expressions is exhausted, which is why the last one failed. */
+  /** Tests if the step budget of expressions is exhausted, which is why the last one failed. */
   isBudgetExhausted(): boolean
   /**
    * A digest of the task's data: its input, variables and `$context`, the input and the version of the flow.
-   * @param shown more data to include
+   * @param data more data to include
    * @returns an empty object if the host has no digests
    */
-  digest(shown: JsonObject): { readonly digest?: string }
+  digest(data: JsonObject): { readonly digest?: string }
   nowMs(): number
   random(): number
   /** Records that the task starts again. */
@@ -117,7 +117,7 @@ interface ChildError {
   readonly error: FlowError
 }
 
-/** The task completes. */
+/** The result of a task that completes. */
 export interface TaskResult {
   readonly done: Json
   /** A flow directive that overrides the task's own. */
@@ -130,7 +130,7 @@ export interface TaskResult {
   readonly approvers?: readonly string[]
 }
 
-/** The task waits. `own` is its private state. */
+/** The task waits. `taskState` is its private state. */
 interface Waiting {
   readonly taskState: Json
   /** Children to start in this order, each as far as it gets before the next. */
@@ -139,10 +139,10 @@ interface Waiting {
   readonly cancel?: readonly string[]
 }
 
-/** What a task does next. If it throws a FlowError instead, the task faults. */
+/** The next step of a task. If the task type throws a FlowError instead, the task faults. */
 export type Transition = TaskResult | Waiting
 
-/** What the host delivers to a task that waits for it. */
+/** A message that the host delivers to a waiting task. */
 export type Message = { readonly event: JsonObject } | { readonly decision: JsonObject }
 
 /**
@@ -164,15 +164,20 @@ export interface TaskType<Body = unknown> {
   lists?(body: Body): Readonly<Record<string, readonly TaskNode[]>>
   start(body: Body, task: TaskContext): Transition
   /** Handles the result of a child. */
-  onChildEnd?(body: Body, own: Json, ended: ChildResult, task: TaskContext): Transition
+  onChildEnd?(body: Body, taskState: Json, ended: ChildResult, task: TaskContext): Transition
   /** Handles a child that has faulted; without this the task faults with it. */
-  onChildError?(body: Body, own: Json, failed: ChildError, task: TaskContext): Transition
-  /** Whether `failed` would handle this error. Changes nothing. */
-  catches?(body: Body, own: Json, failed: ChildError, task: TaskContext): boolean
+  onChildError?(body: Body, taskState: Json, failed: ChildError, task: TaskContext): Transition
+  /** Tests if `failed` would handle this error. Changes nothing. */
+  catches?(body: Body, taskState: Json, failed: ChildError, task: TaskContext): boolean
   /** Handles data that were changed by hand while it waits. @returns the new private state @throws FlowError */
-  onDataChanged?(body: Body, own: Json, task: TaskContext): Json
+  onDataChanged?(body: Body, taskState: Json, task: TaskContext): Json
   /** Handles a message: undefined if it does not consume it, a text if it rejects it. */
-  onMessage?(body: Body, own: Json, message: Message, task: TaskContext): Transition | string | undefined
+  onMessage?(
+    body: Body,
+    taskState: Json,
+    message: Message,
+    task: TaskContext,
+  ): Transition | string | undefined
 }
 
 /** Completes a task with the result of its own list. */
@@ -185,25 +190,24 @@ export function namesOf(tasks: readonly { readonly name: string }[]): string {
   return tasks.map(({ name }) => name).join(', ')
 }
 
-/** The value of a field that a template spells out, for a summary. */
+/** The literal value of a field of a template, for a summary. */
 export function literalField(template: Template, key: string): Json | undefined {
   if ('literal' in template) return isObject(template.literal) ? fieldOf(template.literal, key) : undefined
   const field = 'object' in template ? template.object.find(([name]) => name === key)?.[1] : undefined
   return field !== undefined && 'literal' in field ? field.literal : undefined
 }
 
-/** Whether a call runs inline in the workflow worker. `brief`: only if it ends soon, else as an activity task. */
+/** If a call runs inline in the workflow worker. `brief`: only if it ends soon, else as an activity task. */
 export type InlineOption = boolean | 'brief'
 
 /**
- * Whether a call runs inline: `metadata: { tenon: { local: … } }`, by default yes if it is idempotent.
+ * Tests if a call runs inline: `metadata: { tenon: { local: … } }`, by default yes if it is idempotent.
  * @param isIdempotent calls that are not must not run inline, because inline calls may be repeated
  */
 export function compileInlineOption(task: MapNode, isIdempotent: boolean, context: CompileContext): boolean {
   const metadata = valueAt(task, 'metadata')
-  const map = metadata?.kind === 'map' ? context.optionalMap(metadata, 'tenon') : undefined
+  const map = metadata?.kind === 'map' ? context.optionalMap(metadata, 'tenon', ['local']) : undefined
   if (map === undefined) return isIdempotent
-  context.keys(map, '`tenon`', ['local'])
   const isInline = context.boolean(map, 'local', isIdempotent) ?? isIdempotent
   if (!isInline || isIdempotent) return isInline
   const hint = 'Calls that read may be, and those that make a document or publish an event.'

@@ -45,7 +45,7 @@ interface Catch extends Conditions {
   readonly next?: string
 }
 
-interface TryBody {
+export interface TryBody {
   readonly tasks: readonly TaskNode[]
   readonly catch: Catch
 }
@@ -61,7 +61,7 @@ export const try_: TaskType<TryBody> = {
     const { context } = compiler
     const list = valueAt(task, 'try')
     const tasks = list && compiler.tasks(list)
-    const map = context.requiredMap(task, '`try`', 'catch')
+    const map = context.requiredMap(task, '`try`', 'catch', KEYS)
     const handler = map && compileCatch(map, compiler)
     return tasks && handler && { tasks, catch: handler }
   },
@@ -75,8 +75,8 @@ export const try_: TaskType<TryBody> = {
   start(body, task) {
     return attempt(body, { number: 1, startedMs: task.nowMs() }, task)
   },
-  onChildEnd(body, own, ended, task) {
-    const progress = own as unknown as Progress
+  onChildEnd(body, taskState, ended, task) {
+    const progress = taskState as unknown as Progress
     if (ended.key === 'delay') {
       task.recordRetry()
       return attempt(body, { ...progress, number: progress.number + 1 }, task)
@@ -86,9 +86,9 @@ export const try_: TaskType<TryBody> = {
     if (ended.key === 'try') return { ...resultOf(ended), took: 'passed' }
     return { ...(next !== undefined && { next }), ...resultOf(ended), took: 'caught' }
   },
-  onChildError(body, own, { key, error }, task) {
+  onChildError(body, taskState, { key, error }, task) {
     if (key !== 'try') throw error
-    return handleError(body, own as unknown as Progress, error, task)
+    return handleError(body, taskState as unknown as Progress, error, task)
   },
   catches(body, _own, { key, error }, task) {
     return key === 'try' && catchError(body, error, task) !== undefined
@@ -100,7 +100,6 @@ export const try_: TaskType<TryBody> = {
 }
 
 function compileCatch(map: MapNode, { context, tasks, target }: TaskCompiler): Catch {
-  context.keys(map, '`catch`', KEYS)
   const errors = compileErrors(map, context)
   const as = context.variable(map, 'as', 'error')
   const conditions = context.withVariables([as], () => compileConditions(map, context))
@@ -119,12 +118,10 @@ function compileCatch(map: MapNode, { context, tasks, target }: TaskCompiler): C
 
 /** The filter is literal data; `when` is for expressions (OWS). */
 function compileErrors(map: MapNode, context: CompileContext): JsonObject {
-  const errors = context.optionalMap(map, 'errors')
+  const errors = context.optionalMap(map, 'errors', ['with'])
   if (errors === undefined) return {}
-  context.keys(errors, '`errors`', ['with'])
-  const filter = context.optionalMap(errors, 'with')
+  const filter = context.optionalMap(errors, 'with', FIELDS)
   if (filter === undefined) return {}
-  context.keys(filter, '`with`', FIELDS)
   if (filter.entries.length === 0) {
     context.report('value_invalid', filter, '`with` must name a field of the error, at least one.')
   }
@@ -165,9 +162,8 @@ function compileRetry(
 }
 
 export function compileRetryPolicy(given: SourceNode, context: CompileContext): Retry | undefined {
-  const map = context.map(given, '`retry`')
+  const map = context.map(given, '`retry`', ['when', 'exceptWhen', 'delay', 'backoff', 'limit', 'jitter'])
   if (map === undefined) return undefined
-  context.keys(map, '`retry`', ['when', 'exceptWhen', 'delay', 'backoff', 'limit', 'jitter'])
   const jitter = compileJitter(map, context)
   return {
     ...compileConditions(map, context),
@@ -179,18 +175,14 @@ export function compileRetryPolicy(given: SourceNode, context: CompileContext): 
 }
 
 function compileBackoff(retry: MapNode, context: CompileContext): Retry['backoff'] {
-  const map = context.optionalMap(retry, 'backoff')
+  const map = context.optionalMap(retry, 'backoff', BACKOFFS)
   if (map === undefined) return 'constant'
-  context.keys(map, '`backoff`', BACKOFFS)
   const name = context.exclusiveKey(map, '`backoff`', BACKOFFS)
   if (map.entries.length === 0) {
     const hint = `Write one of: ${BACKOFFS.map((one) => `{ ${one}: {} }`).join(', ')}.`
     context.report('missing_key', map, '`backoff` must say how.', hint)
   }
-  for (const one of BACKOFFS) {
-    const options = context.optionalMap(map, one)
-    if (options !== undefined) context.keys(options, `\`${one}\``, [])
-  }
+  for (const one of BACKOFFS) context.optionalMap(map, one, [])
   return name ?? 'constant'
 }
 
@@ -198,11 +190,9 @@ function compileLimit(
   retry: MapNode,
   context: CompileContext,
 ): Pick<Retry, 'count' | 'limitMs' | 'attemptMs'> {
-  const limit = context.optionalMap(retry, 'limit')
+  const limit = context.optionalMap(retry, 'limit', ['attempt', 'duration'])
   if (limit === undefined) return {}
-  context.keys(limit, '`limit`', ['attempt', 'duration'])
-  const attempt = context.optionalMap(limit, 'attempt')
-  if (attempt !== undefined) context.keys(attempt, '`attempt`', ['count', 'duration'])
+  const attempt = context.optionalMap(limit, 'attempt', ['count', 'duration'])
   const count = attempt && valueAt(attempt, 'count')
   return omitUndefined({
     count: count && context.integer(count, '`count`', 1),
@@ -212,9 +202,8 @@ function compileLimit(
 }
 
 function compileJitter(retry: MapNode, context: CompileContext): Retry['jitter'] {
-  const jitter = context.optionalMap(retry, 'jitter')
+  const jitter = context.optionalMap(retry, 'jitter', ['from', 'to'])
   if (jitter === undefined) return undefined
-  context.keys(jitter, '`jitter`', ['from', 'to'])
   const from = context.required(jitter, '`jitter`', 'from')
   const to = context.required(jitter, '`jitter`', 'to')
   const fromMs = from && durationIn(from, '`from`', 0, context)
@@ -260,18 +249,14 @@ function handleError(body: TryBody, progress: Progress, error: FlowError, task: 
     if (body.catch.retry !== undefined && body.catch.tasks === undefined) throw error
     return runHandler(body, task.input, found.variables)
   }
-  const drop = ['try', 'limit']
+  const cancel = ['try', 'limit']
   if (delayMs === 0) {
     task.recordRetry()
-    return { cancel: drop, ...attempt(body, { number: number + 1, startedMs }, task) }
+    return { cancel, ...attempt(body, { number: number + 1, startedMs }, task) }
   }
   const { count } = found.retry
   const summary = `retry ${number}${count === undefined ? '' : ` of ${count}`} in ${durationText(delayMs)}`
-  return {
-    taskState: { number, startedMs },
-    cancel: drop,
-    start: [{ key: 'delay', sleepMs: delayMs, summary }],
-  }
+  return { taskState: { number, startedMs }, cancel, start: [{ key: 'delay', sleepMs: delayMs, summary }] }
 }
 
 /**

@@ -1,15 +1,16 @@
 /** Lists all builtins by name and arity: functions of values, filters, and definitions in jq. */
 
 import { spend } from '../../budget.ts'
+import { fieldOf } from '../../json.ts'
 import { type FilterBuiltins, NULL, oneValue, type ValueBuiltins } from '../filter.ts'
 import { ARRAYS, SELECTIONS } from './collections.ts'
 import { DATES } from './dates.ts'
 import { MATH } from './math.ts'
 import { STREAMS } from './streams.ts'
 import { STRINGS } from './strings.ts'
-import { KINDS } from './type-conversion.ts'
+import { TYPE_CONVERSIONS } from './type-conversion.ts'
 
-export const VALUES: ValueBuiltins = { ...KINDS, ...ARRAYS, ...STRINGS, ...MATH, ...DATES }
+export const VALUES: ValueBuiltins = { ...TYPE_CONVERSIONS, ...ARRAYS, ...STRINGS, ...MATH, ...DATES }
 
 export const FILTERS: FilterBuiltins = {
   ...STREAMS,
@@ -115,7 +116,7 @@ const MANY = { ...NULL, one: undefined }
 /** Tests if a builtin certainly yields exactly one value. */
 export function builtinYieldsOne(name: string, argumentsDo: boolean): boolean {
   if (Object.hasOwn(VALUES, name)) return argumentsDo
-  const filter = Object.hasOwn(FILTERS, name) ? FILTERS[name] : undefined
+  const filter = fieldOf(FILTERS, name)
   const argument = argumentsDo ? NULL : MANY
   return filter?.(argument, argument, argument).one !== undefined
 }

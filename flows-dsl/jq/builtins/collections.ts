@@ -5,6 +5,7 @@ import { fieldOf, isObject, type Json, type JsonObject } from '../../json.ts'
 import { at, checkPath, deletePaths, getPath, indicesOf, setPath } from '../access.ts'
 import { positionsOf } from '../code-points.ts'
 import {
+  CONTINUE,
   collect,
   type Env,
   type EvalContext,
@@ -13,7 +14,6 @@ import {
   type Filter,
   type FilterBuiltins,
   keysOfPath,
-  ON,
   oneValue,
   pathFilter,
   recover,
@@ -25,10 +25,10 @@ import { JqError, jqError } from '../jq-error.ts'
 import { pathsOf } from '../nodes/paths.ts'
 import {
   addInPlace,
-  calculate,
   compare,
   define,
   keysIn,
+  OPERATIONS,
   type Owned,
   sortedKeys,
   valuesIn,
@@ -147,7 +147,7 @@ export const SELECTIONS: FilterBuiltins = {
         key.each(context, env, row, (k) => {
           tick(context)
           define(index, typeof k === 'string' ? k : writeJson(k, context.budget), row)
-          return ON
+          return CONTINUE
         }),
       )
       return index
@@ -249,7 +249,7 @@ function flattened({ budget }: EvalContext, input: Json, depth: Json): Json[] {
     checkDepth(budget, level)
     for (const item of valuesIn(value, budget)) {
       spend(budget, 1)
-      if (Array.isArray(item) && left !== 0) open(item, calculate('-', left, 1, budget), level + 1)
+      if (Array.isArray(item) && left !== 0) open(item, OPERATIONS['-'](left, 1, budget), level + 1)
       else flat.push(item)
     }
   }

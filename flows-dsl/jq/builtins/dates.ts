@@ -1,7 +1,7 @@
 /** Implements the builtins of dates, with the formats of C in its default locale. All times are UTC. */
 
 import { type Budget, checkSize, spend } from '../../budget.ts'
-import type { Json } from '../../json.ts'
+import { fieldOf, type Json } from '../../json.ts'
 import type { ValueBuiltins } from '../filter.ts'
 import { jqError } from '../jq-error.ts'
 import {
@@ -75,11 +75,11 @@ const COMPOSED: Readonly<Record<string, string>> = {
 }
 
 const WRITERS: Readonly<Record<string, (time: BrokenDownTime) => string>> = {
-  a: ({ weekday }) => dayName(weekday).slice(0, 3),
-  A: ({ weekday }) => dayName(weekday),
-  b: ({ month }) => monthName(month).slice(0, 3),
-  h: ({ month }) => monthName(month).slice(0, 3),
-  B: ({ month }) => monthName(month),
+  a: ({ weekday }) => (DAYS[weekday] ?? '?').slice(0, 3),
+  A: ({ weekday }) => DAYS[weekday] ?? '?',
+  b: ({ month }) => (MONTHS[month] ?? '?').slice(0, 3),
+  h: ({ month }) => (MONTHS[month] ?? '?').slice(0, 3),
+  B: ({ month }) => MONTHS[month] ?? '?',
   C: ({ year }) => pad(Math.floor(year / 100)),
   d: ({ day }) => pad(day),
   e: ({ day }) => pad(day, 2, ' '),
@@ -112,28 +112,19 @@ const WRITERS: Readonly<Record<string, (time: BrokenDownTime) => string>> = {
 
 /** strftime. Unknown directives stay as they are. */
 function formatTime(time: BrokenDownTime, format: string): string {
-  return expanded(format).replace(/%([a-zA-Z%])/g, (whole, letter: string) =>
-    Object.hasOwn(WRITERS, letter) ? (WRITERS[letter]?.(time) ?? whole) : whole,
-  )
+  return replaceDirectives(expanded(format), (letter) => fieldOf(WRITERS, letter)?.(time))
 }
 
-/** Replaces directives that stand for several others. */
 function expanded(format: string): string {
-  return format.replace(/%([a-zA-Z%])/g, (whole, letter: string) =>
-    Object.hasOwn(COMPOSED, letter) ? (COMPOSED[letter] ?? whole) : whole,
-  )
+  return replaceDirectives(format, (letter) => fieldOf(COMPOSED, letter))
+}
+
+function replaceDirectives(format: string, replacement: (letter: string) => string | undefined): string {
+  return format.replace(/%([a-zA-Z%])/g, (whole, letter: string) => replacement(letter) ?? whole)
 }
 
 function pad(value: number, width = 2, sign = '0'): string {
   return String(value).padStart(width, sign)
-}
-
-function dayName(weekday: number): string {
-  return DAYS[weekday] ?? '?'
-}
-
-function monthName(month: number): string {
-  return MONTHS[month] ?? '?'
 }
 
 /** The week of ISO 8601: the first week of a year contains its first Thursday. */
@@ -157,7 +148,6 @@ function isLeap(year: number): boolean {
   return (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0
 }
 
-/** The fields that a text specifies. */
 interface TimeFields {
   year?: number
   century?: number
@@ -178,7 +168,6 @@ const setDay: Store = (fields, value) => (fields.day = value)
 const setHour: Store = (fields, value) => (fields.hour = value)
 const setHalfDayHour: Store = (fields, value) => (fields.hour = value % 12)
 
-/** Directives that read a number. */
 const NUMBERS: Readonly<
   Record<string, readonly [digitsMax: number, least: number, most: number, store: Store]>
 > = {
@@ -228,7 +217,7 @@ function readToken(text: string, start: number, token: string, fields: TimeField
   if (token === '%z') return after(text, start, /[+-]\d\d:?(?:\d\d)?|Z/y)
   const letter = token.slice(1)
   const begin = after(text, start, BLANKS)
-  const named = Object.hasOwn(NAMES, letter) ? NAMES[letter] : undefined
+  const named = fieldOf(NAMES, letter)
   return named === undefined ? readNumber(text, begin, letter, fields) : readName(text, begin, named, fields)
 }
 
@@ -242,7 +231,6 @@ type NameRule = readonly [names: readonly string[], store: Store]
 
 const MONTH: NameRule = [MONTHS, (fields, month) => (fields.month = month)]
 const HALF_DAY: NameRule = [['AM', 'PM'], (fields, half) => (fields.afternoon = half === 1)]
-/** Directives that read a name. */
 const NAMES: Readonly<Record<string, NameRule>> = {
   a: [DAYS, IGNORED],
   A: [DAYS, IGNORED],
@@ -266,7 +254,7 @@ function readName(text: string, start: number, [names, store]: NameRule, fields:
 }
 
 function readNumber(text: string, start: number, letter: string, fields: TimeFields): number {
-  const rule = Object.hasOwn(NUMBERS, letter) ? NUMBERS[letter] : undefined
+  const rule = fieldOf(NUMBERS, letter)
   if (rule === undefined) return -1
   const [digitsMax, least, most, store] = rule
   const digits = /^\d*/.exec(text.slice(start, start + digitsMax))?.[0] ?? ''
@@ -284,9 +272,7 @@ function timeOfFields(fields: TimeFields): BrokenDownTime {
   const days = byYearDay ? daysUntil(year, 0, 1) + (fields.yearDay ?? 0) : daysUntil(year, month, day)
   const date = byYearDay ? timeOfSeconds(days * 86_400) : { year, month, day }
   return {
-    year: date.year,
-    month: date.month,
-    day: date.day,
+    ...date,
     hour: afternoon ? (hour % 12) + 12 : hour,
     minute,
     second,

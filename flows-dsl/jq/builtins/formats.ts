@@ -32,9 +32,9 @@ const FORMATS = {
   tsv: (value, budget) =>
     row(value, 'tsv', '\t', budget, (cell) => cell.replace(/[\t\n\r\\\0]/g, (sign) => TSV[sign] ?? sign)),
   sh: shell,
-  base64: (value, budget) => encode64(text(value, budget), budget),
+  base64: (value, budget) => encode(text(value, budget), LETTERS_64, 6, 4, budget),
   base64d: (value, budget) => decode64(text(value, budget), value, budget),
-  base32: (value, budget) => encode32(text(value, budget), budget),
+  base32: (value, budget) => encode(text(value, budget), LETTERS_32, 5, 8, budget),
   base32d: (value, budget) => decode32(text(value, budget), value, budget),
 } as const satisfies Record<string, Format>
 
@@ -92,15 +92,6 @@ const LETTERS_32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 const REPLACEMENT = 0xfffd
 const UTF8 = new TextEncoder()
 
-function encode64(text: string, budget: Budget): string {
-  return encode(text, LETTERS_64, 6, 4, budget)
-}
-
-function encode32(text: string, budget: Budget): string {
-  return encode(text, LETTERS_32, 5, 8, budget)
-}
-
-/** @throws JqError if it is not base64 */
 function decode64(text: string, value: Json, budget: Budget): string {
   const letters = unpadded(text, budget)
   if (letters === '' && text.length > 0) return ''
@@ -109,7 +100,6 @@ function decode64(text: string, value: Json, budget: Budget): string {
   return decode(letters, LETTERS_64, 6, budget)
 }
 
-/** @throws JqError if it is not base32 */
 function decode32(text: string, value: Json, budget: Budget): string {
   const letters = unpadded(text, budget)
   if (!/^[A-Z2-7]*$/.test(letters)) throw jqError('%v is not valid base32 data', value)
@@ -159,12 +149,10 @@ function decode(text: string, letters: string, bits: number, budget: Budget): st
 function encodeUri(text: string, budget: Budget): string {
   charge(budget, text.length * 3)
   spend(budget, text.length)
-  let written = ''
-  for (const byte of UTF8.encode(text)) {
-    const sign = String.fromCharCode(byte)
-    written += /[A-Za-z0-9_.~-]/.test(sign) ? sign : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
-  }
-  return written
+  return encodeURIComponent(text.toWellFormed()).replace(
+    /[!'()*]/g,
+    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
 }
 
 /** @throws JqError if a `%` is not followed by two hex digits, or the bytes are not UTF-8 */

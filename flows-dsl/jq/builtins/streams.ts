@@ -3,6 +3,7 @@
 import { abort, chargeFields, checkDepth, spend } from '../../budget.ts'
 import { isObject, type Json } from '../../json.ts'
 import {
+  CONTINUE,
   type Emit,
   type Env,
   type EvalContext,
@@ -12,7 +13,7 @@ import {
   type FilterBuiltins,
   firstOf,
   IDENTITY,
-  ON,
+  manyValues,
   oneValue,
   type Path,
   type Signal,
@@ -26,22 +27,16 @@ import { enterCall, leaveCall } from '../trampolines.ts'
 
 const ZERO = oneValue(() => 0)
 const ONE = oneValue(() => 1)
-const ITEMS: Filter = {
-  one: undefined,
-  each: (context, _env, input, emit, path) => items(context, input, emit, path),
-}
-const EMPTY: Filter = { one: undefined, each: () => ON }
+const ITEMS: Filter = manyValues((context, _env, input, emit, path) => items(context, input, emit, path))
+const EMPTY: Filter = manyValues(() => CONTINUE)
 
 export const STREAMS: FilterBuiltins = {
   'empty/0': () => EMPTY,
-  'recurse/0': () => ({
-    one: undefined,
-    each: (context, _env, input, emit, path) => recurse(context, input, emit, path),
-  }),
+  'recurse/0': () => manyValues((context, _env, input, emit, path) => recurse(context, input, emit, path)),
   'map/1': (f) => oneValue((context, env, input) => mapped(context, env, input, f)),
   'select/1': select,
-  'range/1': (upto) => ranges(ZERO, upto, ONE),
-  'range/2': (from, upto) => ranges(from, upto, ONE),
+  'range/1': (end) => ranges(ZERO, end, ONE),
+  'range/2': (from, end) => ranges(from, end, ONE),
   'range/3': ranges,
   'first/1': (f) => limited(f, 0, 1),
   'limit/2': (count, f) => counted(count, 'limit', (n) => limited(f, 0, n)),
@@ -63,7 +58,7 @@ export const STREAMS: FilterBuiltins = {
       f.each(context, env, input, (value) => {
         tick(context)
         sum = addInPlace(sum, value, context.budget, owned)
-        return ON
+        return CONTINUE
       })
       return sum
     }),
@@ -98,7 +93,7 @@ function mapped(context: EvalContext, env: Env, input: Json, f: Filter): Json[] 
   const push = (value: Json): Signal => {
     tick(context)
     values.push(value)
-    return ON
+    return CONTINUE
   }
   items(context, input, (item) => f.each(context, env, item, push))
   return values
@@ -107,20 +102,17 @@ function mapped(context: EvalContext, env: Env, input: Json, f: Filter): Json[] 
 /** Yields its input once for each true output of the condition. */
 function select(condition: Filter): Filter {
   const { one } = condition
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) => {
-      tick(context)
-      if (one !== undefined) return isTrue(one(context, env, input)) ? emit(input, path) : ON
-      return condition.each(context, env, input, (value) => (isTrue(value) ? emit(input, path) : ON))
-    },
-  }
+  return manyValues((context, env, input, emit, path) => {
+    tick(context)
+    if (one !== undefined) return isTrue(one(context, env, input)) ? emit(input, path) : CONTINUE
+    return condition.each(context, env, input, (value) => (isTrue(value) ? emit(input, path) : CONTINUE))
+  })
 }
 
-function ranges(from: Filter, upto: Filter, by: Filter): Filter {
+function ranges(from: Filter, to: Filter, by: Filter): Filter {
   return eachValue((context, env, input, emit) =>
     from.each(context, env, input, (start) =>
-      upto.each(context, env, input, (end) =>
+      to.each(context, env, input, (end) =>
         by.each(context, env, input, (step) => range(context, start, end, step, emit)),
       ),
     ),
@@ -131,14 +123,14 @@ function range(context: EvalContext, from: Json, to: Json, by: Json, emit: (valu
   if (typeof from !== 'number' || typeof to !== 'number' || typeof by !== 'number') {
     throw jqError('Range bounds must be numeric')
   }
-  if (!(by > 0 || by < 0)) return ON
+  if (!(by > 0 || by < 0)) return CONTINUE
   for (let i = from; by > 0 ? i < to : i > to; i += by) {
     tick(context)
     if (emit(i) === STOP) return STOP
     // The step is too small to change the number.
     if (i + by === i) abort('A range never ends.')
   }
-  return ON
+  return CONTINUE
 }
 
 /** `any` if the sign is true, `all` if it is false. Stops at the first item that decides. */
@@ -148,7 +140,7 @@ function quantifier(source: Filter, condition: Filter, sign: boolean): Filter {
     const test: Emit = (value) => {
       tick(context)
       found = isTrue(value) === sign
-      return found ? STOP : ON
+      return found ? STOP : CONTINUE
     }
     source.each(context, env, input, (item) => condition.each(context, env, item, test))
     return found === sign
@@ -172,7 +164,7 @@ function walk(
     const list: Json[] = []
     const push = (item: Json): Signal => {
       list.push(item)
-      return ON
+      return CONTINUE
     }
     for (const item of input) walk(context, env, item, f, depth + 1, push)
     value = list
@@ -197,8 +189,8 @@ function walk(
 function recurse(context: EvalContext, value: Json, emit: Emit, path: Path): Signal {
   tick(context)
   if (emit(value, path) === STOP) return STOP
-  if (typeof value !== 'object' || value === null) return ON
-  let signal: Signal = ON
+  if (typeof value !== 'object' || value === null) return CONTINUE
+  let signal: Signal = CONTINUE
   enterCall(context, 0)
   if (Array.isArray(value)) {
     for (let i = 0; i < value.length && signal !== STOP; i++)
@@ -218,25 +210,22 @@ const LIMIT_STEPS = 4
 
 /** Skips some outputs and passes on some. It asks for no more than it needs. */
 function limited(f: Filter, skip: number, take: number): Filter {
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) => {
-      if (take <= 0) return ON
-      spend(context.budget, LIMIT_STEPS)
-      let [before, left] = [skip, take]
-      let isFull = false
-      const pass: Emit = (value, there) => {
-        tick(context)
-        if (before-- > 0) return ON
-        left--
-        const signal = emit(value, there)
-        isFull = signal !== STOP && left <= 0
-        return isFull ? STOP : signal
-      }
-      const signal = f.each(context, env, input, pass, path)
-      return isFull ? ON : signal
-    },
-  }
+  return manyValues((context, env, input, emit, path) => {
+    if (take <= 0) return CONTINUE
+    spend(context.budget, LIMIT_STEPS)
+    let [before, left] = [skip, take]
+    let isFull = false
+    const pass: Emit = (value, valuePath) => {
+      tick(context)
+      if (before-- > 0) return CONTINUE
+      left--
+      const signal = emit(value, valuePath)
+      isFull = signal !== STOP && left <= 0
+      return isFull ? STOP : signal
+    }
+    const signal = f.each(context, env, input, pass, path)
+    return isFull ? CONTINUE : signal
+  })
 }
 
 /** A filter for each output of `count`. @param message for a negative count */
@@ -246,30 +235,24 @@ function counted(
   filter: (n: number) => Filter,
   message = `${name} doesn't support negative count`,
 ): Filter {
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) =>
-      count.each(context, env, input, (n) => {
-        if (typeof n !== 'number') throw jqError(`Invalid arguments to ${name}`)
-        if (n < 0) throw jqError(message)
-        return filter(Math.ceil(n)).each(context, env, input, emit, path)
-      }),
-  }
+  return manyValues((context, env, input, emit, path) =>
+    count.each(context, env, input, (n) => {
+      if (typeof n !== 'number') throw jqError(`Invalid arguments to ${name}`)
+      if (n < 0) throw jqError(message)
+      return filter(Math.ceil(n)).each(context, env, input, emit, path)
+    }),
+  )
 }
 
-/** The last output, if there is one. */
 function last(f: Filter): Filter {
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) => {
-      let found: (() => Signal) | undefined
-      const keep: Emit = (value, there) => {
-        tick(context)
-        found = () => emit(value, there)
-        return ON
-      }
-      f.each(context, env, input, keep, path)
-      return found === undefined ? ON : found()
-    },
-  }
+  return manyValues((context, env, input, emit, path) => {
+    let found: (() => Signal) | undefined
+    const keep: Emit = (value, valuePath) => {
+      tick(context)
+      found = () => emit(value, valuePath)
+      return CONTINUE
+    }
+    f.each(context, env, input, keep, path)
+    return found === undefined ? CONTINUE : found()
+  })
 }

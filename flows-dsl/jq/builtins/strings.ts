@@ -123,7 +123,7 @@ const FLAGS = /^[gimnlpsx]*$/
 /** Builtins whose first argument is a regular expression. */
 const TAKE_REGEX = ['test', 'match', 'capture', 'scan', 'splits', 'sub', 'gsub']
 
-/** Why a call with a literal regular expression always fails; undefined if it does not. */
+/** The error of a call with an invalid literal regular expression; undefined if it is valid. */
 export function diagnoseRegex(name: string, args: readonly Expression[]): string | undefined {
   const [regex, second] = args
   if (!TAKE_REGEX.includes(name) && !(name === 'split' && args.length === 2)) return undefined

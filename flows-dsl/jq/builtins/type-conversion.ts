@@ -21,7 +21,7 @@ const NAMED: Readonly<Record<string, number>> = {
 /** The smallest normal double. */
 const NORMAL_MIN = 2.2250738585072014e-308
 
-export const KINDS: ValueBuiltins = {
+export const TYPE_CONVERSIONS: ValueBuiltins = {
   'type/0': (_context, input) => typeOf(input),
   'length/0': ({ budget }, input) => lengthOf(input, budget),
   'utf8bytelength/0': ({ budget }, input) => {

@@ -4,12 +4,13 @@ import type { Json } from '../../json.ts'
 import { at } from '../access.ts'
 import { type FieldPattern, type Node, type Pattern, variablesOf } from '../expression.ts'
 import {
+  CONTINUE,
   type Emit,
   type Env,
   type EvalContext,
   type Filter,
   type InPlace,
-  ON,
+  manyValues,
   type Path,
   pathFilter,
   recover,
@@ -91,14 +92,14 @@ function inSequence({ bind: before }: Binding, next: Binding): Binding {
 function compileAlternatives(patterns: readonly Pattern[], scope: Scope): Binding {
   const names = [...new Set(patterns.flatMap(variablesOf))]
   const inner = names.reduce((outer, name) => outer.bind('variable', name), scope)
-  const ways = patterns.map((pattern): Bind => {
+  const alternatives = patterns.map((pattern): Bind => {
     const { bind, scope: own } = compilePattern(pattern, scope)
-    const hops = names.map((name) =>
+    const distances = names.map((name) =>
       variablesOf(pattern).includes(name) ? own.find('variable', name) : undefined,
     )
     const allVariables = (env: Env, bound: Env): Env =>
-      hops.reduce<Env>(
-        (next, hop) => bindValue(hop === undefined ? null : entryAt(bound, hop).value, next),
+      distances.reduce<Env>(
+        (next, distance) => bindValue(distance === undefined ? null : entryAt(bound, distance).value, next),
         env,
       )
     return (context, env, value, then) => bind(context, env, value, (bound) => then(allVariables(env, bound)))
@@ -107,15 +108,15 @@ function compileAlternatives(patterns: readonly Pattern[], scope: Scope): Bindin
     scope: inner,
     bind: (context, env, value, then) => {
       const { depth } = context
-      for (const way of ways.slice(0, -1)) {
+      for (const alternative of alternatives.slice(0, -1)) {
         try {
-          return way(context, env, value, then)
+          return alternative(context, env, value, then)
         } catch (error) {
           if (!(error instanceof JqError)) throw error
           recover(context, depth)
         }
       }
-      return ways.at(-1)?.(context, env, value, then) ?? ON
+      return alternatives.at(-1)?.(context, env, value, then) ?? CONTINUE
     },
   }
 }
@@ -172,13 +173,13 @@ export function compileReduce(node: Node<'reduce'>, scope: Scope): Filter {
         const keep: Emit = (value, valuePath) => {
           next = value
           nextPath = valuePath
-          return ON
+          return CONTINUE
         }
         update.each(context, bound, state, keep, path)
         state = next
         path = nextPath
       }
-      return ON
+      return CONTINUE
     }
     source.each(context, env, input, (value) => bind(context, env, value, step))
     return [state, path]
@@ -200,28 +201,25 @@ export function compileForeach(node: Node<'foreach'>, scope: Scope): Filter {
   const { bind, scope: inner } = compileBinding(node.patterns, scope)
   const update = inner.compile(node.update)
   const extract = node.extract === null ? undefined : inner.compile(node.extract)
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) => {
-      const fold: Emit = (start, from) => {
-        let [state, there] = [start, from]
-        const step = (bound: Env): Signal => {
-          const [before, beforePath] = [state, there]
-          state = null
-          there = path && null
-          const next: Emit = (value, valuePath) => {
-            tick(context)
-            state = value
-            there = valuePath
-            return extract === undefined
-              ? emit(value, valuePath)
-              : extract.each(context, bound, value, emit, valuePath)
-          }
-          return update.each(context, bound, before, next, beforePath)
+  return manyValues((context, env, input, emit, path) => {
+    const fold: Emit = (start, from) => {
+      let [state, statePath] = [start, from]
+      const step = (bound: Env): Signal => {
+        const [before, beforePath] = [state, statePath]
+        state = null
+        statePath = path && null
+        const next: Emit = (value, valuePath) => {
+          tick(context)
+          state = value
+          statePath = valuePath
+          return extract === undefined
+            ? emit(value, valuePath)
+            : extract.each(context, bound, value, emit, valuePath)
         }
-        return source.each(context, env, input, (value) => bind(context, env, value, step))
+        return update.each(context, bound, before, next, beforePath)
       }
-      return init.each(context, env, input, fold, path)
-    },
-  }
+      return source.each(context, env, input, (value) => bind(context, env, value, step))
+    }
+    return init.each(context, env, input, fold, path)
+  })
 }

@@ -6,11 +6,12 @@ import { builtinYieldsOne } from '../builtins/builtins.ts'
 import { childrenOf, type Expression, type Node, type Pattern } from '../expression.ts'
 import {
   type Closure,
+  CONTINUE,
   type Emit,
   type Env,
   type EvalContext,
   type Filter,
-  ON,
+  manyValues,
   type One,
   TAIL,
   tick,
@@ -45,22 +46,19 @@ export function defineFunction(node: Definition, scope: Scope): FunctionCell {
 }
 
 /** A call of a parameter: the argument runs in the environment of its call site. */
-export function callParameter(hops: number, scope: Scope): Filter {
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) => {
-      const { filter, env: outer, height } = closureAt(env, hops)
-      tick(context)
-      enterCall(context, scope.level + height)
-      const signal = filter.each(context, outer, input, emit, path)
-      leaveCall(context, scope.level + height)
-      return signal
-    },
-  }
+export function callParameter(distance: number, scope: Scope): Filter {
+  return manyValues((context, env, input, emit, path) => {
+    const { filter, env: outer, height } = closureAt(env, distance)
+    tick(context)
+    enterCall(context, scope.level + height)
+    const signal = filter.each(context, outer, input, emit, path)
+    leaveCall(context, scope.level + height)
+    return signal
+  })
 }
 
-function closureAt(env: Env, hops: number): Closure {
-  const { closure } = entryAt(env, hops)
+function closureAt(env: Env, distance: number): Closure {
+  const { closure } = entryAt(env, distance)
   if (closure === undefined) throw new Error('a parameter lacks its argument')
   return closure
 }
@@ -73,27 +71,27 @@ export function callFunction(
   scope: Scope,
   tail: boolean,
 ): Filter {
-  const hops = scope.size - cell.size
+  const distance = scope.size - cell.size
   const { level } = scope
   const levels = level + cell.height
   const closures = args.map((arg) => compileArgument(arg, scope))
   const enter = (context: EvalContext, env: Env): Env => {
     // Arguments that refer to arguments can grow with each call.
     spend(context.budget, closures.length * ARGUMENT_STEPS)
-    let frame = envBack(env, hops)
+    let frame = envBack(env, distance)
     for (const closure of closures) {
       frame = { value: null, closure: closure.of(env), label: undefined, next: frame }
     }
     return frame
   }
-  // The value exists before it is consumed, so its consumer does not stand on top of the call.
+  // The value exists before it is consumed, so its consumer does not run on top of the call.
   const one: One = (context, env, input) => {
     tick(context)
     enterCall(context, level)
     let result: Json = null
     const emit: Emit = (value) => {
       result = value
-      return ON
+      return CONTINUE
     }
     runTailCalls(context, bodyOf(cell).each(context, enter(context, env), input, emit), emit)
     leaveCall(context, level)
@@ -131,8 +129,8 @@ interface Argument {
 /** A parameter that is passed on keeps its closure: otherwise each call would add an indirection. */
 function compileArgument(arg: Expression, scope: Scope): Argument {
   if (arg.op === 'call' && arg.args.length === 0) {
-    const hops = scope.findCallable(`${arg.name}/0`)
-    if (typeof hops === 'number') return { of: (env) => closureAt(env, hops), one: false }
+    const distance = scope.findCallable(`${arg.name}/0`)
+    if (typeof distance === 'number') return { of: (env) => closureAt(env, distance), one: false }
   }
   const filter = scope.compile(arg)
   const height = heightOf(arg)

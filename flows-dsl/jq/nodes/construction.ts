@@ -6,11 +6,11 @@ import { formatValue } from '../builtins/formats.ts'
 import type { Node } from '../expression.ts'
 import {
   applied,
+  CONTINUE,
   type Emit,
   type EvalContext,
   eachValue,
   type Filter,
-  ON,
   oneValue,
   type Signal,
   tick,
@@ -27,7 +27,7 @@ export function compileArray(node: Node<'array'>, scope: Scope): Filter {
     const push: Emit = (value) => {
       tick(context)
       values.push(value)
-      return ON
+      return CONTINUE
     }
     for (const item of items) {
       if (item.one === undefined) item.each(context, env, input, push)

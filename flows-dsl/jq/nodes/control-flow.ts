@@ -4,10 +4,11 @@ import type { Json } from '../../json.ts'
 import type { Node } from '../expression.ts'
 import {
   BreakSignal,
+  CONTINUE,
   type Filter,
   IDENTITY,
   type InPlace,
-  ON,
+  manyValues,
   type One,
   pathFilter,
   recover,
@@ -68,61 +69,52 @@ function choice(condition: Filter, then: Filter, otherwise: Filter, levels: numb
 export function compileTry(node: Node<'try'>, scope: Scope): Filter {
   const body = scope.compile(node.body)
   const handler = node.handler === null ? undefined : scope.compile(node.handler)
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) => {
-      const { depth } = context
-      let isInReceiver = false
-      let caught: Json = null
-      try {
-        return body.each(
-          context,
-          env,
-          input,
-          (value, there) => {
-            isInReceiver = true
-            const signal = emit(value, there)
-            isInReceiver = false
-            return signal
-          },
-          path,
-        )
-      } catch (error) {
-        if (isInReceiver || !(error instanceof JqError)) throw error
-        recover(context, depth)
-        if (handler === undefined) return ON
-        caught = error.caught(context.budget)
-      }
-      return handler.each(context, env, caught, emit, path)
-    },
-  }
+  return manyValues((context, env, input, emit, path) => {
+    const { depth } = context
+    let isInReceiver = false
+    let caught: Json = null
+    try {
+      return body.each(
+        context,
+        env,
+        input,
+        (value, valuePath) => {
+          isInReceiver = true
+          const signal = emit(value, valuePath)
+          isInReceiver = false
+          return signal
+        },
+        path,
+      )
+    } catch (error) {
+      if (isInReceiver || !(error instanceof JqError)) throw error
+      recover(context, depth)
+      if (handler === undefined) return CONTINUE
+      caught = error.caught(context.budget)
+    }
+    return handler.each(context, env, caught, emit, path)
+  })
 }
 
 export function compileLabel(node: Node<'label'>, scope: Scope): Filter {
   const body = scope.bind('label', node.name).compile(node.body)
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) => {
-      const { depth } = context
-      const label = new BreakSignal()
-      const inner = { value: null, closure: undefined, label, next: env }
-      try {
-        return body.each(context, inner, input, emit, path)
-      } catch (error) {
-        if (error !== label) throw error
-        recover(context, depth)
-        return ON
-      }
-    },
-  }
+  return manyValues((context, env, input, emit, path) => {
+    const { depth } = context
+    const label = new BreakSignal()
+    const inner = { value: null, closure: undefined, label, next: env }
+    try {
+      return body.each(context, inner, input, emit, path)
+    } catch (error) {
+      if (error !== label) throw error
+      recover(context, depth)
+      return CONTINUE
+    }
+  })
 }
 
 export function compileBreak(node: Node<'break'>, scope: Scope): Filter {
-  const hops = scope.find('label', node.name) ?? 0
-  return {
-    one: undefined,
-    each: (_context, env) => {
-      throw entryAt(env, hops).label ?? new BreakSignal()
-    },
-  }
+  const distance = scope.find('label', node.name) ?? 0
+  return manyValues((_context, env) => {
+    throw entryAt(env, distance).label ?? new BreakSignal()
+  })
 }

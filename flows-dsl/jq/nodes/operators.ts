@@ -4,11 +4,13 @@ import { fieldOf, type Json } from '../../json.ts'
 import type { Node } from '../expression.ts'
 import {
   applied,
+  CONTINUE,
   type Emit,
+  type EvalContext,
   eachValue,
   type Filter,
   type InPlace,
-  ON,
+  manyValues,
   type One,
   oneValue,
   pathFilter,
@@ -17,7 +19,7 @@ import {
   tick,
 } from '../filter.ts'
 import { jqError } from '../jq-error.ts'
-import { addInPlace, calculate, isTrue, shared } from '../operators.ts'
+import { addInPlace, isTrue, OPERATIONS, shared } from '../operators.ts'
 import { entryAt, type Scope } from '../scope.ts'
 import { heightOf, readsInput } from '../stack-depth.ts'
 import { eachInTail } from '../trampolines.ts'
@@ -31,11 +33,11 @@ export function compileLiteral({ value }: Node<'literal'>): Filter {
 
 /** A variable of the expression, or one of its environment. */
 export function compileVariable({ name }: Node<'variable'>, scope: Scope): Filter {
-  const hops = scope.find('variable', name)
-  if (hops === undefined) return oneValue((context) => fieldOf(context.variables, name) ?? null)
+  const distance = scope.find('variable', name)
+  if (distance === undefined) return oneValue((context) => fieldOf(context.variables, name) ?? null)
   return oneValue((context, env) => {
     tick(context)
-    return entryAt(env, hops).value
+    return entryAt(env, distance).value
   })
 }
 
@@ -56,7 +58,7 @@ export function compilePipe(node: Node<'pipe'>, scope: Scope, tail: boolean): Fi
     each: (context, env, input, emit, path) => {
       if (path === undefined && first !== undefined)
         return right.each(context, env, first(context, env, input), emit)
-      const then: Emit = (value, there) => right.each(context, env, value, emit, there)
+      const then: Emit = (value, valuePath) => right.each(context, env, value, emit, valuePath)
       if (path !== undefined || !tail) return left.each(context, env, input, then, path)
       return eachInTail(context, levels, (next) => left.each(context, env, input, next), then, emit)
     },
@@ -66,25 +68,22 @@ export function compilePipe(node: Node<'pipe'>, scope: Scope, tail: boolean): Fi
 export function compileComma(node: Node<'comma'>, scope: Scope, tail: boolean): Filter {
   const last = node.items.length - 1
   const items = node.items.map((item, i) => scope.compile(item, tail && i === last))
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) => {
-      let signal: Signal = ON
-      for (const item of items) {
-        signal = item.each(context, env, input, emit, path)
-        if (signal === STOP) return STOP
-      }
-      return signal
-    },
-  }
+  return manyValues((context, env, input, emit, path) => {
+    let signal: Signal = CONTINUE
+    for (const item of items) {
+      signal = item.each(context, env, input, emit, path)
+      if (signal === STOP) return STOP
+    }
+    return signal
+  })
 }
 
 /** The right operand varies slowest: `(1, 2) + (10, 20)` yields 11, 12, 21, 22. */
 export function compileBinary(node: Node<'binary'>, scope: Scope): Filter {
-  const { operator } = node
+  const operation = OPERATIONS[node.operator]
   const [left, right] = [scope.compile(node.left), scope.compile(node.right)]
-  const filter = applied(({ budget }, _input, a, b) => calculate(operator, a, b, budget), [left, right])
-  const grows = operator === '+' && node.left.op === 'identity' && right.one !== undefined
+  const filter = applied(({ budget }, _input, a, b) => operation(a, b, budget), [left, right])
+  const grows = node.operator === '+' && node.left.op === 'identity' && right.one !== undefined
   return grows ? { ...filter, inPlace: addToInput(right.one, readsInput(node.right)) } : filter
 }
 
@@ -98,11 +97,11 @@ function addToInput(right: One, reads: boolean): InPlace {
 }
 
 export function compileNegate(node: Node<'negate'>, scope: Scope): Filter {
-  const negate = (value: Json): Json => {
+  const negate = (_context: EvalContext, _input: Json, value: Json): Json => {
     if (typeof value !== 'number') throw jqError('%v cannot be negated', value)
     return -value
   }
-  return applied((_context, _input, value) => negate(value), [scope.compile(node.of)])
+  return applied(negate, [scope.compile(node.of)])
 }
 
 export function compileNot(): Filter {
@@ -144,11 +143,11 @@ export function compileAlternative(node: Node<'alternative'>, scope: Scope, tail
     })
   return pathFilter(one, (context, env, input, emit, path) => {
     let found = false
-    const answer: Emit = (value, there) => {
+    const answer: Emit = (value, valuePath) => {
       tick(context)
-      if (!isTrue(value)) return ON
+      if (!isTrue(value)) return CONTINUE
       found = true
-      return emit(value, there)
+      return emit(value, valuePath)
     }
     const signal = left.each(context, env, input, answer, path)
     return found || signal === STOP ? signal : right.each(context, env, input, emit, path)

@@ -4,6 +4,7 @@ import { fieldOf, isObject, type Json } from '../../json.ts'
 import { at, deletePaths, getPath, setPath } from '../access.ts'
 import type { BinaryOperator, Expression, Node } from '../expression.ts'
 import {
+  CONTINUE,
   checkIterable,
   type Emit,
   type Env,
@@ -14,7 +15,7 @@ import {
   firstOf,
   type InPlace,
   keysOfPath,
-  ON,
+  manyValues,
   type One,
   oneValue,
   type Path,
@@ -25,7 +26,7 @@ import {
   tick,
 } from '../filter.ts'
 import { JqError, jqError } from '../jq-error.ts'
-import { calculate, isTrue, keysIn, type Owned, shared } from '../operators.ts'
+import { isTrue, keysIn, OPERATIONS, type Owned, shared } from '../operators.ts'
 import type { Scope } from '../scope.ts'
 import { readsInput } from '../stack-depth.ts'
 
@@ -60,8 +61,8 @@ function fieldFilter(of: Filter, key: string): Filter {
         context,
         env,
         input,
-        (value, there) => {
-          const next = extendPath(there, key, value)
+        (value, valuePath) => {
+          const next = extendPath(valuePath, key, value)
           return emit(read(context, value), next)
         },
         path,
@@ -85,11 +86,11 @@ function accessFilter(of: Filter, key: Filter, optional: boolean): Filter {
         }
   return pathFilter(one, (context, env, input, emit, path) =>
     key.each(context, env, input, (k) => {
-      const access: Emit = (value, there) => {
-        const next = extendPath(there, k, value)
+      const access: Emit = (value, valuePath) => {
+        const next = extendPath(valuePath, k, value)
         tick(context)
         const part = optional ? partOf(context, value, k) : at(value, k, context.budget)
-        return part === undefined ? ON : emit(part, next)
+        return part === undefined ? CONTINUE : emit(part, next)
       }
       return of.each(context, env, input, access, path)
     }),
@@ -109,17 +110,14 @@ function partOf(context: EvalContext, value: Json, key: Json): Json | undefined 
 
 export function compileIterate(node: Node<'iterate'>, scope: Scope): Filter {
   const of = scope.compile(node.of)
-  return {
-    one: undefined,
-    each: (context, env, input, emit, path) => {
-      const spread: Emit = (value, there) => {
-        checkIterable(there, value)
-        if (node.optional && (typeof value !== 'object' || value === null)) return ON
-        return items(context, value, emit, there)
-      }
-      return of.each(context, env, input, spread, path)
-    },
-  }
+  return manyValues((context, env, input, emit, path) => {
+    const spread: Emit = (value, valuePath) => {
+      checkIterable(valuePath, value)
+      if (node.optional && (typeof value !== 'object' || value === null)) return CONTINUE
+      return items(context, value, emit, valuePath)
+    }
+    return of.each(context, env, input, spread, path)
+  })
 }
 
 /** `.[]` */
@@ -129,14 +127,14 @@ export function items(context: EvalContext, value: Json, emit: Emit, path?: Path
       tick(context)
       if (emit(value[i] ?? null, extendPath(path, i, value)) === STOP) return STOP
     }
-    return ON
+    return CONTINUE
   }
   if (!isObject(value)) throw jqError('Cannot iterate over %v', value)
   for (const key of keysIn(value, context.budget)) {
     tick(context)
     if (emit(value[key] ?? null, extendPath(path, key, value)) === STOP) return STOP
   }
-  return ON
+  return CONTINUE
 }
 
 export function compileAssign(node: Node<'assign'>, scope: Scope): Filter {
@@ -179,8 +177,8 @@ function changeOf(operator: string): Change {
       return isTrue(current) ? current : value
     }
   }
-  const calculated = operator.slice(0, 1) as BinaryOperator
-  return (context, before, value) => calculate(calculated, before(), value, context.budget)
+  const operation = OPERATIONS[operator.slice(0, 1) as BinaryOperator]
+  return (context, before, value) => operation(before(), value, context.budget)
 }
 
 /** The paths of a filter's outputs. @throws JqError if an output has none */
@@ -190,7 +188,7 @@ export function pathsOf(filter: Filter, context: EvalContext, env: Env, input: J
   const push: Emit = (value, path) => {
     tick(context)
     paths.push(keysOfPath(path, value))
-    return ON
+    return CONTINUE
   }
   filter.each(context, env, input, push, null)
   return paths

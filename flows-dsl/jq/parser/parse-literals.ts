@@ -43,15 +43,16 @@ export function parseText(reader: Reader, format?: string): Expression {
 
 function parseEscape(reader: Reader): string {
   const start = reader.offset
-  if (reader.match(/\\/y) === undefined) throw reader.stop('The text is not closed; a `"` is missing.')
+  if (reader.match(/\\/y) === undefined) throw reader.syntaxError('The text is not closed; a `"` is missing.')
   const sign = reader.match(/[\s\S]/y) ?? ''
   const plain = ESCAPES[sign]
   if (plain !== undefined) return plain
   const unit = sign === 'u' ? parseHex(reader) : undefined
-  if (unit === undefined) throw reader.stop(`\`\\${sign}\` is no escape of a text.`, start)
+  if (unit === undefined) throw reader.syntaxError(`\`\\${sign}\` is no escape of a text.`, start)
   if (unit < 0xd800 || unit > 0xdfff) return String.fromCharCode(unit)
   const low = unit < 0xdc00 && reader.match(/\\u/y) !== undefined ? parseHex(reader) : undefined
-  if (low === undefined || low < 0xdc00 || low > 0xdfff) throw reader.stop('Half of a surrogate pair.', start)
+  if (low === undefined || low < 0xdc00 || low > 0xdfff)
+    throw reader.syntaxError('Half of a surrogate pair.', start)
   return String.fromCharCode(unit, low)
 }
 
@@ -66,9 +67,9 @@ export function parseFormat(reader: Reader): Expression {
   const name = reader.match(/\w+/y) ?? ''
   if (!FORMAT_NAMES.includes(name)) {
     const hint = didYouMean(name, FORMAT_NAMES, '@') ?? `There are: @${FORMAT_NAMES.join(', @')}.`
-    throw reader.stop(`There is no format @${name}.`, start, hint)
+    throw reader.syntaxError(`There is no format @${name}.`, start, hint)
   }
-  return reader.sees('"') ? parseText(reader, name) : { op: 'format', name }
+  return reader.isNext('"') ? parseText(reader, name) : { op: 'format', name }
 }
 
 /** After a `$`. `$ENV` is empty: a flow has no environment variables. */
@@ -84,7 +85,7 @@ export function parseVariable(reader: Reader): Expression {
   }
   const all = `There are: ${variables.map((variable) => `$${variable}`).join(', ')}.`
   const hint = didYouMean(name, variables, '$') ?? all
-  throw reader.stop(`There is no variable $${name} here.`, start - 1, hint)
+  throw reader.syntaxError(`There is no variable $${name} here.`, start - 1, hint)
 }
 
 type Entry = readonly [key: Expression, value: Expression]
@@ -104,7 +105,7 @@ export function parseObject(reader: Reader): Expression {
 function parseEntry(reader: Reader): Entry {
   reader.blank()
   if (reader.take('$')) return parseVariableEntry(reader)
-  const isCalculated = reader.sees('(')
+  const isCalculated = reader.isNext('(')
   const key = reader.take('@') ? parseFormat(reader) : parseKey(reader, 'A key is')
   if (!isCalculated && !reader.take(':')) return [key, { op: 'index', of: { op: 'identity' }, key }]
   if (isCalculated) reader.expect(':')
@@ -122,7 +123,7 @@ function parseVariableEntry(reader: Reader): Entry {
 
 /** A comma ends the value, so it can have operators and pipes, but neither commas nor bindings. */
 function parseValue(reader: Reader): Expression {
-  return reader.deeper(() => {
+  return reader.nested(() => {
     const left = reader.grammar.operators(reader)
     return reader.take('|') ? { op: 'pipe', left, right: parseValue(reader) } : left
   })
@@ -133,14 +134,16 @@ function parseKey(reader: Reader, subject: string): Expression {
   reader.blank()
   const word = reader.word()
   if (word !== undefined) return { op: 'literal', value: word }
-  if (reader.sees('"')) return parseText(reader)
+  if (reader.isNext('"')) return parseText(reader)
   if (!reader.take('(')) {
-    throw reader.stop(`${subject} a name, a text or an expression in ( ), not ${reader.here()}.`)
+    throw reader.syntaxError(
+      `${subject} a name, a text or an expression in ( ), not ${reader.describeNext()}.`,
+    )
   }
   const start = reader.offset
   const key = reader.grammar.query(reader)
   if (key.op === 'literal' && typeof key.value !== 'string') {
-    throw reader.stop(`A key must be a text, not ${JSON.stringify(key.value).slice(0, 40)}.`, start)
+    throw reader.syntaxError(`A key must be a text, not ${JSON.stringify(key.value).slice(0, 40)}.`, start)
   }
   reader.expect(')')
   return key
@@ -154,18 +157,18 @@ export function parsePatterns(reader: Reader): Pattern[] {
 }
 
 function parsePattern(reader: Reader): Pattern {
-  return reader.deeper(() => {
+  return reader.nested(() => {
     if (reader.take('$')) return { variable: reader.expectVariableName() }
     if (reader.take('[')) return { array: parseItems(reader) }
     if (reader.take('{')) return { object: parseFields(reader) }
-    throw reader.stop(`A pattern is \`$name\`, \`[ … ]\` or \`{ … }\`, not ${reader.here()}.`)
+    throw reader.syntaxError(`A pattern is \`$name\`, \`[ … ]\` or \`{ … }\`, not ${reader.describeNext()}.`)
   })
 }
 
 /** The keys of fields can use the variables of patterns to their left. */
 function parseItems(reader: Reader): Pattern[] {
   const items: Pattern[] = []
-  do items.push(reader.within({ variables: items.flatMap(variablesOf) }, parsePattern))
+  do items.push(reader.withNames({ variables: items.flatMap(variablesOf) }, parsePattern))
   while (reader.take(','))
   reader.expect(']')
   return items
@@ -173,7 +176,7 @@ function parseItems(reader: Reader): Pattern[] {
 
 function parseFields(reader: Reader): FieldPattern[] {
   const fields: FieldPattern[] = []
-  do fields.push(reader.within({ variables: variablesOf({ object: fields }) }, parseField))
+  do fields.push(reader.withNames({ variables: variablesOf({ object: fields }) }, parseField))
   while (reader.take(','))
   reader.expect('}')
   return fields

@@ -1,11 +1,12 @@
 /** Parses terms and their suffixes: paths, literals, arrays, keywords and calls. */
 
 import { didYouMean } from '../../diagnostics/diagnostics.ts'
+import { fieldOf } from '../../json.ts'
 import { BUILTIN_NAMES } from '../builtins/builtins.ts'
 import { diagnoseRegex } from '../builtins/strings.ts'
 import { type Expression, type Node, variablesOf } from '../expression.ts'
 import { parseFormat, parseObject, parsePatterns, parseText, parseVariable } from './parse-literals.ts'
-import type { Reader, SyntaxStop } from './reader.ts'
+import type { ExpressionSyntaxError, Reader } from './reader.ts'
 
 const NUMBER = /(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?/y
 
@@ -19,7 +20,7 @@ export function parsePostfix(reader: Reader): Expression {
       path = next
     }
   }
-  const of = reader.deeper(parsePostfix)
+  const of = reader.nested(parsePostfix)
   // Negative zero is a value of its own, which JSON would lose.
   return of.op === 'literal' && typeof of.value === 'number' && of.value !== 0
     ? { op: 'literal', value: -of.value }
@@ -30,11 +31,11 @@ function parseSuffix(reader: Reader, of: Expression): Expression | undefined {
   reader.blank()
   const start = reader.offset
   if (takeOptional(reader)) return { op: 'try', body: of, handler: null }
-  if (reader.sees('[')) return optional(reader, parseBrackets(reader, of))
+  if (reader.isNext('[')) return optional(reader, parseBrackets(reader, of))
   if (reader.match(/\.(?!\d)/y) === undefined) return undefined
   const key = parseFieldName(reader)
   if (key !== undefined) return optional(reader, { op: 'index', of, key })
-  if (!reader.sees('[')) throw reader.unexpected(start)
+  if (!reader.isNext('[')) throw reader.unexpected(start)
   return optional(reader, parseBrackets(reader, of))
 }
 
@@ -54,7 +55,7 @@ function optional(reader: Reader, part: Access): Expression {
 function parseFieldName(reader: Reader): Expression | undefined {
   const word = reader.word()
   if (word !== undefined) return { op: 'literal', value: word }
-  return reader.sees('"') ? parseText(reader) : undefined
+  return reader.isNext('"') ? parseText(reader) : undefined
 }
 
 /** `[]`, `[key]`, `[from:to]`, `[from:]`, `[:to]`. */
@@ -64,7 +65,7 @@ function parseBrackets(reader: Reader, of: Expression): Access {
   if (reader.take(':')) return { op: 'slice', of, from: null, to: parseLast(reader) }
   const key = reader.grammar.query(reader)
   if (reader.take(']')) return { op: 'index', of, key }
-  if (!reader.take(':')) throw reader.stop(`Expected \`]\` but found ${reader.here()}.`)
+  if (!reader.take(':')) throw reader.syntaxError(`Expected \`]\` but found ${reader.describeNext()}.`)
   if (reader.take(']')) return { op: 'slice', of, from: key, to: null }
   return { op: 'slice', of, from: key, to: parseLast(reader) }
 }
@@ -80,8 +81,8 @@ function parseTerm(reader: Reader): Expression {
   const number = reader.match(NUMBER)
   // Numbers too large for a double become the largest double, as in jq's output.
   if (number !== undefined) return { op: 'literal', value: Math.min(Number(number), Number.MAX_VALUE) }
-  if (reader.sees('.')) return parseDot(reader)
-  if (reader.sees('"')) return parseText(reader)
+  if (reader.isNext('.')) return parseDot(reader)
+  if (reader.isNext('"')) return parseText(reader)
   if (reader.take('$')) return parseVariable(reader)
   if (reader.take('@')) return parseFormat(reader)
   if (reader.take('[')) return parseArray(reader)
@@ -128,10 +129,10 @@ function parseWord(reader: Reader): Expression {
   const start = reader.offset
   const word = reader.word()
   if (word === undefined || RESERVED.includes(word)) throw reader.unexpected(start)
-  if (MODULES.includes(word) || reader.sees('::')) {
-    throw reader.stop('Modules are not a part of the language.', start)
+  if (MODULES.includes(word) || reader.isNext('::')) {
+    throw reader.syntaxError('Modules are not a part of the language.', start)
   }
-  const keyword = Object.hasOwn(KEYWORDS, word) ? KEYWORDS[word] : undefined
+  const keyword = fieldOf(KEYWORDS, word)
   return keyword === undefined ? parseCall(reader, word, start) : keyword(reader)
 }
 
@@ -141,7 +142,7 @@ function parseCall(reader: Reader, name: string, start: number): Expression {
   if (reader.names.functions.includes(called)) return { op: 'call', name, args }
   if (!BUILTIN_NAMES.includes(called)) throw unknownFunction(reader, name, args.length, start)
   const message = diagnoseRegex(name, args)
-  if (message !== undefined) throw reader.stop(message, start)
+  if (message !== undefined) throw reader.syntaxError(message, start)
   return called === 'not/0' ? { op: 'not' } : { op: 'call', name, args }
 }
 
@@ -153,16 +154,16 @@ function parseArguments(reader: Reader): Expression[] {
   return args
 }
 
-function unknownFunction(reader: Reader, name: string, arity: number, start: number): SyntaxStop {
+function unknownFunction(reader: Reader, name: string, arity: number, start: number): ExpressionSyntaxError {
   const known = [...reader.names.functions, ...BUILTIN_NAMES].map((other) => other.split('/'))
   const arities = known.filter(([other]) => other === name).map(([, other]) => other)
   if (arities.length > 0) {
     const message = `\`${name}\` takes ${[...new Set(arities)].sort().join(' or ')} arguments, not ${arity}.`
-    return reader.stop(message, start, arity === 0 ? undefined : 'A `;` stands between arguments.')
+    return reader.syntaxError(message, start, arity === 0 ? undefined : 'A `;` stands between arguments.')
   }
   const names = [...new Set(known.map(([other = '']) => other))]
   const hint = didYouMean(name, names) ?? `A field is written \`.${name}\`, a text \`"${name}"\`.`
-  return reader.stop(`There is no function \`${name}\`.`, start, hint)
+  return reader.syntaxError(`There is no function \`${name}\`.`, start, hint)
 }
 
 function parseIf(reader: Reader): Expression {
@@ -180,8 +181,8 @@ function parseIf(reader: Reader): Expression {
 
 function parseTry(reader: Reader): Expression {
   const { postfix } = reader.grammar
-  const body = reader.deeper(postfix)
-  return { op: 'try', body, handler: reader.takeWord('catch') ? reader.deeper(postfix) : null }
+  const body = reader.nested(postfix)
+  return { op: 'try', body, handler: reader.takeWord('catch') ? reader.nested(postfix) : null }
 }
 
 function parseReduce(reader: Reader): Expression {
@@ -193,7 +194,7 @@ function parseReduce(reader: Reader): Expression {
 function parseForeach(reader: Reader): Expression {
   const fold = parseFold(reader)
   const variables = fold.patterns.flatMap(variablesOf)
-  const extract = reader.take(';') ? reader.within({ variables }, reader.grammar.query) : null
+  const extract = reader.take(';') ? reader.withNames({ variables }, reader.grammar.query) : null
   reader.expect(')')
   return { op: 'foreach', ...fold, extract }
 }
@@ -201,7 +202,7 @@ function parseForeach(reader: Reader): Expression {
 /** `source as $pattern (init; update` */
 function parseFold(reader: Reader): Omit<Node<'reduce'>, 'op'> {
   const { operators, query } = reader.grammar
-  const source = reader.deeper(operators)
+  const source = reader.nested(operators)
   reader.expectWord('as')
   const patterns = parsePatterns(reader)
   reader.expect('(')
@@ -211,7 +212,7 @@ function parseFold(reader: Reader): Omit<Node<'reduce'>, 'op'> {
     source,
     patterns,
     init,
-    update: reader.within({ variables: patterns.flatMap(variablesOf) }, query),
+    update: reader.withNames({ variables: patterns.flatMap(variablesOf) }, query),
   }
 }
 
@@ -219,5 +220,5 @@ function parseBreak(reader: Reader): Expression {
   reader.expect('$')
   const name = reader.word()
   if (name !== undefined && reader.names.labels.includes(name)) return { op: 'break', name }
-  throw reader.stop(`There is no label $${name ?? ''} here.`)
+  throw reader.syntaxError(`There is no label $${name ?? ''} here.`)
 }

@@ -10,7 +10,7 @@ import {
 } from '../expression.ts'
 import { parsePatterns } from './parse-literals.ts'
 import { parsePostfix } from './parse-terms.ts'
-import { type Grammar, Reader, SyntaxStop } from './reader.ts'
+import { ExpressionSyntaxError, type Grammar, Reader } from './reader.ts'
 
 /** All variables of flows; checker.ts says where each one exists (OWS 1.0 "Runtime expression arguments"). */
 const VARIABLES = ['context', 'input', 'output', 'workflow', 'task', 'runtime'] as const
@@ -61,14 +61,14 @@ export function parseExpression(
     if (reader.offset < text.length) throw reader.unexpected()
     return withinLimits(expression) ? expression : { offset: 0, message: 'The expression is too large.' }
   } catch (error) {
-    if (error instanceof SyntaxStop) return error.diagnostic
+    if (error instanceof ExpressionSyntaxError) return error.diagnostic
     throw error
   }
 }
 
 /** Reads up to a sign that cannot continue the expression, trailing blanks included. */
 function parseQuery(reader: Reader): Expression {
-  return reader.deeper(() => {
+  return reader.nested(() => {
     const items = [parseItem(reader)]
     while (reader.take(',')) items.push(parseItem(reader))
     const [first] = items
@@ -85,7 +85,7 @@ function parseItem(reader: Reader): Expression {
   if (!reader.takeWord('as')) return source
   const patterns = parsePatterns(reader)
   reader.expect('|')
-  const body = reader.within({ variables: patterns.flatMap(variablesOf) }, parseQuery)
+  const body = reader.withNames({ variables: patterns.flatMap(variablesOf) }, parseQuery)
   return { op: 'as', source, patterns, body }
 }
 
@@ -93,7 +93,7 @@ function parseLabel(reader: Reader): Expression {
   reader.expect('$')
   const name = reader.expectVariableName()
   reader.expect('|')
-  return { op: 'label', name, body: reader.within({ labels: [name] }, parseQuery) }
+  return { op: 'label', name, body: reader.withNames({ labels: [name] }, parseQuery) }
 }
 
 function parseDefinition(reader: Reader): Expression {
@@ -104,9 +104,9 @@ function parseDefinition(reader: Reader): Expression {
   const values = params.filter((param) => param.startsWith('$')).map((param) => param.slice(1))
   const filters = params.map((param) => `${param.replace('$', '')}/0`)
   const inside = { functions: [...filters, own], variables: values }
-  const body = reader.within(inside, parseQuery)
+  const body = reader.withNames(inside, parseQuery)
   reader.expect(';')
-  return { op: 'define', name, params, body, rest: reader.within({ functions: [own] }, parseQuery) }
+  return { op: 'define', name, params, body, rest: reader.withNames({ functions: [own] }, parseQuery) }
 }
 
 function parseParams(reader: Reader): string[] {
@@ -126,7 +126,7 @@ function parseBinary(reader: Reader, minimum: number): Expression {
     const level = precedenceOf(operator)
     const right =
       level === ALTERNATIVE
-        ? reader.deeper(() => parseBinary(reader, ALTERNATIVE))
+        ? reader.nested(() => parseBinary(reader, ALTERNATIVE))
         : parseBinary(reader, level + 1)
     left = combine(operator, left, right)
     rejectChain(reader, level)
@@ -145,7 +145,7 @@ function rejectChain(reader: Reader, level: number): void {
     reader.offset -= next.length
     return
   }
-  throw reader.stop(
+  throw reader.syntaxError(
     level === COMPARISON
       ? 'Comparisons do not chain; put `and` between them.'
       : 'Assignments do not chain; put `|` between them.',

@@ -7,7 +7,7 @@ const BLANK = /(?:[ \t\r\n]|#[^\n]*)*/y
 const WORD = /[A-Za-z_][A-Za-z0-9_]*/y
 
 /** Thrown within the parser only: `parseExpression` catches it and returns the diagnostic. */
-export class SyntaxStop extends Error {
+export class ExpressionSyntaxError extends Error {
   readonly diagnostic: ExpressionDiagnostic
 
   constructor(diagnostic: ExpressionDiagnostic) {
@@ -59,20 +59,20 @@ export class Reader {
   }
 
   /** Tests if a sign follows, after blanks. */
-  sees(sign: string): boolean {
+  isNext(sign: string): boolean {
     this.blank()
     return this.text.startsWith(sign, this.offset)
   }
 
   /** Consumes a sign after blanks if it follows. */
   take(sign: string): boolean {
-    if (!this.sees(sign)) return false
+    if (!this.isNext(sign)) return false
     this.offset += sign.length
     return true
   }
 
   expect(sign: string): void {
-    if (!this.take(sign)) throw this.stop(`Expected \`${sign}\` but found ${this.here()}.`)
+    if (!this.take(sign)) throw this.syntaxError(`Expected \`${sign}\` but found ${this.describeNext()}.`)
   }
 
   word(): string | undefined {
@@ -89,50 +89,50 @@ export class Reader {
   }
 
   expectWord(word: string): void {
-    if (!this.takeWord(word)) throw this.stop(`Expected \`${word}\` but found ${this.here()}.`)
+    if (!this.takeWord(word)) throw this.syntaxError(`Expected \`${word}\` but found ${this.describeNext()}.`)
   }
 
   /** The name of a function or parameter in a definition. */
   expectName(): string {
     this.blank()
     const name = this.word()
-    if (name === undefined) throw this.stop(`Expected a name but found ${this.here()}.`)
+    if (name === undefined) throw this.syntaxError(`Expected a name but found ${this.describeNext()}.`)
     return name
   }
 
   /** The name after a `$` that is already consumed. */
   expectVariableName(): string {
     const name = this.word()
-    if (name === undefined) throw this.stop('A name must follow `$`.')
+    if (name === undefined) throw this.syntaxError('A name must follow `$`.')
     return name
   }
 
   /** The character here, for messages. */
-  here(): string {
+  describeNext(): string {
     const point = this.text.codePointAt(this.offset)
     return point === undefined ? 'the end' : `\`${String.fromCodePoint(point)}\``
   }
 
-  stop(message: string, offset = this.offset, hint?: string): SyntaxStop {
-    return new SyntaxStop({ offset, message, ...(hint !== undefined && { hint }) })
+  syntaxError(message: string, offset = this.offset, hint?: string): ExpressionSyntaxError {
+    return new ExpressionSyntaxError({ offset, message, ...(hint !== undefined && { hint }) })
   }
 
   /** The diagnostic of a sign that cannot follow here. */
-  unexpected(offset = this.offset): SyntaxStop {
+  unexpected(offset = this.offset): ExpressionSyntaxError {
     this.offset = offset
-    return this.stop(`Did not expect ${this.here()} here.`)
+    return this.syntaxError(`Did not expect ${this.describeNext()} here.`)
   }
 
   /** Bounds the recursion of the parser: a text of any length is rejected before the stack overflows. */
-  deeper<T>(read: (reader: Reader) => T): T {
-    if (++this.#nesting > NESTING_MAX) throw this.stop(`Nested deeper than ${NESTING_MAX}.`)
+  nested<T>(read: (reader: Reader) => T): T {
+    if (++this.#nesting > NESTING_MAX) throw this.syntaxError(`Nested deeper than ${NESTING_MAX}.`)
     const result = read(this)
     this.#nesting--
     return result
   }
 
   /** Reads with additional names in scope. */
-  within<T>(more: Partial<Names>, read: (reader: Reader) => T): T {
+  withNames<T>(more: Partial<Names>, read: (reader: Reader) => T): T {
     const outer = this.names
     this.names = {
       variables: [...(more.variables ?? []), ...outer.variables],

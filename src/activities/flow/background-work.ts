@@ -1,8 +1,9 @@
 /** Background work of workers, outside workflows: starts executions for events, and repairs executions after a crash. */
 
 import { setImmediate } from 'node:timers/promises'
-import { type Gathering, gather, typesIn } from '../../../flows-dsl/event-correlation.ts'
+import { correlateEvent, type PartialCorrelation } from '../../../flows-dsl/event-correlation.ts'
 import type { JsonObject } from '../../../flows-dsl/ir.ts'
+import { typesOf } from '../../../flows-dsl/tasks/listen.ts'
 import type { Access } from '../../access/access.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import { randomIds } from '../../core/ids.ts'
@@ -34,15 +35,15 @@ class TriggerMatcher {
   readonly #triggerId: string
   readonly #spec: EventSpec
   readonly #types: readonly string[] | undefined
-  gathered: readonly Gathering[]
+  gathered: readonly PartialCorrelation[]
   busyMs = 0
   #busyMsAtYield = 0
 
   constructor({ triggerId, spec, gathered }: TriggerState) {
     this.#triggerId = triggerId
     this.#spec = spec as EventSpec
-    this.#types = typesIn(this.#spec.on)
-    this.gathered = gathered as readonly Gathering[]
+    this.#types = typesOf({ to: this.#spec.on })
+    this.gathered = gathered as readonly PartialCorrelation[]
   }
 
   /** @returns the correlated events, if the entry completes them */
@@ -52,7 +53,7 @@ class TriggerMatcher {
     const startedMs = performance.now()
     try {
       const event = JSON.parse(entry.text) as JsonObject
-      const { complete, open } = gather(this.#spec.on, this.gathered, event, Date.now())
+      const { complete, open } = correlateEvent(this.#spec.on, this.gathered, event, Date.now())
       this.gathered = open
       return complete
     } catch (error) {

@@ -1,7 +1,8 @@
 /** Analyses a flow's source without storing it: simulation, graph, and the documentation of diagnostics. */
 
 import Type from 'typebox'
-import { DIAGNOSTICS, type DiagnosticCode } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { DIAGNOSTICS } from '../../../flows-dsl/diagnostics/catalogue.ts'
+import type { DiagnosticCode } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { EDGE_KINDS } from '../../../flows-dsl/graph/control-flow.ts'
 import type { Answer, Simulation } from '../../../flows-dsl/simulator/types.ts'
 import { Input } from '../../access/operation-builders.ts'

@@ -6,7 +6,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { DIAGNOSTICS } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { DIAGNOSTICS } from '../../../flows-dsl/diagnostics/catalogue.ts'
 import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace

@@ -7,8 +7,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
-import { WARNINGS } from '../../../flows-dsl/diagnostics/catalogue.ts'
-import { DIAGNOSTICS, type DiagnosticCode } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { DIAGNOSTICS, WARNINGS } from '../../../flows-dsl/diagnostics/catalogue.ts'
+import type { DiagnosticCode } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { CATALOGUE as PLATFORM } from '../../../src/features/data-operations.ts'
 
 const codes = Object.keys(DIAGNOSTICS) as DiagnosticCode[]

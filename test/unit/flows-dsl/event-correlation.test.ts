@@ -2,8 +2,9 @@
 /** Events that start an execution, and how events are correlated. */
 
 import { expect, test } from 'vitest'
-import { type Gathering, gather, inputOf, typesIn } from '../../../flows-dsl/event-correlation.ts'
+import { correlateEvent, inputOf, type PartialCorrelation } from '../../../flows-dsl/event-correlation.ts'
 import type { EventStrategy, JsonObject } from '../../../flows-dsl/ir.ts'
+import { typesOf } from '../../../flows-dsl/tasks/listen.ts'
 import { compiled } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
@@ -22,9 +23,9 @@ const event = (type: string, data: JsonObject = {}, more: JsonObject = {}): Json
 
 /** Passes events one after the other. @returns the types of the correlated events, each time */
 function shown(on: EventStrategy, events: readonly JsonObject[]) {
-  let open: readonly Gathering[] = []
+  let open: readonly PartialCorrelation[] = []
   const complete = events.flatMap((one) => {
-    const gathered = gather(on, open, one, 0)
+    const gathered = correlateEvent(on, open, one, 0)
     open = JSON.parse(JSON.stringify(gathered.open))
     return gathered.complete === undefined ? [] : [gathered.complete]
   })
@@ -103,7 +104,7 @@ test('events: are given to the execution in the form that `read` selects', () =>
 })
 
 test('event types: written as literals: are known in advance', () => {
-  expect(typesIn(strategy(PAID_AND_PACKED))).toEqual(['paid', 'packed'])
-  expect(typesIn(strategy('{ any: [{ with: { type: a } }, { with: { data: 1 } }] }'))).toBeUndefined()
-  expect(typesIn(strategy('{ any: [] }'))).toBeUndefined()
+  expect(typesOf({ to: strategy(PAID_AND_PACKED) })).toEqual(['paid', 'packed'])
+  expect(typesOf({ to: strategy('{ any: [{ with: { type: a } }, { with: { data: 1 } }] }') })).toBeUndefined()
+  expect(typesOf({ to: strategy('{ any: [] }') })).toBeUndefined()
 })

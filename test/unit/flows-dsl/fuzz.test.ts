@@ -4,7 +4,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
-import { DIAGNOSTICS } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { DIAGNOSTICS } from '../../../flows-dsl/diagnostics/catalogue.ts'
 import { CATALOGUE } from '../../conformance/flows/scenario.ts'
 import { repeated } from '../../support/stack/soak.ts'
 

@@ -1,7 +1,7 @@
 /** Event triggers: their declaration and initial stream offsets. */
 
-import { typesIn } from '../../../../flows-dsl/event-correlation.ts'
 import type { EventStrategy, FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
+import { typesOf } from '../../../../flows-dsl/tasks/listen.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
@@ -30,7 +30,7 @@ export const eventTriggers: TriggerKind = {
 
 /** Only the platform publishes under the topics of document changes. */
 function streamsOf(on: EventStrategy): EventSpec['streams'] {
-  const types = typesIn(on)
+  const types = typesOf({ to: on })
   if (types === undefined) return ['events', 'changes']
   const changes = types.filter(isChangeTopic)
   return [
