@@ -125,7 +125,10 @@ function typedTest(test: Test, type: Type, field: string): Test {
     case 'array':
     case 'object':
       throw mismatch(field, type, `${test.how} compares arrays and objects`)
-    default:
+    case 'gt':
+    case 'gte':
+    case 'lt':
+    case 'lte':
       if (type === 'boolean') throw mismatch(field, type, 'it has no order')
       return { ...test, value: typedLiteral(test.value) }
   }

@@ -107,7 +107,10 @@ function compileTest(column: Column, test: Test, path: Path): Sql {
       return compareArray(jsonOf(column, path, test.how), test.how, test.values)
     case 'object':
       return compareObject(jsonOf(column, path, test.how), test.how, test.members)
-    default:
+    case 'gt':
+    case 'gte':
+    case 'lt':
+    case 'lte':
       return compared(column, test.op, test.value, path)
   }
 }
