@@ -63,7 +63,7 @@ export interface SlotGeneration {
 
 /** The slot of an execution with `holdWhileWaiting: false`: held, yielded, or requested again. */
 export interface SlotState {
-  readonly turn: number
+  readonly generation: number
   readonly is: 'held' | 'yielded' | 'requested'
 }
 

@@ -18,7 +18,7 @@ import type { ExecutionGate } from './execution-gate.ts'
 import { causeOf } from './execution-gate.ts'
 import type { LogicalClock } from './logical-clock.ts'
 
-/** Named as no function of the catalogue can be: what begins a flow that another flow runs. */
+/** The name of the call that starts a sub-flow; no function of the catalogue can have it. */
 export const SUBFLOW = '$subflow'
 
 const SLOW = new Set(['http', 'openapi', 'function.invoke'])
@@ -30,77 +30,76 @@ const RETRY = {
   maximumAttempts: 8,
 } as const
 
-/** A call, and the names of the secrets that its run may use. */
+/** A call, and the names of the secrets that the execution may use. */
 interface Call extends CallRequest {
   readonly secrets?: readonly string[]
 }
 
-/** A call that may take seconds is shown while it lasts; one that takes milliseconds when it is over. */
+/** Whether a call may take seconds, so that it has its own queue and the record shows it while it lasts. */
 export function usesCallsQueue(request: CallRequest): boolean {
   return SLOW.has(request.function)
 }
 
 /**
- * A task of its own. Only the document of an operation says what method it has, and so whether its request may be sent
- * again.
+ * Makes a call as an activity. An OpenAPI call takes two: the document tells the method, and so whether the request may
+ * be retried.
  */
-export async function callAsActivity({ local: _, ...request }: Call, hold: ExecutionGate): Promise<Json> {
-  if (request.function !== 'openapi') return callUntilAccepted(request, hold)
+export async function callAsActivity({ local: _, ...request }: Call, gate: ExecutionGate): Promise<Json> {
+  if (request.function !== 'openapi') return callUntilAccepted(request, gate)
   const planned = await callUntilAccepted(
     { ...request, arguments: documentArguments(request.arguments) },
-    hold,
+    gate,
   )
   return callUntilAccepted(
     { ...request, function: 'http', arguments: requestArguments(planned, request.arguments) },
-    hold,
+    gate,
   )
 }
 
-/** What keeps account of the calls that are made beside a run. */
 interface InlineServices {
-  readonly hold: ExecutionGate
-  readonly moments: LogicalClock
+  readonly gate: ExecutionGate
+  readonly clock: LogicalClock
 }
 
 /**
- * Beside the workflow, without a task of its own: it begins at once and leaves one event. Made once more where the
- * worker is lost, so that it takes the ids of the first time.
- * @returns undefined where it is to have a task of its own
+ * Makes a call as a local activity, which starts at once and adds one event to the history. If the worker is lost, it is
+ * repeated with the same ids.
+ * @returns undefined if the call should become an activity instead
  */
 export async function callInline(
   request: Call,
-  { hold, moments }: InlineServices,
+  { gate, clock }: InlineServices,
 ): Promise<{ readonly output: Json } | undefined> {
-  const ended = moments.startInlineCall()
+  const ended = clock.startInlineCall()
   try {
-    if (request.local === 'brief') return await callInlineIfFast(request, { hold, moments })
-    // The next after many is a task of its own.
-    const local = !moments.isTaskFull
-    const answer = callUntilAccepted({ ...request, local }, hold, moments.firstAttemptOf(request))
-    if (!local) moments.resetAfter(answer)
+    if (request.local === 'brief') return await callInlineIfFast(request, { gate, clock })
+    // After many local calls the next one is an activity, which ends the workflow task: a lost task repeats them all.
+    const local = !clock.isTaskFull
+    const answer = callUntilAccepted({ ...request, local }, gate, clock.firstAttemptOf(request))
+    if (!local) clock.resetAfter(answer)
     return { output: await answer }
   } finally {
     ended()
   }
 }
 
-/** A request that changes nothing, made beside the run if its server answers in a moment. */
+/** Makes a request without side effects inline, if its server answers quickly. */
 async function callInlineIfFast(
   request: Call,
-  { hold, moments }: InlineServices,
+  { gate, clock }: InlineServices,
 ): Promise<InlineResult | undefined> {
-  // Also where it has a task of its own: it may be local where it is all done again, and others count from here.
-  const begun = moments.firstAttemptOf(request)
-  if (!moments.mayTryInline()) return undefined
-  const tried = (await callUntilAccepted(request, hold, begun)) as InlineResult | null
-  moments.recordInlineAttempt(tried?.took_ms)
+  // Counted even if it becomes an activity: in a repetition it may be inline, and later calls derive their ids from it.
+  const begun = clock.firstAttemptOf(request)
+  if (!clock.mayTryInline()) return undefined
+  const tried = (await callUntilAccepted(request, gate, begun)) as InlineResult | null
+  clock.recordInlineAttempt(tried?.took_ms)
   return tried ?? undefined
 }
 
-/** What was refused because the tenant is suspended is called again when it is resumed, as often as it takes. */
+/** Makes a call, and makes it again after each suspension that refused it. */
 export async function callUntilAccepted(
   request: Call,
-  hold: ExecutionGate,
+  gate: ExecutionGate,
   begun?: FirstAttempt,
 ): Promise<Json> {
   const { function: name, arguments: given, secrets, step } = request
@@ -115,17 +114,17 @@ export async function callUntilAccepted(
     try {
       return await dispatch(request, sent)
     } catch (error) {
-      const refusal = hold.refusalOf(error)
+      const refusal = gate.refusalOf(error)
       if (refusal === undefined) throw isCancellation(error) ? error : toFlowError(error, step.pointer)
-      sent = { ...asked, ...(await hold.waitAfterRefusal(refusal)) }
+      sent = { ...asked, ...(await gate.waitAfterRefusal(refusal)) }
     }
   }
 }
 
-/** In-platform calls run beside the workflow and start at once; HTTP has a queue of its own, so it blocks nobody. */
+/** Chooses activity, queue and limits. Calls to other servers have their own queue, so slow servers block no other work. */
 function dispatch(request: CallRequest, sent: FunctionCall): Promise<Json> {
   const options = { summary: summaryLine(request.step), retry: RETRY }
-  // Never cancelled: it ends soon, and the SDK fails the task where one ends as it is given up (invalid transition).
+  // Not cancellable: the SDK fails the task if a local activity ends while it is cancelled (invalid transition).
   if (request.local === true)
     return CancellationScope.nonCancellable(() => inlineActivity(request, options)(sent))
   if (request.local === 'brief') return tryHttpInline(options, sent)
@@ -143,7 +142,7 @@ function inlineActivity({ function: name }: CallRequest, options: ActivityOption
   return isHttp ? activities.callHttp : activities.callFunction
 }
 
-/** Whatever keeps it from being over in a moment, on their side or on ours: a task has the time and the attempts for it. */
+/** @returns null if the request failed for a reason that an activity, with its time and attempts, may overcome */
 async function tryHttpInline(options: ActivityOptions, sent: FunctionCall): Promise<Json> {
   const summary = options.summary ?? 'http'
   const limits = { startToCloseTimeout: '5s', retry: { maximumAttempts: 1 } } as const
@@ -162,7 +161,7 @@ function platformActivity(name: string, options: ActivityOptions) {
   return name === SUBFLOW ? activities.startSubflow : activities.callFunction
 }
 
-/** A request that may have had its effect is not sent again; one whose repetition is harmless is (RFC 9110 §9.2.2). */
+/** Retries idempotent methods only (RFC 9110 §9.2.2). */
 function httpActivity(request: CallRequest, options: ActivityOptions) {
   const method = String(request.arguments['method'] ?? 'GET').toUpperCase()
   const retry = { ...RETRY, maximumAttempts: IDEMPOTENT.has(method) ? 3 : 1 }
@@ -174,7 +173,6 @@ function httpActivity(request: CallRequest, options: ActivityOptions) {
   })
 }
 
-/** Reading a document changes nothing. */
 function planningActivity(options: ActivityOptions) {
   const retry = { ...RETRY, maximumAttempts: 3 }
   return proxyActivities<Activities>({
@@ -185,14 +183,14 @@ function planningActivity(options: ActivityOptions) {
   })
 }
 
-/** A second attempt finds the run that the first one started, and waits for it: the code runs once. */
+/** A second attempt waits for the function run that the first one started: the code runs once. */
 function functionActivity(options: ActivityOptions) {
   const { functionTimeoutMs, functionQueueMs, functionHeartbeatMs } = LIMITS
   const startToCloseTimeout = functionTimeoutMs.max + functionQueueMs + 3 * functionHeartbeatMs
   return proxyActivities<Activities>({ ...options, taskQueue: QUEUES.calls, startToCloseTimeout })
 }
 
-/** What an activity failed with, as an error of the language. */
+/** Converts the failure of an activity to an error of the flow language. */
 function toFlowError(error: unknown, instance: string): unknown {
   const cause = causeOf(error)
   if (cause instanceof TimeoutFailure)
@@ -208,27 +206,28 @@ function flowErrorOf({ type, status, title, detail }: CallFailure, instance: str
   return new FlowError({ type, status, title }, detail, instance)
 }
 
-/** What the document is read with: whoever reads it has no need of the credentials for the operation. */
+/** The arguments for reading the OpenAPI document, without the credentials for the operation. */
 export function documentArguments(given: JsonObject): JsonObject {
   const { authentication: _, ...rest } = given
   return rest
 }
 
-/** The arguments of `call: http`: the request that the document says, and what the flow says besides. */
+/** The arguments of `call: http`: the request planned from the document, with the flow's authentication and options. */
 export function requestArguments(planned: Json, given: JsonObject): JsonObject {
   const { authentication, output = 'content', redirect = false } = given
   const request = isObject(planned) ? planned : {}
   return { ...request, output, redirect, ...(authentication !== undefined && { authentication }) }
 }
 
+/** Bounds the bytes of call arguments in flight: in total, and in one gRPC message (4 MB). */
 export class InFlightBudget {
   #bytes = 0
   #sent = 0
 
-  /** @returns how to give it back; undefined where it is too much */
+  /** @returns a function that releases the bytes; undefined if they exceed a bound */
   reserve(bytes: number): (() => void) | undefined {
     const { stepInputBytesMax, callsUnderWayBytesMax, callsSentBytesMax } = LIMITS
-    // More than this is in the object store by then.
+    // Larger payloads are moved to the object store.
     const sent = Math.min(bytes, LIMITS.payloads.inlineBytesMax)
     if (bytes > stepInputBytesMax || this.#bytes + bytes > callsUnderWayBytesMax) return undefined
     if (this.#sent + sent > callsSentBytesMax) return undefined
@@ -241,7 +240,7 @@ export class InFlightBudget {
   }
 }
 
-/** Bytes of a value as it travels: JSON in UTF-8. */
+/** Bytes of a value as JSON in UTF-8. */
 export function sizeOf(value: Json): number {
   return new TextEncoder().encode(JSON.stringify(value)).length
 }

@@ -11,19 +11,18 @@ import type { ExecutionGate } from './execution-gate.ts'
 import type { LogicalClock } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 
-/** Whoever frees a place tells who has it now. */
-const placed = defineSignal<[SlotGeneration]>('slotGranted')
+/** Sent by the execution that released the slot. */
+const slotGranted = defineSignal<[SlotGeneration]>('slotGranted')
 
-/** Tasks of their own: that the run has asked is in its history before it is done, so run and queue agree whoever dies. */
+/** Activities, not local ones: the request is in the history before it takes effect, so both agree after a crash. */
 const { yieldSlot, reacquireSlot } = proxyActivities<Activities>({
   startToCloseTimeout: '20s',
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
 })
 
-/** What is told of it, and what it tells. */
 interface SlotServices {
-  readonly hold: ExecutionGate
-  readonly moments: LogicalClock
+  readonly gate: ExecutionGate
+  readonly clock: LogicalClock
   readonly recorder: Recorder
   readonly details: CurrentDetails
 }
@@ -31,120 +30,123 @@ interface SlotServices {
 export class ConcurrencySlot {
   readonly #executionId: string
   readonly #isChild: boolean
-  readonly #books: SlotServices
-  /** Calls, and flows that are waited for: what is work, and no waiting. */
-  #underWay = 0
-  #turn: number
+  readonly #services: SlotServices
+  /** Number of calls and awaited sub-flows that run: the execution works, and does not only wait. */
+  #running = 0
+  #generation: number
   #is: SlotState['is']
   #watch: CancellationScope | undefined
-  #leaving: Promise<void> | undefined
-  #shown: (() => void) | undefined
+  #yielding: Promise<void> | undefined
+  #removeDetail: (() => void) | undefined
 
-  /** @returns nothing where the run keeps its place */
-  static of(input: FlowRunInput, books: SlotServices): ConcurrencySlot | undefined {
+  /** @returns undefined if the execution keeps its slot while it waits */
+  static of(input: FlowRunInput, services: SlotServices): ConcurrencySlot | undefined {
     const { concurrency } = input.ir as Partial<FlowIR>
-    return concurrency?.holdWhileWaiting === false ? new ConcurrencySlot(input, books) : undefined
+    return concurrency?.holdWhileWaiting === false ? new ConcurrencySlot(input, services) : undefined
   }
 
-  private constructor({ execution_id, trigger, continued }: FlowRunInput, books: SlotServices) {
+  private constructor({ execution_id, trigger, continued }: FlowRunInput, services: SlotServices) {
     this.#executionId = execution_id
     this.#isChild = trigger?.kind === 'flow'
-    this.#books = books
-    this.#turn = continued?.slot?.turn ?? 0
+    this.#services = services
+    this.#generation = continued?.slot?.generation ?? 0
     this.#is = continued?.slot?.is ?? 'held'
-    setHandler(placed, ({ generation: turn }) => this.#heard(turn))
-    // Where it has moved here, what it was answered there is lost.
-    if (this.#is === 'yielded') this.#leave()
-    else if (this.#is === 'requested') this.#ask()
-    else this.#rest()
+    setHandler(slotGranted, ({ generation }) => this.#onGranted(generation))
+    // After continue-as-new, the answers to the previous run are lost: it asks again.
+    if (this.#is === 'yielded') this.#yield()
+    else if (this.#is === 'requested') this.#request()
+    else this.#yieldAfterGrace()
   }
 
   get state(): SlotState {
-    return { turn: this.#turn, is: this.#is }
+    return { generation: this.#generation, is: this.#is }
   }
 
-  /** Something that is work. Whether it may begin, the hold says. */
+  /** Runs work, for which the execution needs its slot; the gate delays the work until it has one. */
   async during<T>(work: () => Promise<T>): Promise<T> {
-    this.#underWay += 1
+    this.#running += 1
     this.#watch?.cancel()
     this.#watch = undefined
-    if (this.#is === 'yielded') this.#comeBack()
+    if (this.#is === 'yielded') this.#requestAgain()
     try {
       return await work()
     } finally {
-      this.#underWay -= 1
-      this.#rest()
+      this.#running -= 1
+      this.#yieldAfterGrace()
     }
   }
 
-  /** A run that waits for less than a moment keeps its place. */
-  #rest(): void {
-    if (this.#underWay > 0 || this.#is !== 'held' || this.#watch !== undefined) return
+  /** Yields the slot once the execution has waited for `slotGraceMs`. */
+  #yieldAfterGrace(): void {
+    if (this.#running > 0 || this.#is !== 'held' || this.#watch !== undefined) return
     void uncancellable(async () => {
       const watch = new CancellationScope()
       this.#watch = watch
-      const timer = watch.run(() => sleep(LIMITS.slotGraceMs, { summary: 'keeps its place' }))
+      const timer = watch.run(() => sleep(LIMITS.slotGraceMs, { summary: 'keeps its slot' }))
       const isOver = await timer.then(
         () => true,
         () => false,
       )
       if (!isOver) return
-      // One that is called off is no event of the history.
-      this.#books.moments.tick()
-      // A task that was lost and is done again may find it over, beside what had ended the waiting before it was.
+      // A cancelled timer leaves no event in the history, so only a fired one is a tick.
+      this.#services.clock.tick()
+      // In the repetition of a lost task, the timer may fire together with the result that had ended the waiting.
       await flushMicrotasks()
       if (this.#watch !== watch) return
       this.#watch = undefined
-      if (this.#books.recorder.isEnded) return
-      this.#turn += 1
+      if (this.#services.recorder.isEnded) return
+      this.#generation += 1
       this.#is = 'yielded'
-      this.#leave()
+      this.#yield()
     })
   }
 
-  #leave(): void {
-    // A refusal for ever leaves things as they are.
-    this.#leaving = uncancellable(() => yieldSlot(this.#named()).catch(() => {}))
-    this.#books.moments.tickAfter(this.#leaving)
+  #yield(): void {
+    // If it fails for good, the slot stays with the execution.
+    this.#yielding = uncancellable(() => yieldSlot(this.#current()).catch(() => {}))
+    this.#services.clock.tickAfter(this.#yielding)
   }
 
-  #comeBack(): void {
+  #requestAgain(): void {
     this.#is = 'requested'
-    this.#books.hold.setQueued(true)
-    this.#ask()
+    this.#services.gate.setQueued(true)
+    this.#request()
   }
 
-  #ask(): void {
-    this.#shown = this.#books.details.addStep({ pointer: '/concurrency', summary: 'waits for a place' })
+  #request(): void {
+    this.#removeDetail = this.#services.details.addStep({
+      pointer: '/concurrency',
+      summary: 'waits for a slot',
+    })
     void uncancellable(async () => {
-      await this.#leaving
-      const place = this.#named()
-      const asked = reacquireSlot({ ...place, at_once: this.#isChild }).catch(() => true)
-      this.#books.moments.tickAfter(asked)
-      if (await asked) this.#arrive(place.generation)
+      await this.#yielding
+      const slot = this.#current()
+      const asked = reacquireSlot({ ...slot, at_once: this.#isChild }).catch(() => true)
+      this.#services.clock.tickAfter(asked)
+      if (await asked) this.#acquired(slot.generation)
     })
   }
 
-  #heard(turn: number): void {
-    this.#books.moments.tick()
-    this.#arrive(turn)
-    // Who tells it goes on until he is answered.
-    if (turn === this.#turn) void this.#books.recorder.ackSlot(turn)
+  #onGranted(generation: number): void {
+    this.#services.clock.tick()
+    this.#acquired(generation)
+    // The sender repeats the signal until the record acknowledges it.
+    if (generation === this.#generation) void this.#services.recorder.ackSlot(generation)
   }
 
-  /** What is said of another turn is out of date. */
-  #arrive(turn: number): void {
-    if (this.#is !== 'requested' || turn !== this.#turn) return
+  /** Ignores messages about an older generation of the slot. */
+  #acquired(generation: number): void {
+    if (this.#is !== 'requested' || generation !== this.#generation) return
     this.#is = 'held'
-    this.#shown?.()
-    this.#books.hold.setQueued(false)
-    this.#rest()
+    this.#removeDetail?.()
+    this.#services.gate.setQueued(false)
+    this.#yieldAfterGrace()
   }
 
-  #named(): SlotGeneration {
-    return { execution_id: this.#executionId, generation: this.#turn }
+  #current(): SlotGeneration {
+    return { execution_id: this.#executionId, generation: this.#generation }
   }
 }
 
-/** Whoever is cancelled still has a place to give back, and needs one for what it undoes. */
+/** Runs work even in a cancelled scope: the slot must still be released, and compensation needs one. */
 const uncancellable = <T>(work: () => Promise<T>): Promise<T> => CancellationScope.nonCancellable(work)

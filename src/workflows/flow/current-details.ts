@@ -4,21 +4,23 @@ import { setCurrentDetails } from '@temporalio/workflow'
 import { clip, utf8Length } from '../../../flows-dsl/json.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 
-/** Of many steps at once so many are named. */
+/** Number of steps that are listed. */
 const NAMED_MAX = 10
 
-/** Of the tasks around a step so much is named, the inner ones first of all. */
-const AROUND_BYTES_MAX = 120
+/** Bound of the breadcrumbs before a step; the outermost are cut first. */
+const BREADCRUMBS_BYTES_MAX = 120
 const LINE_BYTES_MAX = 200
 
-/** What stands beside a call or a timer of a step: the way to it by the names of tasks, and what it does. */
-export function summaryLine({ breadcrumbs: around, summary }: StepRef): string {
-  if (around === '') return summary
-  let way = around
-  while (utf8Length(way) > AROUND_BYTES_MAX && way.includes(' / ')) way = way.slice(way.indexOf(' / ') + 3)
-  return clip(`${way === around ? '' : '… / '}${way} / ${summary}`, LINE_BYTES_MAX)
+/** The summary of a call or timer: the enclosing tasks by name, and what the step does. */
+export function summaryLine({ breadcrumbs, summary }: StepRef): string {
+  if (breadcrumbs === '') return summary
+  let shown = breadcrumbs
+  while (utf8Length(shown) > BREADCRUMBS_BYTES_MAX && shown.includes(' / '))
+    shown = shown.slice(shown.indexOf(' / ') + 3)
+  return clip(`${shown === breadcrumbs ? '' : '… / '}${shown} / ${summary}`, LINE_BYTES_MAX)
 }
 
+/** The list of active steps of an execution. */
 export class CurrentDetails {
   readonly #title: string
   readonly #open = new Set<{ readonly line: string }>()
@@ -30,7 +32,7 @@ export class CurrentDetails {
     this.#show()
   }
 
-  /** The run calls, sleeps or waits there. @returns what says that it does not any more */
+  /** Lists a step that calls, sleeps or waits. @returns a function that removes it */
   addStep({ pointer, summary }: Pick<StepRef, 'pointer' | 'summary'>): () => void {
     const entry = { line: `- ${inlineCode(pointer)}: ${inlineCode(summary)}` }
     this.#open.add(entry)
@@ -59,7 +61,7 @@ export class CurrentDetails {
   }
 }
 
-/** As it is: whoever writes a definition makes no links and images in the pages of operators. */
+/** Inline code in Markdown: text of a definition must not become links or images in an operator's page. */
 export function inlineCode(text: string): string {
   return `\`${text.replaceAll('`', "'").replaceAll(/\s+/g, ' ')}\``
 }

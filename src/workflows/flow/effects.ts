@@ -28,37 +28,37 @@ import { runSubflow } from './subflow.ts'
 
 /** What keeps account of a run, beside its interpreter. */
 interface ExecutionServices {
-  readonly moments: LogicalClock
+  readonly clock: LogicalClock
   readonly recorder: Recorder
-  readonly hold: ExecutionGate
-  readonly reuse: ResultCache
+  readonly gate: ExecutionGate
+  readonly results: ResultCache
   readonly details: CurrentDetails
-  /** Nothing where the run keeps its place while it waits. */
-  readonly place: ConcurrencySlot | undefined
+  /** Nothing where the run keeps its slot while it waits. */
+  readonly slot: ConcurrencySlot | undefined
 }
 
-export function createEffects(input: FlowRunInput, books: ExecutionServices): Effects {
-  const { recorder, hold, reuse } = books
+export function createEffects(input: FlowRunInput, services: ExecutionServices): Effects {
+  const { recorder, gate, results } = services
   return {
     nowMs,
     record: (event) => {
-      reuse.stepEntered(event.step)
-      recorder.record(event, reuse.isReused(event.step))
+      results.stepEntered(event.step)
+      recorder.record(event, results.isReused(event.step))
     },
-    onIdle: idleHandler(books),
-    sleep: sleepEffect(books),
-    call: callEffect(input, books),
-    wait: waitEffect(input, books),
+    onIdle: idleHandler(services),
+    sleep: sleepEffect(services),
+    call: callEffect(input, services),
+    wait: waitEffect(input, services),
     shouldContinueAsNew: () => workflowInfo().continueAsNewSuggested,
     flush: async () => {
       // Whoever is to be answered is answered here.
-      do await recorder.flush(hold.isSuspendedOrPaused ? 'suspended' : 'running')
+      do await recorder.flush(gate.isSuspendedOrPaused ? 'suspended' : 'running')
       while (!allHandlersFinished())
     },
     onHeldChanged: (isHeld) => void recorder.flush(isHeld ? 'suspended' : 'running'),
     digest: digestOf,
     onApprovalsReopened: (isReopened) => {
-      hold.setApprovalReopened(isReopened)
+      gate.setApprovalReopened(isReopened)
       void recorder.flush(isReopened ? 'waiting' : 'running')
     },
     random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
@@ -67,7 +67,7 @@ export function createEffects(input: FlowRunInput, books: ExecutionServices): Ef
       void scope.run(work)
       return { cancel: () => scope.cancel() }
     },
-    pause: () => yieldThread(books),
+    pause: () => yieldThread(services),
     isCancellation,
   }
 }
@@ -76,95 +76,95 @@ export function createEffects(input: FlowRunInput, books: ExecutionServices): Ef
  * A timer, which ends the workflow task: the thread is free for the runs of others, and the history has the pause where each replay
  * comes to it. Who cancels the run does not cancel that.
  */
-function yieldThread({ moments }: ExecutionServices): Promise<void> {
+function yieldThread({ clock }: ExecutionServices): Promise<void> {
   const timer = CancellationScope.nonCancellable(() => sleep(1, { summary: 'lets other runs go first' }))
-  moments.tickAfter(timer)
+  clock.tickAfter(timer)
   return timer
 }
 
 /** What a branch has done is to be seen while others go on. */
-function idleHandler({ recorder, moments }: ExecutionServices): NonNullable<Effects['onIdle']> {
+function idleHandler({ recorder, clock }: ExecutionServices): NonNullable<Effects['onIdle']> {
   return (isWaiting) => {
-    if (!moments.hasInlineCalls) void recorder.flushIfChanged(isWaiting)
+    if (!clock.hasInlineCalls) void recorder.flushIfChanged(isWaiting)
   }
 }
 
-function sleepEffect(books: ExecutionServices): Effects['sleep'] {
-  const { recorder, hold, reuse, moments, details } = books
+function sleepEffect(services: ExecutionServices): Effects['sleep'] {
+  const { recorder, gate, results, clock, details } = services
   return async (durationMs, step, { limits } = { limits: false }) => {
-    if (!limits && reuse.skipsSleep(step)) return
-    if (hold.isClosed) await waitWhileClosed(books)
+    if (!limits && results.skipsSleep(step)) return
+    if (gate.isClosed) await waitWhileClosed(services)
     checkHistoryLimit(step)
     const summary = summaryLine(step)
     if (!limits) recorder.recordWaiting(step)
-    const heldMs = hold.closedMs()
+    const heldMs = gate.closedMs()
     const left = limits ? undefined : details.addStep(step)
     try {
       const shown = recorder.flush('waiting')
       const timer = sleep(durationMs, { summary })
-      moments.tickAfter(timer)
+      clock.tickAfter(timer)
       await Promise.all([shown, timer])
-      if (hold.isClosed || hold.closedMs() > heldMs) await hold.afterTimer(heldMs, { summary, limits })
+      if (gate.isClosed || gate.closedMs() > heldMs) await gate.afterTimer(heldMs, { summary, limits })
     } finally {
       left?.()
     }
-    reuse.effectEnded()
+    results.effectEnded()
   }
 }
 
-function callEffect(input: FlowRunInput, books: ExecutionServices): Effects['call'] {
-  const { recorder, hold, reuse, moments, details, place } = books
-  const underWay = new InFlightBudget()
+function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['call'] {
+  const { recorder, gate, results, clock, details, slot } = services
+  const inFlight = new InFlightBudget()
   const make: Effects['call'] = async (request) => {
-    const before = reuse.take(request.step)
+    const before = results.take(request.step)
     if (before !== undefined) return before
-    if (hold.isClosed) await waitWhileClosed(books)
+    if (gate.isClosed) await waitWhileClosed(services)
     checkHistoryLimit(request.step)
-    const giveBack = underWay.reserve(sizeOf(request.arguments))
+    const giveBack = inFlight.reserve(sizeOf(request.arguments))
     if (giveBack === undefined)
       throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
     const left = details.addStep(request.step)
     try {
       const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
-      const beside = asked.local && (await callInline(asked, books))
+      const beside = asked.local && (await callInline(asked, services))
       if (beside) return beside.output
       const shown = usesCallsQueue(asked) ? recorder.flush('running') : undefined
-      const answer = callAsActivity(asked, hold)
-      if (asked.local) moments.resetAfter(answer)
-      else moments.tickAfter(answer)
+      const answer = callAsActivity(asked, gate)
+      if (asked.local) clock.resetAfter(answer)
+      else clock.tickAfter(answer)
       const [, output] = await Promise.all([shown, answer])
       return output
     } finally {
       left()
       giveBack()
-      reuse.effectEnded()
-      if (hold.isPaused) await waitWhileClosed(books)
+      results.effectEnded()
+      if (gate.isPaused) await waitWhileClosed(services)
     }
   }
-  if (place === undefined) return make
-  return (request) => place.during(() => make(request))
+  if (slot === undefined) return make
+  return (request) => slot.during(() => make(request))
 }
 
-function waitEffect(input: FlowRunInput, books: ExecutionServices): Effects['wait'] {
-  const { recorder, hold, reuse, moments, details, place } = books
+function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['wait'] {
+  const { recorder, gate, results, clock, details, slot } = services
   const wait: Effects['wait'] = async (what, { digest: about, ...asked }, step) => {
     const digest = about as string | undefined
-    const child = reuse.childOf(step)
+    const child = results.childOf(step)
     recorder.annotate(step, {
       ...(digest !== undefined && { digest }),
       ...(child !== undefined && { child }),
     })
-    const before = reuse.take(step, digest)
+    const before = results.take(step, digest)
     if (before !== undefined) return before
-    if (hold.isClosed) await waitWhileClosed(books)
+    if (gate.isClosed) await waitWhileClosed(services)
     recorder.recordWaiting(step)
     const left = details.addStep(step)
     await recorder.flush('waiting')
     if (what === 'workflow') {
       const begun = (id: string) => recorder.annotate(step, { child: id })
-      const output = runSubflow({ details: asked, step, hold, parent: input, begun })
-      moments.tickAfter(output)
-      const answered = () => reuse.effectEnded()
+      const output = runSubflow({ details: asked, step, gate, parent: input, begun })
+      clock.tickAfter(output)
+      const answered = () => results.effectEnded()
       void output.then(answered, answered)
       void output.then(left, left)
       return output
@@ -173,9 +173,9 @@ function waitEffect(input: FlowRunInput, books: ExecutionServices): Effects['wai
     void cancelRequested.catch(left)
     return cancelRequested
   }
-  if (place === undefined) return wait
+  if (slot === undefined) return wait
   // A flow that is waited for is work.
-  return (...asked) => (asked[0] === 'workflow' ? place.during(() => wait(...asked)) : wait(...asked))
+  return (...asked) => (asked[0] === 'workflow' ? slot.during(() => wait(...asked)) : wait(...asked))
 }
 
 /** A run that Temporal ended for its size would be shown as running for ever: it is faulted before. */
@@ -187,9 +187,9 @@ function checkHistoryLimit({ pointer }: StepRef): void {
 }
 
 /** Waits as long as the run is held; who looks at one that is paused sees all that it did before. */
-async function waitWhileClosed({ hold, recorder }: ExecutionServices): Promise<void> {
-  if (hold.isPaused) await recorder.flush()
-  await hold.untilOpen()
+async function waitWhileClosed({ gate, recorder }: ExecutionServices): Promise<void> {
+  if (gate.isPaused) await recorder.flush()
+  await gate.untilOpen()
 }
 
 /** SHA-256 (FIPS 180-4) of a value as canonical JSON (RFC 8785), 64 hexadecimal digits. */

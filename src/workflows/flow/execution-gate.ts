@@ -1,4 +1,4 @@
-/** Holds an execution at its next effect while it is suspended, paused, without a slot, or asks again for an approval. */
+/** Stops an execution before its next effect while it is suspended, paused, without a slot, or has a reopened approval. */
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common'
 import { condition, defineSignal, setHandler, sleep } from '@temporalio/workflow'
@@ -6,14 +6,14 @@ import type { GateState, SuspensionState } from '../../core/run.ts'
 import type { FirstAttempt, SuspendedFailure } from '../../core/work.ts'
 import { nowMs } from './logical-clock.ts'
 
-/** How the run's workspace stands; the workflow `suspension` sends it. */
-const standing = defineSignal<[SuspensionState]>('suspensionChanged')
+/** Whether the workspace is suspended; sent by the workflow `suspension`. */
+const suspensionChanged = defineSignal<[SuspensionState]>('suspensionChanged')
 
 const SUSPENDED: readonly unknown[] = ['tenant_suspended', 'workspace_suspended']
-/** Until a call is tried again whose refusal is out of date, or came from who had heard of a suspension first. */
+/** Delay before a refused call is repeated if the gate is open: the activity knew a newer or older state. */
 const REFUSED_MS = 1_000
 
-/** A call that was refused because of a suspension: at the door of activities, or further on. */
+/** A call that was refused because of a suspension; `held` if it was refused before the activity started. */
 interface Refusal {
   readonly held?: SuspendedFailure
 }
@@ -23,31 +23,31 @@ export class ExecutionGate {
   #isSuspended = false
   #isPaused = false
   #isQueued = false
-  #isAsked = false
+  #isReopened = false
   #sinceMs: number | undefined
   #endedMs = 0
 
-  /** Hears for how long nothing could go on. */
+  /** Called when the gate opens, with the time for which it was closed. */
   onReopened: (durationMs: number) => void = () => {}
 
-  /** Listens from now on: made before the run waits for anything. @param before where the run has been elsewhere */
+  /** Create it before the execution awaits anything, so that no signal is lost. @param before the state before continue-as-new */
   constructor(before?: GateState) {
     this.#seq = before?.seq ?? -1
     this.#isSuspended = before?.suspended ?? false
     this.#isPaused = before?.paused ?? false
     this.#isQueued = before?.queued ?? false
-    this.#isAsked = before?.approval_reopened ?? false
+    this.#isReopened = before?.approval_reopened ?? false
     this.#sinceMs = before?.since_ms
     this.#endedMs = before?.ended_ms ?? 0
-    setHandler(standing, (heard) => this.#hear(heard))
+    setHandler(suspensionChanged, (state) => this.#setSuspension(state))
   }
 
   get state(): GateState {
     const [since, suspended, paused] = [this.#sinceMs, this.#isSuspended, this.#isPaused]
     const queued = this.#isQueued && { queued: true as const }
-    const asked = this.#isAsked && { asked: true as const }
-    const state = { seq: this.#seq, suspended, paused, ended_ms: this.#endedMs, ...queued, ...asked }
-    return { ...state, ...(since !== undefined && { since_ms: since }) }
+    const reopened = this.#isReopened && { approval_reopened: true as const }
+    const closed = since !== undefined && { since_ms: since }
+    return { seq: this.#seq, suspended, paused, ended_ms: this.#endedMs, ...queued, ...reopened, ...closed }
   }
 
   get isClosed(): boolean {
@@ -58,50 +58,49 @@ export class ExecutionGate {
     return this.#isPaused
   }
 
-  /** Somebody has stopped it, and it does not only wait for a place. */
+  /** Whether it is stopped by a person, not only for lack of a slot. */
   get isSuspendedOrPaused(): boolean {
     return this.#isSuspended || this.#isPaused
   }
 
-  /** Somebody pauses the run, or lets it go on. */
+  /** Pauses or resumes the execution. */
   pause(isPaused: boolean): void {
     this.#isPaused = isPaused
-    this.#turn()
+    this.#update()
   }
 
-  /** The run waits for a place among those of its flow, or has it. */
+  /** Sets whether the execution waits for a concurrency slot. */
   setQueued(isQueued: boolean): void {
     this.#isQueued = isQueued
-    this.#turn()
+    this.#update()
   }
 
-  /** The run waits until an approval is given again, or that is so. */
-  setApprovalReopened(isAsked: boolean): void {
-    this.#isAsked = isAsked
-    this.#turn()
+  /** Sets whether the execution waits for a reopened approval. */
+  setApprovalReopened(isReopened: boolean): void {
+    this.#isReopened = isReopened
+    this.#update()
   }
 
-  /** Waits as long as the run is held. Asked only while it is: of runs that never are, no promise comes later than before. */
+  /** Waits until the gate opens. Call it only if the gate is closed: a needless promise would change the order of commands. */
   untilOpen(): Promise<void> {
     return condition(() => !this.isClosed)
   }
 
   /**
-   * After a timer: waits as long as the run is held. Of a timer that limits other work, the time for which that was held
-   * meanwhile does not count, and is waited for once more.
-   * @param heldMs for how long the run had been held when the timer began
+   * After a timer: waits until the gate opens. A timeout is extended by the time for which the gate was closed meanwhile.
+   * @param closedMs the value of `closedMs()` when the timer started
    */
-  async afterTimer(heldMs: number, options: { summary: string; limits: boolean }): Promise<void> {
+  async afterTimer(closedMs: number, options: { summary: string; limits: boolean }): Promise<void> {
     const { summary, limits } = options
     if (this.isClosed) await this.untilOpen()
-    const missedMs = limits ? this.closedMs() - heldMs : 0
+    const missedMs = limits ? this.closedMs() - closedMs : 0
     if (missedMs === 0) return
     await sleep(missedMs, { summary })
-    if (this.isClosed || this.closedMs() > heldMs + missedMs)
-      await this.afterTimer(heldMs + missedMs, options)
+    if (this.isClosed || this.closedMs() > closedMs + missedMs)
+      await this.afterTimer(closedMs + missedMs, options)
   }
 
-  /** What a call has failed with, where it is to be made again; undefined where it failed for another reason. */
+  /** The refusal, if a call failed because of a suspension and must be repeated. */
   refusalOf(error: unknown): Refusal | undefined {
     const failure = causeOf(error)
     if (!(failure instanceof ApplicationFailure)) return undefined
@@ -110,26 +109,26 @@ export class ExecutionGate {
   }
 
   /**
-   * Waits until the call may be made again.
-   * @returns the attempt that the next one goes on with, if there was one: a function that was refused has not begun
+   * Waits until a refused call may be repeated.
+   * @returns the first attempt, whose ids the repetition uses, if the activity itself was refused
    */
   async waitAfterRefusal({ held }: Refusal): Promise<{ first_attempt?: FirstAttempt }> {
-    if (held !== undefined) this.#hear({ seq: held.seq, suspended: true })
+    if (held !== undefined) this.#setSuspension({ seq: held.seq, suspended: true })
     if (!this.isClosed) await sleep(REFUSED_MS)
     if (this.isClosed) await this.untilOpen()
     return held === undefined ? {} : { first_attempt: held.begun }
   }
 
-  #hear({ seq, suspended }: SuspensionState): void {
+  #setSuspension({ seq, suspended }: SuspensionState): void {
     if (seq <= this.#seq) return
     this.#seq = seq
     this.#isSuspended = suspended
-    this.#turn()
+    this.#update()
   }
 
-  /** Any reason holds it. */
-  #turn(): void {
-    const isOn = this.isSuspendedOrPaused || this.#isQueued || this.#isAsked
+  /** Opens or closes the gate; any single reason closes it. */
+  #update(): void {
+    const isOn = this.isSuspendedOrPaused || this.#isQueued || this.#isReopened
     if (isOn === this.isClosed) return
     const now = nowMs()
     const durationMs = this.#sinceMs === undefined ? 0 : now - this.#sinceMs
@@ -138,13 +137,13 @@ export class ExecutionGate {
     if (!isOn) this.onReopened(durationMs)
   }
 
-  /** For how long the run has been held so far. */
+  /** Total time for which the gate has been closed, in ms. */
   closedMs(): number {
     return this.#endedMs + (this.#sinceMs === undefined ? 0 : nowMs() - this.#sinceMs)
   }
 }
 
-/** What an activity has thrown. That of a local one comes bare, without the failure that says which activity it was. */
+/** The cause of an activity's failure. Failures of local activities are not wrapped. */
 export function causeOf(error: unknown): unknown {
   return error instanceof ActivityFailure ? error.cause : error
 }

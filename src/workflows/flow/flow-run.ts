@@ -22,33 +22,33 @@ import { registerHandlers } from './signals-and-updates.ts'
 export async function flowRun(input: FlowRunInput): Promise<Json> {
   const { continued } = input
   const recorder = new Recorder(input.execution_id, createRecordWriter(), continued?.record)
-  const hold = new ExecutionGate(continued?.gate)
-  const reuse = new ResultCache(input.reuse)
+  const gate = new ExecutionGate(continued?.gate)
+  const results = new ResultCache(input.reuse)
   const startedAt = new Date(nowMs()).toISOString()
   const details = new CurrentDetails(
     `**${input.flow.name}** v${input.flow.version}, execution ${inlineCode(input.execution_id)}`,
   )
   const end = { recorder, details, ir: input.ir }
   try {
-    const moments = new LogicalClock()
+    const clock = new LogicalClock()
     const ir = input.ir as FlowIR
-    const place = ConcurrencySlot.of(input, { hold, moments, recorder, details })
-    const world = createEffects(input, { recorder, hold, reuse, moments, details, place })
-    const drive = continued
-      ? Driver.resume(ir, continued.snapshot, world)
-      : Driver.start(ir, input.input, world, infoOf(input, startedAt))
-    hold.onReopened = (durationMs) => drive.extendTimeouts(durationMs)
-    registerHandlers({ drive, hold, recorder, moments })
-    const result = await drive.run()
+    const slot = ConcurrencySlot.of(input, { gate, clock, recorder, details })
+    const effects = createEffects(input, { recorder, gate, results, clock, details, slot })
+    const driver = continued
+      ? Driver.resume(ir, continued.snapshot, effects)
+      : Driver.start(ir, input.input, effects, infoOf(input, startedAt))
+    gate.onReopened = (durationMs) => driver.extendTimeouts(durationMs)
+    registerHandlers({ driver, gate, recorder, clock })
+    const result = await driver.run()
     if (result.status === 'moved') {
       const { snapshot } = result
       const state = {
         snapshot,
-        gate: hold.state,
+        gate: gate.state,
         record: recorder.state,
-        ...(place && { slot: place.state }),
+        ...(slot && { slot: slot.state }),
       }
-      return await continueAsNew<typeof flowRun>({ ...input, reuse: reuse.remaining, continued: state })
+      return await continueAsNew<typeof flowRun>({ ...input, reuse: results.remaining, continued: state })
     }
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
       throw await recordFault(end, tooLarge())
@@ -100,17 +100,17 @@ function tooLarge(): ErrorObject {
   return new FlowError(ERRORS.runtime, detail, '/output').toObject()
 }
 
-/** In place of a type that the flow has given, and may have computed. */
+/** Shown instead of an error type that the flow defines, since an expression may have put data into it. */
 const CUSTOM_TYPE = 'https://tenon.dev/errors/raised'
 
-/** @param ir the compiled flow: a place is shown where it is one of its tasks */
+/** @param ir the compiled flow; the pointer of the error is shown only if it points to one of its tasks */
 function failureOf(error: ErrorObject, ir: unknown): SummarizedFailure {
   const { type, status, title, detail, instance } = error
   const standard = standardError(type)
   const shown = standard?.type ?? (type === REJECTED.type ? type : CUSTOM_TYPE)
   const name = shown.slice(shown.lastIndexOf('/') + 1)
-  const place = isTaskPointer(instance, ir) ? ` at ${instance}` : ''
-  return new SummarizedFailure(`${name} (${status})${place}`, `${title}: ${detail}`, shown, error)
+  const location = isTaskPointer(instance, ir) ? ` at ${instance}` : ''
+  return new SummarizedFailure(`${name} (${status})${location}`, `${title}: ${detail}`, shown, error)
 }
 
 function isTaskPointer(instance: string, ir: unknown): boolean {

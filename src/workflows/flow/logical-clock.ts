@@ -6,113 +6,112 @@ import { LIMITS } from '../../core/limits.ts'
 import type { FirstAttempt } from '../../core/work.ts'
 
 /**
- * For ids of what is made beside the run. A task that was lost is done again later, by another clock; its local calls end
- * at other times, in another order, and between other tasks where they last. What is known for ever is when something of
- * the run's history was heard in a task before, and at which place of the flow a call stands.
+ * A repeated workflow task runs at another time, and its local calls may end in another order. Only the time of earlier
+ * history events and the path of a step survive, so ids of local calls derive from these two.
  */
 export class LogicalClock {
-  /** Local calls since something was heard, and for how long those of servers elsewhere have been waited for. */
-  #made = 0
-  #tookMs = 0
-  /** How many requests have a task each before another is tried beside the run, now and where that is in vain. */
-  #rest = 0
-  #nextRest: number = LIMITS.briefCalls.restMin
-  /** When something was heard before what was heard last, or the run began: in a task that has ended. */
-  #knownMs = workflowInfo().startTime.getTime()
-  #heardMs = this.#knownMs
-  /** Calls of that moment that had nothing beside them: the same ones, whenever they are made. */
-  #alone = 0
-  #underWay = 0
+  /** Local calls of this workflow task, and the time that those to other servers took. */
+  #localCalls = 0
+  #inlineMs = 0
+  /** Number of requests that become activities before the next inline attempt, now and after the next failure. */
+  #skip = 0
+  #nextSkip: number = LIMITS.briefCalls.restMin
+  /** Time of the event before the last one (or of the start), which lies in a completed task. */
+  #stableMs = workflowInfo().startTime.getTime()
+  #lastMs = this.#stableMs
+  /** Number of sequential calls since then: the same in each repetition. */
+  #sequential = 0
+  #inlineCalls = 0
 
-  /** Whether there were so many local calls that a task should end: what it does is lost with it. */
+  /** Whether the task should end, since so many local calls would be repeated if it were lost. */
   get isTaskFull(): boolean {
-    return this.#made >= LIMITS.localCallsMax
+    return this.#localCalls >= LIMITS.localCallsMax
   }
 
-  /** Whether the next request to a server elsewhere may be made beside the run. */
+  /** Whether the next request to another server may be tried inline. */
   mayTryInline(): boolean {
-    if (this.#rest > 0) {
-      this.#rest -= 1
+    if (this.#skip > 0) {
+      this.#skip -= 1
       return false
     }
-    return !this.isTaskFull && this.#tookMs < LIMITS.briefCalls.taskMs
+    return !this.isTaskFull && this.#inlineMs < LIMITS.briefCalls.taskMs
   }
 
-  /** @param ms how long it took; undefined where it had no place, or was not over in time */
+  /** @param ms the duration of the attempt; undefined if it was not admitted or not fast enough */
   recordInlineAttempt(ms: number | undefined): void {
     const { restMin, restMax } = LIMITS.briefCalls
     if (ms === undefined) {
-      this.#rest = this.#nextRest
-      this.#nextRest = Math.min(2 * this.#nextRest, restMax)
+      this.#skip = this.#nextSkip
+      this.#nextSkip = Math.min(2 * this.#nextSkip, restMax)
     } else {
-      this.#tookMs += ms
-      this.#nextRest = restMin
+      this.#inlineMs += ms
+      this.#nextSkip = restMin
     }
   }
 
-  /** Something came that is an event of the run's history. All that a task brings comes at one time, before anything else. */
+  /** Records the arrival of a history event. All events of one task arrive at the same time. */
   tick(): void {
     const now = nowMs()
-    this.#startOver()
-    if (now === this.#heardMs) return
-    // What is heard first makes no other moment known, and still comes between calls.
-    this.#alone = this.#knownMs === this.#heardMs ? this.#alone + 1 : 0
-    this.#knownMs = this.#heardMs
-    this.#heardMs = now
+    this.#resetTask()
+    if (now === this.#lastMs) return
+    // The first event after the start does not move the stable time, but still separates calls.
+    this.#sequential = this.#stableMs === this.#lastMs ? this.#sequential + 1 : 0
+    this.#stableMs = this.#lastMs
+    this.#lastMs = now
   }
 
-  /** What is no local call answers: a timer, an activity, another flow. */
+  /** Ticks when a timer, an activity or a sub-flow ends. */
   tickAfter(work: Promise<unknown>): void {
-    const heard = () => this.tick()
-    // Beside whoever waits for it, so that it is heard in the activation that brings it.
-    void work.then(heard, heard)
+    const tick = () => this.tick()
+    // A handler of its own, so that it runs in the activation that brings the result.
+    void work.then(tick, tick)
   }
 
   /**
-   * So does a call that could have been local: the task ends there, and no moment is known by it. Where it is all done
-   * again, the same call may be a local one.
+   * Starts a new task's counts after a call that could have been local. It does not tick, since the same call may be
+   * local in a repetition.
    */
   resetAfter(work: Promise<unknown>): void {
-    const ended = () => this.#startOver()
+    const ended = () => this.#resetTask()
     void work.then(ended, ended)
   }
 
-  /** A task has ended, and what is lost begins anew. */
-  #startOver(): void {
-    this.#made = 0
-    this.#tookMs = 0
+  /** Resets the counts: a workflow task has ended. */
+  #resetTask(): void {
+    this.#localCalls = 0
+    this.#inlineMs = 0
   }
 
-  /** Whether calls beside the run go on: what they answer comes before the task ends. */
+  /** Whether inline calls run, whose results arrive before the task ends. */
   get hasInlineCalls(): boolean {
-    return this.#underWay > 0
+    return this.#inlineCalls > 0
   }
 
-  /** A call beside the run begins. @returns says that it has ended */
+  /** Counts an inline call. @returns a function that ends it */
   startInlineCall(): () => void {
-    this.#underWay += 1
+    this.#inlineCalls += 1
     return () => {
-      this.#underWay -= 1
+      this.#inlineCalls -= 1
     }
   }
 
-  /** Where a call of a step begins that is local, or could be, whatever else the run does meanwhile. */
+  /** The identity of a call that is local or could be, independent of concurrent work. */
   firstAttemptOf({ step, isConcurrent: beside }: CallRequest): FirstAttempt {
-    this.#made += 1
-    if (!beside) this.#alone += 1
-    const order = (this.#alone % 2 ** 12) * 2 ** 20 + (beside ? concurrentOrder(step) : 0)
-    return { activity_id: `local-${step.path}`, at_ms: this.#knownMs, order }
+    this.#localCalls += 1
+    if (!beside) this.#sequential += 1
+    const order = (this.#sequential % 2 ** 12) * 2 ** 20 + (beside ? concurrentOrder(step) : 0)
+    return { activity_id: `local-${step.path}`, at_ms: this.#stableMs, order }
   }
 }
 
-/** Beside others: how often the list around it had been run, then where in that list it stands. */
-function concurrentOrder({ path: place, pointer }: CallRequest['step']): number {
-  const nth = Number(/~x(\d+)[^~]*$/.exec(place)?.[1] ?? 0)
+/** Orders concurrent calls by the iteration of the enclosing list, then by position in it. */
+function concurrentOrder({ path, pointer }: CallRequest['step']): number {
+  const nth = Number(/~x(\d+)[^~]*$/.exec(path)?.[1] ?? 0)
   const index = Number(/\/(\d+)\/[^/]*$/.exec(pointer)?.[1] ?? 0)
   return (nth % 2 ** 12) * 2 ** 8 + (index % 2 ** 8)
 }
 
-/** In the sandbox `Date` is the time of the current workflow task: the same at each replay. */
+/** The time of the current workflow task, the same at each replay: the sandbox replaces `Date`. */
 export function nowMs(): number {
   return Number(new Date())
 }

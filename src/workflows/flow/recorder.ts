@@ -58,7 +58,7 @@ export class Recorder {
 
   /** @param isReused whether it was answered by the run that this one repeats */
   record(event: StepEvent, isReused = false): void {
-    const { pointer, name, kind, iteration, summary, path: place } = event.step
+    const { pointer, name, kind, iteration, summary, path } = event.step
     const key = keyOf(event.step)
     const at = new Date(event.at_ms).toISOString()
     const {
@@ -72,7 +72,7 @@ export class Recorder {
       pointer,
       iteration,
       summary,
-      path: place,
+      path,
       status: 'running',
       started_at: at,
     }
@@ -175,9 +175,9 @@ export class Recorder {
     return this.flush(this.#status, { paused, pause_reason })
   }
 
-  /** Writes that it has heard of its place. */
-  ackSlot(turn: number): Promise<void> {
-    return this.flush(this.#status, { ack_generation: turn })
+  /** Acknowledges that the execution knows that it holds its slot. */
+  ackSlot(generation: number): Promise<void> {
+    return this.flush(this.#status, { ack_generation: generation })
   }
 
   end(status: RunUpdate['status'], result: { output?: Json; error?: Json }): Promise<void> {

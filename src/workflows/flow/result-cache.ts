@@ -28,8 +28,8 @@ export class ResultCache {
   }
 
   /** A step has begun. */
-  stepEntered({ path: place }: StepRef): void {
-    if (place === this.#from) this.#isReached = true
+  stepEntered({ path }: StepRef): void {
+    if (path === this.#from) this.#isReached = true
   }
 
   /** The outside has answered for itself. */
@@ -38,13 +38,13 @@ export class ResultCache {
   }
 
   /** Whether what came of a step last was taken over. */
-  isReused({ path: place }: StepRef): boolean {
-    return this.#used.has(place)
+  isReused({ path }: StepRef): boolean {
+    return this.#used.has(path)
   }
 
   /** The execution of the flow that a step ran, if that flow is not run again. */
-  childOf({ path: place }: StepRef): string | undefined {
-    return this.#left.get(place)?.child
+  childOf({ path }: StepRef): string | undefined {
+    return this.#left.get(path)?.child
   }
 
   /**
@@ -52,14 +52,14 @@ export class ResultCache {
    * @param digest of what the step asks about: people have decided on that alone
    * @throws FlowError what it has faulted with
    */
-  take({ path: place, pointer }: StepRef, digest?: string): Json | undefined {
-    const reused = this.#left.get(place)
-    this.#left.delete(place)
+  take({ path, pointer }: StepRef, digest?: string): Json | undefined {
+    const reused = this.#left.get(path)
+    this.#left.delete(path)
     if (reused === undefined || (reused.digest !== undefined && reused.digest !== digest)) {
-      this.#used.delete(place)
+      this.#used.delete(path)
       return undefined
     }
-    this.#used.add(place)
+    this.#used.add(path)
     if ('output' in reused) return reused.output
     const error = reused.error as unknown as ErrorObject
     throw new FlowError(error, error.detail, pointer)
@@ -70,6 +70,6 @@ export class ResultCache {
     if (step.kind === 'wait') return this.take(step) !== undefined
     if (step.kind !== 'try') return false
     const again = repeatedPathPrefix(step.path, 'try')
-    return [...this.#left.keys()].some((place) => place.startsWith(again))
+    return [...this.#left.keys()].some((path) => path.startsWith(again))
   }
 }

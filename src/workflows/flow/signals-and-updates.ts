@@ -16,50 +16,50 @@ const patch = defineUpdate<RunAnswer, [RunPatch]>('patch')
 
 /** What a command may act on. */
 interface CommandTargets {
-  readonly drive: Driver
-  readonly hold: ExecutionGate
+  readonly driver: Driver
+  readonly gate: ExecutionGate
   readonly recorder: Recorder
-  readonly moments: LogicalClock
+  readonly clock: LogicalClock
 }
 
 /** Listens from now on: what comes before the run has begun is kept by it. */
 export function registerHandlers(run: CommandTargets): void {
-  const { drive, hold, recorder, moments } = run
+  const { driver, gate, recorder, clock } = run
   // A run that is held has nothing open that would tell it.
   CancellationScope.current().cancelRequested.catch(() => {
-    moments.tick()
-    if (hold.isPaused) void turn(run, { paused: false, reason: null })
-    drive.cancel()
+    clock.tick()
+    if (gate.isPaused) void turn(run, { paused: false, reason: null })
+    driver.cancel()
   })
   setHandler(event, (said) => {
-    moments.tick()
-    drive.event(withoutHandles(said))
+    clock.tick()
+    driver.event(withoutHandles(said))
   })
   setHandler(decide, ({ step, decision }) => {
-    moments.tick()
-    return answer(drive.decide(step, withoutHandles(decision)))
+    clock.tick()
+    return answer(driver.decide(step, withoutHandles(decision)))
   })
   setHandler(release, ({ step, ...rest }) => {
-    moments.tick()
-    return answer(drive.release(step, withoutHandles(rest.release)))
+    clock.tick()
+    return answer(driver.release(step, withoutHandles(rest.release)))
   })
   setHandler(pause, async (asked) => {
-    moments.tick()
+    clock.tick()
     if (recorder.isEnded) return { refused: 'The execution has ended.' }
-    if (asked.paused && drive.status.isCancelled) return { refused: 'The execution is being cancelled.' }
-    if (asked.paused !== hold.isPaused) await turn(run, asked)
+    if (asked.paused && driver.status.isCancelled) return { refused: 'The execution is being cancelled.' }
+    if (asked.paused !== gate.isPaused) await turn(run, asked)
     return {}
   })
   setHandler(patch, (what) => {
-    moments.tick()
-    if (!hold.isPaused && !drive.status.isHeld) return { refused: 'The execution goes on: pause it first.' }
-    return answer(drive.patch(withoutHandles({ ...what })))
+    clock.tick()
+    if (!gate.isPaused && !driver.status.isHeld) return { refused: 'The execution goes on: pause it first.' }
+    return answer(driver.patch(withoutHandles({ ...what })))
   })
 }
 
 /** The run itself says so in its record: of two who ask at the same time, both see what became of it. */
-function turn({ hold, recorder }: CommandTargets, { paused, reason }: RunPause): Promise<void> {
-  hold.pause(paused)
+function turn({ gate, recorder }: CommandTargets, { paused, reason }: RunPause): Promise<void> {
+  gate.pause(paused)
   return recorder.recordPause(paused, reason)
 }
 

@@ -28,7 +28,7 @@ interface SubflowRequest {
   /** `{namespace, name, version, input, await}` */
   readonly details: JsonObject
   readonly step: StepRef
-  readonly hold: ExecutionGate
+  readonly gate: ExecutionGate
   readonly parent: FlowRunInput
   /** Hears the id of the execution before it begins. */
   readonly begun: (id: string) => void
@@ -41,7 +41,7 @@ interface SubflowRequest {
 export async function runSubflow({
   details,
   step,
-  hold,
+  gate,
   parent,
   begun: hear,
 }: SubflowRequest): Promise<Json> {
@@ -54,7 +54,7 @@ export async function runSubflow({
   const asked = { ...which, started_by: parent.started_by }
   const begun = (await callUntilAccepted(
     { function: SUBFLOW, arguments: asked, step },
-    hold,
+    gate,
   )) as unknown as Subflow
   hear(begun.run.execution_id)
   const child = await startChild('flowRun', {
@@ -64,7 +64,7 @@ export async function runSubflow({
   if (isAwaited !== true) return { id: begun.run.execution_id }
   try {
     const output = withoutHandles((await child.result()) as Json)
-    if (hold.isPaused) await hold.untilOpen()
+    if (gate.isPaused) await gate.untilOpen()
     return output
   } catch (error) {
     throw toFlowError(error, step.pointer)
