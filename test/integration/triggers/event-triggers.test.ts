@@ -296,7 +296,7 @@ test('chain whose last start was lost in a crash: reconciled, and the chain stop
   const platform = openInProcessPlatform()
   const scope = scopeOf(platform, workspace)
   const id = scope.newId('run')
-  const trigger = { kind: 'event', id: flow.triggerId, hops: LIMITS.eventHopsMax } as const
+  const trigger = { kind: 'event', id: flow.triggerId, chain_depth: LIMITS.eventHopsMax } as const
   await admitExecution(scope, sql`f.id = ${flow.flowId}`, { id, input: [], by: 'me', trigger })
   await asSuperuser('update tenon.executions set due_at = now() where id = $1', [id])
   await platform.close()

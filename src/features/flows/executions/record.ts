@@ -30,7 +30,7 @@ function withoutValues({ output: _output, error: _error, ...update }: RunUpdate)
   const steps = update.steps.map(({ error: _stepError, answer: _answer, ...step }) => ({
     ...step,
     summary: plain(step.summary),
-    place: plain(step.path),
+    path: plain(step.path),
   }))
   const events = (update.events ?? []).map(({ error: _eventError, took: _took, ...event }) => event)
   return update.ended_at === undefined
@@ -59,10 +59,10 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
     sql`insert into execution_steps
         (execution_id, seq, name, kind, pointer, iteration, path, summary, status, attempt, error, result, truncated, reused,
           digest, child, started_at, ended_at)
-      select ${id}, seq, name, kind, pointer, iteration, place, summary, status, coalesce(attempt, 1), error, answer,
+      select ${id}, seq, name, kind, pointer, iteration, path, summary, status, coalesce(attempt, 1), error, answer,
         coalesce(cut, false), coalesce(reused, false), digest, child, started_at, ended_at
       from jsonb_to_recordset(${json(update.steps)}::jsonb) as step (
-        seq integer, name text, kind text, pointer text, iteration integer, place text, summary text, status text,
+        seq integer, name text, kind text, pointer text, iteration integer, path text, summary text, status text,
         attempt integer, error jsonb, answer jsonb, cut boolean, reused boolean, digest text, child text,
         started_at timestamptz, ended_at timestamptz)
       where exists (select from executions where id = ${id})
