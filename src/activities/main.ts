@@ -51,6 +51,8 @@ async function main(): Promise<void> {
     shutdownForceTime: '8s',
     // A dead worker's runs are taken over after this; the default is 10 s.
     stickyQueueScheduleToStartTimeout: '3s',
+    // By default the SDK sends at most one heartbeat per 0.8 of the timeout, so that a short stall counts as a lost worker.
+    maxHeartbeatThrottleInterval: '3s',
     ...(kept !== undefined && { maxCachedWorkflows: kept }),
     // With no cache the SDK has room for one run; for the task of another it gives the one at work up, even while its local calls
     // go on, and then the task of that one is lost until it has run out.
