@@ -115,7 +115,7 @@ export class CallSecrets {
   #applicationFailure(error: ApplicationFailure): ApplicationFailure {
     const { message, type, nonRetryable, details } = error
     return ApplicationFailure.create({
-      message: this.#line(message),
+      message: this.#redactLine(message),
       ...(typeof type === 'string' && { type }),
       nonRetryable: nonRetryable === true,
       ...(details && { details: this.redactOutput(details) as unknown[] }),
@@ -124,8 +124,8 @@ export class CallSecrets {
 
   #problem({ code, detail, hint, errors, members, headers, cause }: Problem): Problem {
     return new Problem(code, {
-      ...(detail !== undefined && { detail: this.#line(detail) }),
-      ...(hint !== undefined && { hint: this.#line(hint) }),
+      ...(detail !== undefined && { detail: this.#redactLine(detail) }),
+      ...(hint !== undefined && { hint: this.#redactLine(hint) }),
       errors: this.redactOutput(errors) as InputError[],
       members: this.redactOutput(members) as Readonly<Record<string, unknown>>,
       headers,
@@ -135,13 +135,16 @@ export class CallSecrets {
 
   /** A copy for the log, without the other fields of a library's error, which may contain anything. */
   #plain({ name, message, stack = '', cause }: Error): Error {
-    const plain = new Error(this.#line(message), cause instanceof Error ? { cause: this.#plain(cause) } : {})
+    const plain = new Error(
+      this.#redactLine(message),
+      cause instanceof Error ? { cause: this.#plain(cause) } : {},
+    )
     plain.name = name
-    plain.stack = this.#line(stack)
+    plain.stack = this.#redactLine(stack)
     return plain
   }
 
-  #line(text: string): string {
+  #redactLine(text: string): string {
     return this.redactOutput(text) as string
   }
 
