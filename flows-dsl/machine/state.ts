@@ -169,7 +169,7 @@ export type EffectResult =
   | { readonly id: number; readonly output: Json }
   | { readonly id: number; readonly error: FlowError }
 
-/** What the host supplies. All of it is the same at each replay. */
+/** Services of the host. They return the same values at each replay. */
 export interface Environment {
   nowMs(): number
   /** From 0 to below 1. */

@@ -76,7 +76,7 @@ export const approve: TaskType<ApproveBody> = {
       const isApproved = isObject(output) && fieldOf(output, 'approved') === true
       return { ...resultOf(ended), ...(isApproved && { approvers: approval.approvers }) }
     }
-    if (body.onDeadline === 'fault') throw new FlowError(ERRORS.timeout, 'Nobody has decided in time.')
+    if (body.onDeadline === 'fault') throw new FlowError(ERRORS.timeout, 'No decision was made in time.')
     return decide(body, approval, body.onDeadline === 'approve', { deadline_passed: true })
   },
   onMessage(body, taskState, message, task) {
@@ -122,7 +122,7 @@ function compileApprovers(map: MapNode, context: CompileContext): Template | und
     return context.text(given, '`approvers`') === undefined ? undefined : context.filter(given, SCOPES.task)
   }
   if (given.items.length === 0) {
-    return context.report('value_invalid', given, '`approvers` must name somebody.')
+    return context.report('value_invalid', given, '`approvers` must not be empty.')
   }
   const isValid = given.items.map((item) => checkName(item, context)).every(Boolean)
   return isValid ? context.template(given, SCOPES.task) : undefined
@@ -158,7 +158,7 @@ function compileDeadline(
   const policy = entryOf(map, 'onDeadline')
   const onDeadline = context.choice(map, 'onDeadline', ON_DEADLINE)
   if (given === undefined && policy !== undefined) {
-    return context.report('missing_key', policy.at, '`onDeadline` needs the key `deadline` beside it.')
+    return context.report('missing_key', policy.at, '`onDeadline` requires the key `deadline`.')
   }
   if (onDeadline === undefined || given === undefined) return onDeadline && { onDeadline }
   const deadlineMs = durationIn(given, '`deadline`', 1, context)
@@ -235,7 +235,7 @@ function decide(
 ): Transition {
   if (!approved && onReject === 'fault') {
     const by = decisions.filter((one) => !one.approved).map((one) => one.by)
-    const detail = by.length === 0 ? 'Nobody has decided in time.' : `It was rejected by ${by.join(', ')}.`
+    const detail = by.length === 0 ? 'No decision was made in time.' : `It was rejected by ${by.join(', ')}.`
     throw new FlowError(REJECTED, detail)
   }
   return {
@@ -250,7 +250,7 @@ export function decisionOf(given: JsonObject, nowMs: number): Decision | string 
   const [by, approved, comment, form] = ['by', 'approved', 'comment', 'form'].map((key) =>
     fieldOf(given, key),
   )
-  if (typeof by !== 'string' || by === '') return 'A decision needs `by`, the name of who decides.'
+  if (typeof by !== 'string' || by === '') return 'A decision needs `by`, the name of the approver.'
   if (typeof approved !== 'boolean') return 'A decision needs `approved`, true or false.'
   if (comment !== undefined && (typeof comment !== 'string' || comment.length > COMMENT_MAX))
     return `\`comment\` must be a string of at most ${COMMENT_MAX} characters.`

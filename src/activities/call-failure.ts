@@ -1,12 +1,12 @@
-/** Fails activities with standard errors of the flow language that Temporal does not retry. */
+/** Creates failures of activities: standard errors of the flow language, which Temporal does not retry. */
 
 import { ApplicationFailure } from '@temporalio/common'
 import { ERRORS } from '../../flows-dsl/errors.ts'
 
 /**
- * A final failure of one of the standard types (OWS 1.0 "Standard Error Types").
- * @param detail one sentence for people: no credential, nothing of the platform's inside
- * @param changes what this case says more exactly than its type
+ * Creates a final failure of a standard type (OWS 1.0 "Standard Error Types").
+ * @param detail one sentence for people, without credentials and without internals of the platform
+ * @param changes fields that replace those of the type
  */
 export function callFailure(
   name: keyof typeof ERRORS,
@@ -18,14 +18,14 @@ export function callFailure(
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** An object as it is; whatever else, as one without fields. */
+/** Returns an object unchanged, and an empty object for any other value. */
 export function fieldsOf(value: unknown): Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 }
 
-/** @throws ApplicationFailure (authentication) that names the property, never its value */
-export function textOf(given: Fields, name: string, whose: string): string {
+/** Reads a property that must be a string. @throws ApplicationFailure (authentication) that names the property, never its value */
+export function textOf(given: Fields, name: string, owner: string): string {
   const value = given[name]
   if (typeof value === 'string') return value
-  throw callFailure('authentication', `\`${name}\` of \`${whose}\` must be a string.`)
+  throw callFailure('authentication', `\`${name}\` of \`${owner}\` must be a string.`)
 }

@@ -1,4 +1,4 @@
-/** All activities: the contract, implemented by operations in a scope of the calling workflow. */
+/** Implements all activities of the contract by operations in a scope of the calling workflow. */
 
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
@@ -35,7 +35,7 @@ import { limitOutput, withHeartbeat } from './limit-output.ts'
 import { type SuspensionContext, signalExecutions, syncStorageAccess } from './tenant/suspension.ts'
 import type { ActivityContext, Scopes } from './tenant-interceptor.ts'
 
-/** The contract as it is implemented: the door adds the call. */
+/** The contract, with the context that the tenant interceptor puts before the arguments. */
 export type Implementation = {
   [Name in keyof Activities]: (
     call: ActivityContext,
@@ -43,14 +43,13 @@ export type Implementation = {
   ) => ReturnType<Activities[Name]>
 }
 
-/** Who acts for the runs of a worker. */
+/** Services that the activities of a worker share. */
 export interface ActivityServices {
   readonly scopes: Scopes
   readonly requests: HttpRequests
 }
 
-export function createActivities(platform: Platform, means: ActivityServices): Implementation {
-  const { scopes, requests } = means
+export function createActivities(platform: Platform, { scopes, requests }: ActivityServices): Implementation {
   const record = (call: ActivityContext) => scopes.workspace(call, 'workspace_admin')
   const indexBuildContext = (call: ActivityContext): IndexBuildContext => ({
     admin: scopes.admin(call),
@@ -91,13 +90,13 @@ export function createActivities(platform: Platform, means: ActivityServices): I
     callHttp: (call, request) => requests.send(call, request),
     callHttpInline: (call, request) => requests.sendInline(call, request),
     planOpenApi: async (call, request) => {
-      const whose = ownerOf(call)
-      const read = await requests.clientFor(call, LIMITS.openApi.timeoutMs)
+      const owner = ownerOf(call)
+      const clients = await requests.clientsFor(call, LIMITS.openApi.timeoutMs)
       const work = async (lent?: LentCallSecrets) => {
         const { arguments: given } = request
-        if (lent === undefined) return planOpenApi(given, whose, documents, read)
-        const hiding = redactingTokens(read, lent.secrecy)
-        return planOpenApi(withDocumentSecrets(given, lent.secrecy), whose, documents, hiding)
+        if (lent === undefined) return planOpenApi(given, owner, documents, clients)
+        const redacting = redactingTokens(clients, lent.secrecy)
+        return planOpenApi(withDocumentSecrets(given, lent.secrecy), owner, documents, redacting)
       }
       return limitOutput(await withCallSecrets(record(call), secretNamesOf(call, request), work))
     },
@@ -107,8 +106,8 @@ export function createActivities(platform: Platform, means: ActivityServices): I
         runFunction(platform.functions, open, withSecretValues(input, lent))
       return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
     },
-    yieldSlot: (call, place) => yieldSlot(record(call), place),
-    reacquireSlot: (call, place) => reacquireSlot(record(call), place),
+    yieldSlot: (call, slot) => yieldSlot(record(call), slot),
+    reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),
     recordRun: (call, update) => recordRun(record(call), update),
   }
 }

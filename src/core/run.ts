@@ -2,7 +2,7 @@
 
 import type { Json } from './work.ts'
 
-/** Whether the workspace of an execution is suspended. Of two, the one with the higher `seq` is newer. */
+/** The suspension state of an execution's workspace. The one with the higher `seq` is newer. */
 export interface SuspensionState {
   readonly seq: number
   readonly suspended: boolean
@@ -48,14 +48,14 @@ export interface RunUpdate {
   readonly output?: Json
   readonly error?: Json
   readonly ended_at?: string
-  /** Whether the execution is paused, if that changed, and the reason given. */
+  /** True for a pause, false for its end, with the reason; absent if that has not changed. */
   readonly paused?: boolean
   readonly pause_reason?: string | null
   /** The generation of the slot that the execution acknowledges ({@link SlotGeneration}). */
   readonly ack_generation?: number
 }
 
-/** A concurrency slot and its generation: `turn` counts how often the execution has yielded it. */
+/** A concurrency slot and its generation, which counts how often the execution has yielded it. */
 export interface SlotGeneration {
   readonly execution_id: string
   readonly generation: number
@@ -67,7 +67,7 @@ export interface SlotState {
   readonly is: 'held' | 'yielded' | 'requested'
 }
 
-/** What starts executions. */
+/** The kinds of start of an execution. */
 export const TRIGGER_KINDS = ['manual', 'schedule', 'webhook', 'event', 'flow', 'rerun'] as const
 
 export interface RunTrigger {

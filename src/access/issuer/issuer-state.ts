@@ -16,7 +16,7 @@ interface FamilyRow {
   readonly accountId: string | null
 }
 
-/** What identifies an access token and the grant that it was issued under. */
+/** Identifies an access token and the grant under which it was issued. */
 export interface IssuedToken {
   /** Its `jti`. */
   readonly tokenId?: string | undefined

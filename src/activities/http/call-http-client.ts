@@ -1,4 +1,4 @@
-/** The HTTP client of one call: bounds its time and bytes, and sends through the egress guard. */
+/** The HTTP client of one call: bounds its total time and the size of responses, and sends through the egress guard. */
 
 import { LIMITS } from '../../core/limits.ts'
 import type { Egress, Inbound, Outbound, Sender } from '../../infra/http-client/egress.ts'
@@ -11,8 +11,8 @@ export class CallHttpClient {
   #bytesMax: number = LIMITS.httpCallBytesMax
 
   /**
-   * @param sender the workspace, and what it may reach
-   * @param timeoutMs for all requests of the call together: the activity around it must end by itself
+   * @param sender the workspace, and the addresses that it may reach
+   * @param timeoutMs for all requests of the call together, so that the call ends before the timeout of its activity
    */
   constructor(
     egress: Egress,
@@ -26,16 +26,16 @@ export class CallHttpClient {
     this.#untilMs = now() + timeoutMs
   }
 
-  /** The same line, for answers of up to so many bytes. */
+  /** A client with the same deadline and another maximum size of responses. */
   withMaxBytes(bytesMax: number): CallHttpClient {
-    const line = new CallHttpClient(this.#egress, this.#sender, this.#untilMs - this.#now(), this.#now)
-    line.#bytesMax = bytesMax
-    return line
+    const client = new CallHttpClient(this.#egress, this.#sender, this.#untilMs - this.#now(), this.#now)
+    client.#bytesMax = bytesMax
+    return client
   }
 
   /**
-   * Sends one request; a redirect is an answer, so no credential ever goes where it was not addressed.
-   * @throws Problem where no answer came, or it is not let out
+   * Sends one request. Redirects are returned and not followed, so credentials only reach the server they are meant for.
+   * @throws Problem without a response, or if the egress guard refuses the address
    */
   send(outbound: Outbound, bytesMax: number = this.#bytesMax): Promise<Inbound> {
     const timeoutMs = Math.max(1, Math.ceil(this.#untilMs - this.#now()))

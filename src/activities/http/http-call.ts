@@ -1,4 +1,4 @@
-/** `call: http` of the flow language (OWS 1.0 "HTTP Call"): arguments in, content or an error out. */
+/** `call: http` of the flow language (OWS 1.0 "HTTP Call"): sends a request and returns the content, or fails with an error. */
 
 import { isUtf8 } from 'node:buffer'
 import { isTooDeep } from '../../core/json.ts'
@@ -10,7 +10,7 @@ import type { Fields } from '../call-failure.ts'
 import { callFailure } from '../call-failure.ts'
 import { type CallClients, sendAuthenticated } from './authentication.ts'
 
-/** Headers that would change what the connection itself means. */
+/** Headers that control the connection. A flow cannot set them. */
 const RESERVED_HEADERS = new Set([
   'host',
   'connection',
@@ -22,13 +22,13 @@ const RESERVED_HEADERS = new Set([
 ])
 
 /**
- * Sends the request once, and what its authentication needs before it.
- * @throws ApplicationFailure (final) for a status outside 200–299, or 200–399 with `redirect: true`, and where the
- *   credentials cannot be given; Problem where no answer came
+ * Sends the request once, after the requests that its authentication needs.
+ * @throws ApplicationFailure (final) for a status outside 200–299, or 200–399 with `redirect: true`, and for credentials that
+ *   are invalid or cannot be obtained; Problem without a response
  */
-export async function callHttp(call: Fields, way: CallClients): Promise<unknown> {
+export async function callHttp(call: Fields, clients: CallClients): Promise<unknown> {
   const outbound = toRequest(call)
-  const inbound = await sendAuthenticated(call['authentication'], outbound, way)
+  const inbound = await sendAuthenticated(call['authentication'], outbound, clients)
   const last = call['redirect'] === true ? 399 : 299
   if (inbound.status < 200 || inbound.status > last) throw statusFailure(outbound, inbound)
   return toOutput(call['output'], outbound, inbound)
@@ -49,7 +49,7 @@ function toRequest(call: Fields): Outbound {
   }
 }
 
-/** A URL is shown and logged, so nobody's name and password may stand in it. */
+/** Parses a URL and rejects credentials in it, because URLs are shown and logged. */
 export function toUrl(uri: unknown): URL {
   const url = URL.canParse(String(uri)) ? new URL(String(uri)) : undefined
   if (url === undefined)
@@ -74,12 +74,12 @@ function headersOf(call: Fields, body: string): Record<string, string> {
 
 function statusFailure({ method, url }: Outbound, { status }: Inbound) {
   const detail = `${method} ${url.origin}${url.pathname} answered ${status}.`
-  return callFailure('communication', detail, { status, title: 'The other side answered with an error' })
+  return callFailure('communication', detail, { status, title: 'The server responded with an error' })
 }
 
 /**
- * `content` (the default) is the content, read by its type; `response` also has status, headers and the request,
- * without what identifies its sender; `raw` is the content in base64.
+ * The output of the call: by default the content, decoded by its type; for `response` also status, headers and the redacted
+ * request; for `raw` the content in base64.
  */
 function toOutput(form: unknown, { method, url, headers }: Outbound, inbound: Inbound): unknown {
   if (form === 'raw') return inbound.body.toString('base64')
@@ -93,7 +93,7 @@ const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i
 const TEXT_TYPE =
   /^\s*(text\/|application\/(xml|yaml|x-yaml|javascript|x-www-form-urlencoded|graphql|sql)\b|[^;]*\+(xml|yaml)\s*(;|$))/i
 
-/** JSON is parsed, text is text in its own charset, and all else is base64. Nothing is null. */
+/** Decodes the body: JSON is parsed, text is decoded by its charset, other types become base64. An empty body is null. */
 function contentOf({ headers, body }: Inbound): unknown {
   if (body.length === 0) return null
   const type = headers['content-type'] ?? ''
@@ -105,7 +105,7 @@ function contentOf({ headers, body }: Inbound): unknown {
 function parseJson(body: Buffer): unknown {
   const value = decodeJson(body)
   if (!isTooDeep(value)) return value
-  const detail = `The answer is nested deeper than ${LIMITS.runInputDepthMax}.`
+  const detail = `The response is nested deeper than ${LIMITS.runInputDepthMax} levels.`
   throw new Problem('upstream_invalid', { detail })
 }
 
@@ -113,7 +113,10 @@ function decodeJson(body: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder().decode(body))
   } catch (cause) {
-    throw new Problem('upstream_invalid', { detail: 'The answer says it is JSON and is not.', cause })
+    throw new Problem('upstream_invalid', {
+      detail: 'The response has a JSON content type and is not valid JSON.',
+      cause,
+    })
   }
 }
 

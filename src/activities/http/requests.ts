@@ -1,4 +1,4 @@
-/** Sends HTTP requests of executions: within the egress rules of their workspace, with the secrets of the execution. */
+/** Sends HTTP requests of executions under the egress rules of their workspace, with the secrets of their flow. */
 
 import type { Json } from '../../core/work.ts'
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
@@ -18,15 +18,15 @@ export class HttpRequests {
   readonly #scopes: Scopes
   readonly #egress: Egress
   readonly #tokens = new Tokens()
-  readonly #brief = new InlineCalls()
+  readonly #inline = new InlineCalls()
 
   constructor(scopes: Scopes, egress: Egress) {
     this.#scopes = scopes
     this.#egress = egress
   }
 
-  /** @throws Suspended where the workspace of the run stands still */
-  async clientFor(call: ActivityContext, timeoutMs?: number): Promise<CallClients> {
+  /** The clients for one call, with the workspace's egress rules. @throws Suspended if the workspace is suspended */
+  async clientsFor(call: ActivityContext, timeoutMs?: number): Promise<CallClients> {
     const scope = await this.#scopes.active(call, 'workspace_admin')
     const allowed = await egressAllowed(scope)
     const sender = { allowed, allowedNow: () => egressAllowedNow(scope), owner: ownerOf(call) }
@@ -37,21 +37,21 @@ export class HttpRequests {
     }
   }
 
-  /** The arguments of `call: http`, as one request. @throws Problem, ApplicationFailure where it has no answer that counts */
+  /** Sends one request with the arguments of `call: http`. @throws Problem, ApplicationFailure as {@link callHttp} does */
   async send(call: ActivityContext, request: FunctionCall, timeoutMs?: number): Promise<Json> {
     const work = async (lent?: LentCallSecrets) =>
-      sendHttp(request.arguments, await this.clientFor(call, timeoutMs), lent?.secrecy)
+      sendHttp(request.arguments, await this.clientsFor(call, timeoutMs), lent?.secrecy)
     const record = this.#scopes.workspace(call, 'workspace_admin')
     return limitOutput(await withCallSecrets(record, secretNamesOf(call, request), work))
   }
 
-  /** The same where it is over in a moment; see {@link InlineCalls.attempt}. */
+  /** Sends the request with the short timeout of inline calls; see {@link InlineCalls.attempt}. */
   sendInline(call: ActivityContext, request: FunctionCall): Promise<InlineResult | null> {
-    return this.#brief.attempt(call.ref, request, (timeoutMs) => this.send(call, request, timeoutMs))
+    return this.#inline.attempt(call.ref, request, (timeoutMs) => this.send(call, request, timeoutMs))
   }
 }
 
-/** Whose connections those are that a request goes over. */
+/** The owner of cached connections and documents: the workspace of the call. */
 export function ownerOf(call: ActivityContext): string {
   const { tenantId, workspaceId } = workspaceOf(call)
   return `${tenantId}:${workspaceId}`

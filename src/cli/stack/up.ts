@@ -97,7 +97,7 @@ async function showRunning(running: RunningStack, screen: Screen): Promise<numbe
   screen.line(`Tenon is running already, as process ${running.pid}; stop it with Ctrl-C there.`)
   if (!running.ready || !url || !clientId || !clientSecret) {
     screen.line(
-      'It is still starting: try again in a moment, or start one beside it: npm start -- --ephemeral',
+      'It is still starting: try again in a few seconds, or start a second one: npm start -- --ephemeral',
     )
     return 1
   }

@@ -40,7 +40,7 @@ describe('OpenAPI documents', () => {
       tokens: new Tokens(),
       workflowId: 'r',
     }
-    return documents.at({ endpoint: `${fakeServers.origin}${path}`, authentication }, workspace, way)
+    return documents.get({ endpoint: `${fakeServers.origin}${path}`, authentication }, workspace, way)
   }
   const JSON_TEXT = '{"openapi":"3.0.3","paths":{}}'
 

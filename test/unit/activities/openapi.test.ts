@@ -291,13 +291,13 @@ describe('rejected', () => {
   })
 
   test.each([
-    ['a circle', { $ref: '#/components/a' }, 'no end'],
-    ['itself', { $ref: '#/components/self' }, 'no end'],
-    ['another file', { $ref: 'other.yaml#/a' }, 'out of the document'],
-    ['another server', { $ref: 'http://169.254.169.254/' }, 'out of the document'],
-    ['nowhere', { $ref: '#/components/none' }, 'nowhere'],
-    ['what objects inherit', { $ref: '#/constructor/prototype' }, 'nowhere'],
-    ['half an escape', { $ref: '#/%E0%A4%A' }, 'nowhere'],
+    ['a circle', { $ref: '#/components/a' }, 'circular'],
+    ['itself', { $ref: '#/components/self' }, 'circular'],
+    ['another file', { $ref: 'other.yaml#/a' }, 'leaves the document'],
+    ['another server', { $ref: 'http://169.254.169.254/' }, 'leaves the document'],
+    ['nowhere', { $ref: '#/components/none' }, 'points to nothing'],
+    ['what objects inherit', { $ref: '#/constructor/prototype' }, 'points to nothing'],
+    ['half an escape', { $ref: '#/%E0%A4%A' }, 'points to nothing'],
   ])('reference to %s', (_name, parameter, why) => {
     const components = {
       a: { $ref: '#/components/b' },

@@ -111,7 +111,7 @@ describe('arguments', () => {
     const secrecy = secrecyOf({ key: 'abcdefgh' })
     expect(secrecy.resolveHandles({ a: [handle('key')] })).toEqual({ a: ['abcdefgh'] })
     const attempt = () => secrecy.resolveHandles({ a: [`x ${handle('gone')}`] })
-    expect(attempt).toThrow('The secret `gone` is not there any more')
+    expect(attempt).toThrow('The secret `gone` does not exist any more')
     expect(() => secrecy.valueOf('gone')).toThrow('`gone`')
   })
 

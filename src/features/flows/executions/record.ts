@@ -108,7 +108,7 @@ function storedEvent({ seq, at, step, what, error, ...rest }: RunEventUpdate): o
   return { seq, at, step, what, ...(Object.keys(all).length > 0 && { detail: all }) }
 }
 
-/** Replaces handles, so that nobody can pass one to an execution again. */
+/** Replaces handles, so that readers of the record cannot pass one to an execution. */
 const redacted = (text: string): string => replaceHandles(text, () => MASK)
 
 const json = (value: unknown) => (value === undefined ? null : redacted(JSON.stringify(value)))
