@@ -55,7 +55,7 @@ export interface RunUpdate {
   readonly ack_generation?: number
 }
 
-/** A concurrency slot and its generation: `turn` counts how often the execution has yielded it. */
+/** A concurrency slot and its generation: how often the execution has yielded it. */
 export interface SlotGeneration {
   readonly execution_id: string
   readonly generation: number
@@ -162,7 +162,7 @@ export interface RunReuse {
   /** The path of the step from which on nothing is reused. */
   readonly from: string
   /** By the paths of steps. */
-  readonly results: { readonly [place: string]: ReusedResult }
+  readonly results: { readonly [path: string]: ReusedResult }
 }
 
 /** An execution that another execution starts. */
