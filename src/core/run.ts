@@ -162,7 +162,7 @@ export interface RunReuse {
   /** The path of the step from which on nothing is reused. */
   readonly from: string
   /** By the paths of steps. */
-  readonly results: { readonly [place: string]: ReusedResult }
+  readonly results: { readonly [path: string]: ReusedResult }
 }
 
 /** An execution that another execution starts. */

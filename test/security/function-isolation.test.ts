@@ -37,7 +37,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-/** What the program managed to do. */
+/** The actions in which the program succeeded. */
 interface Capabilities {
   readonly key: boolean
   readonly env: boolean

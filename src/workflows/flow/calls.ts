@@ -41,8 +41,8 @@ export function usesCallsQueue(request: CallRequest): boolean {
 }
 
 /**
- * Makes a call as an activity. An OpenAPI call takes two: the document tells the method, and so whether the request may
- * be retried.
+ * Makes a call as an activity. An OpenAPI call takes two: only the document shows the method, and so whether the request
+ * may be retried.
  */
 export async function callAsActivity({ local: _, ...request }: Call, gate: ExecutionGate): Promise<Json> {
   if (request.function !== 'openapi') return callUntilAccepted(request, gate)
@@ -70,16 +70,16 @@ export async function callInline(
   request: Call,
   { gate, clock }: InlineServices,
 ): Promise<{ readonly output: Json } | undefined> {
-  const ended = clock.startInlineCall()
+  const endInlineCall = clock.startInlineCall()
   try {
     if (request.local === 'brief') return await callInlineIfFast(request, { gate, clock })
     // After many local calls the next one is an activity, which ends the workflow task: a lost task repeats them all.
     const local = !clock.isTaskFull
-    const answer = callUntilAccepted({ ...request, local }, gate, clock.firstAttemptOf(request))
-    if (!local) clock.resetAfter(answer)
-    return { output: await answer }
+    const output = callUntilAccepted({ ...request, local }, gate, clock.firstAttemptOf(request))
+    if (!local) clock.resetAfter(output)
+    return { output: await output }
   } finally {
-    ended()
+    endInlineCall()
   }
 }
 
@@ -89,34 +89,34 @@ async function callInlineIfFast(
   { gate, clock }: InlineServices,
 ): Promise<InlineResult | undefined> {
   // Counted even if it becomes an activity: in a repetition it may be inline, and later calls derive their ids from it.
-  const begun = clock.firstAttemptOf(request)
+  const firstAttempt = clock.firstAttemptOf(request)
   if (!clock.mayTryInline()) return undefined
-  const tried = (await callUntilAccepted(request, gate, begun)) as InlineResult | null
-  clock.recordInlineAttempt(tried?.took_ms)
-  return tried ?? undefined
+  const result = (await callUntilAccepted(request, gate, firstAttempt)) as InlineResult | null
+  clock.recordInlineAttempt(result?.took_ms)
+  return result ?? undefined
 }
 
 /** Makes a call, and makes it again after each suspension that refused it. */
 export async function callUntilAccepted(
   request: Call,
   gate: ExecutionGate,
-  begun?: FirstAttempt,
+  firstAttempt?: FirstAttempt,
 ): Promise<Json> {
   const { function: name, arguments: given, secrets, step } = request
-  const asked: FunctionCall = {
+  const call: FunctionCall = {
     function: name,
     arguments: given,
     ...(secrets && { secrets }),
-    ...(begun && { first_attempt: begun }),
+    ...(firstAttempt && { first_attempt: firstAttempt }),
   }
-  let sent = asked
+  let sent = call
   for (;;) {
     try {
       return await dispatch(request, sent)
     } catch (error) {
       const refusal = gate.refusalOf(error)
       if (refusal === undefined) throw isCancellation(error) ? error : toFlowError(error, step.pointer)
-      sent = { ...asked, ...(await gate.waitAfterRefusal(refusal)) }
+      sent = { ...call, ...(await gate.waitAfterRefusal(refusal)) }
     }
   }
 }
@@ -198,7 +198,7 @@ function toFlowError(error: unknown, instance: string): unknown {
   if (cause === error && !(cause instanceof ApplicationFailure)) return error
   const failure =
     cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
-  if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)
+  if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call failed.', instance)
   return flowErrorOf(failure, instance)
 }
 

@@ -33,7 +33,7 @@ beforeEach(async () => {
   failing = await FakeServers.open({ '/': () => ({ status: 503 }) })
   const closing = await FakeServers.open()
   closedOrigin = closing.origin
-  const allow = [quick, nearlySlow, slow, failing, paged, closing].map(({ place }) => place)
+  const allow = [quick, nearlySlow, slow, failing, paged, closing].map(({ host }) => host)
   await allowEgress(allow)
   await closing.close()
 })
@@ -45,7 +45,7 @@ async function allowEgress(allow: readonly string[]): Promise<void> {
 }
 
 /** Method and path of each request received. */
-const requestsOf = ({ asked }: FakeServers) => asked.map(({ method, url }) => `${method} ${url}`)
+const requestsOf = ({ requests }: FakeServers) => requests.map(({ method, url }) => `${method} ${url}`)
 
 const httpTask = (name: string, origin: string, more = '', method = 'get') =>
   `  - ${name}: { call: http, with: { method: ${method}, endpoint: '${origin}/${name}' }${more} }\n`
@@ -148,7 +148,7 @@ test('egress allowlist changed: extension takes effect at once, restriction with
   }
   await allowEgress([])
   await eventually(async () => ((await outcome()) === 'egress_refused' ? true : undefined))
-  await allowEgress([quick.place])
+  await allowEgress([quick.host])
   expect(await outcome()).toBe('completed')
   await allowEgress([])
   await eventually(

@@ -44,7 +44,7 @@ beforeAll(async () => {
     '/closed/echo.json': ({ headers }) =>
       headers.authorization === 'Bearer own' ? document('/echo')() : { status: 401 },
   })
-  const body = { workspace_id: workspace.workspaceId, egress: { allow: [fakeServer.place] } }
+  const body = { workspace_id: workspace.workspaceId, egress: { allow: [fakeServer.host] } }
   expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
 })
 afterAll(() => fakeServer.close())
@@ -84,7 +84,7 @@ describe('call openapi', () => {
       id: 7,
     })
     expect(body).toMatchObject({ status: 'completed', output: { id: 7, name: 'Milou' } })
-    expect(fakeServer.askedFor('/v2/pet/7')).toHaveLength(1)
+    expect(fakeServer.requestsTo('/v2/pet/7')).toHaveLength(1)
   })
 
   test('parameters from the data: sent as a form if the operation wants one', async () => {
@@ -114,10 +114,10 @@ describe('call openapi', () => {
     expect((await runFlow(callDocumented('/flaky.json', 'change'))).body.error.type).toContain(
       'communication',
     )
-    expect(fakeServer.askedFor('/flaky/change')).toHaveLength(1)
+    expect(fakeServer.requestsTo('/flaky/change')).toHaveLength(1)
     expect((await runFlow(callDocumented('/flaky.json', 'look'))).body.error.type).toContain('communication')
     // Three attempts, the first of which found the document's connection closed.
-    expect(fakeServer.askedFor('/flaky/look')).toHaveLength(4)
+    expect(fakeServer.requestsTo('/flaky/look')).toHaveLength(4)
   })
 
   test.each([
@@ -175,14 +175,14 @@ describe('call authentication', () => {
 
   test('oauth2 client credentials: one token for the execution, also for the OpenAPI operation', async () => {
     const oauth2 = `{ oauth2: { authority: '${fakeServer.origin}', grant: client_credentials, client: { id: runner, secret: s3cret } } }`
-    const before = fakeServer.askedFor('/oauth2/token').length
+    const before = fakeServer.requestsTo('/oauth2/token').length
     const tasks =
       http('/secured', oauth2) +
       callDocumented('/secured.json', 'look', `, authentication: ${oauth2}`).replace('ask:', 'again:')
     const { body } = await runFlow(tasks)
     expect(body).toMatchObject({ status: 'completed', output: { secured: true } })
-    expect(fakeServer.askedFor('/secured').filter(({ url }) => url === '/secured')).toHaveLength(2)
-    expect(fakeServer.askedFor('/oauth2/token')).toHaveLength(before + 1)
+    expect(fakeServer.requestsTo('/secured').filter(({ url }) => url === '/secured')).toHaveLength(2)
+    expect(fakeServer.requestsTo('/oauth2/token')).toHaveLength(before + 1)
     const wrong = await runFlow(http('/secured', oauth2.replace('s3cret', 'hidden')))
     expect(wrong.body.error).toMatchObject({ type: expect.stringContaining('authentication'), status: 401 })
     expect(JSON.stringify(wrong.body)).not.toContain('hidden')

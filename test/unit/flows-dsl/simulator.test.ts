@@ -56,20 +56,20 @@ const simulated = corpus.flatMap(({ one, ...more }) =>
   isSimulated(one) && one.invalid === undefined ? [{ ...more, one }] : [],
 )
 
-/** The machine is discarded before each event and restored from the text of its state. */
-function forgetful<T>(work: () => T): T {
+/** Runs `work` with machines whose state is discarded and restored from JSON before each event. */
+function withRestoredState<T>(work: () => T): T {
   const { completeEffect: happened, event, decide } = Machine.prototype
-  const forgetting = <Told, Answer>(tell: (this: Machine, ...told: Told[]) => Answer) =>
-    function (this: Machine, ...told: Told[]): Answer {
+  const restoringState = <Argument, Answer>(method: (this: Machine, ...args: Argument[]) => Answer) =>
+    function (this: Machine, ...args: Argument[]): Answer {
       const kept = JSON.parse(JSON.stringify(this.state))
       for (const key of Object.keys(this.state))
         delete (this.state as unknown as Record<string, unknown>)[key]
       Object.assign(this.state, kept)
-      return tell.apply(this, told)
+      return method.apply(this, args)
     }
-  Machine.prototype.completeEffect = forgetting(happened)
-  Machine.prototype.event = forgetting(event)
-  Machine.prototype.decide = forgetting(decide as (...told: unknown[]) => ReturnType<typeof decide>)
+  Machine.prototype.completeEffect = restoringState(happened)
+  Machine.prototype.event = restoringState(event)
+  Machine.prototype.decide = restoringState(decide as (...args: unknown[]) => ReturnType<typeof decide>)
   try {
     return work()
   } finally {
@@ -99,7 +99,7 @@ describe.each(cases)('$file: $name', ({ file, one }) => {
   })
 
   test('simulation: the state is serialised after each event: equals the execution', () => {
-    expect(forgetful(() => simulate(ir(), simulation))).toEqual(simulate(ir(), simulation))
+    expect(withRestoredState(() => simulate(ir(), simulation))).toEqual(simulate(ir(), simulation))
   })
 })
 
@@ -107,7 +107,7 @@ test.each(simulated)(
   '$file: $name: the state is serialised after each event: equals the execution',
   ({ file, one }) => {
     const ir = compiled(read(file))
-    expect(forgetful(() => simulate(ir, one))).toEqual(simulate(ir, one))
+    expect(withRestoredState(() => simulate(ir, one))).toEqual(simulate(ir, one))
   },
 )
 
