@@ -159,8 +159,8 @@ export type ReusedResult = ({ readonly output: Json } | { readonly error: Json }
 
 /** Results that a rerun reuses. */
 export interface RunReuse {
-  /** The path of the step from which on nothing is reused. */
-  readonly from: string
+  /** The path of the step from which on nothing is reused; absent if every result is, whenever its step is reached. */
+  readonly from?: string
   /** By the paths of steps. */
   readonly results: { readonly [path: string]: ReusedResult }
 }

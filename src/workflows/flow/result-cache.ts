@@ -7,8 +7,9 @@ import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { ReusedResult, RunReuse } from '../../core/run.ts'
 
 /**
- * Reuse ends with the first effect that completes after the step `from` has started. Until then, steps that run
+ * With `from`, reuse ends with the first effect that completes after that step has started. Until then, steps that run
  * concurrently with it get recorded results, too. Afterwards no step does, even if a newer version orders steps differently.
+ * Without `from`, every step that has a recorded result gets it.
  */
 export class ResultCache {
   readonly #from: string | undefined
@@ -21,10 +22,10 @@ export class ResultCache {
     this.#results = new Map(Object.entries(reuse?.results ?? {}))
   }
 
-  /** The state for continue-as-new; undefined once `from` has started. */
+  /** The state for continue-as-new; undefined if no result will be reused. */
   get remaining(): RunReuse | undefined {
-    if (this.#from === undefined || this.#isReached) return undefined
-    return { from: this.#from, results: Object.fromEntries(this.#results) }
+    if (this.#isReached || this.#results.size === 0) return undefined
+    return { ...(this.#from !== undefined && { from: this.#from }), results: Object.fromEntries(this.#results) }
   }
 
   /** Called for each event of a step, so also when it starts. */
