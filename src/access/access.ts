@@ -151,6 +151,14 @@ export function asWorkspaceService(scope: WorkspaceScope): WorkspaceScope {
   return new WorkspaceScope(actor, scope.ref, services, ids, scope.completionStatements)
 }
 
+/** The workspace with the right to start and follow its flows, for a key or token that has the scope for it. */
+export function asFlowRunner(scope: WorkspaceScope): WorkspaceScope {
+  const { services, ids } = internalsOf(scope)
+  const { role: credentialRole } = scope.actor
+  const actor: Actor = { ...scope.actor, role: 'workspace_admin', credentialRole }
+  return new WorkspaceScope(actor, scope.ref, services, ids)
+}
+
 /** A workspace of an admin with the rights of a service key. @throws Problem `not_found` */
 export function enterWorkspace(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
   if (!scope.reaches(ref)) throw new Problem('not_found')

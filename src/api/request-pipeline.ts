@@ -138,7 +138,12 @@ async function authorizeAndCharge(
   } catch (error) {
     forbidden = error
   }
-  const { states, headers, refused } = await limiter.limitPrincipal(principal, role, request.ip)
+  const { states, headers, refused } = await limiter.limitPrincipal(
+    principal,
+    role,
+    request.ip,
+    operation.rateClass,
+  )
   request.rateLimits = states
   reply.headers(headers)
   const problem = refused ?? forbidden

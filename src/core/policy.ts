@@ -59,6 +59,8 @@ export interface Principal {
 export interface Actor {
   readonly subject: string
   readonly role: Role
+  /** The role of the credential, if the scope has another one. */
+  readonly credentialRole?: Role
   /** For an execution: its chain depth. */
   readonly chainDepth?: number
 }
@@ -73,7 +75,7 @@ export function inDomain(principal: Principal, domain: Domain | 'any'): boolean 
   return domain === 'any' || principal.roles.some((role) => domainOf(role) === domain)
 }
 
-const FORM = /^[a-z][a-z0-9_]*:(read|write)$/
+const FORM = /^[a-z][a-z0-9_]*:(read|write|run|approve)$/
 
 /** The scope of an operation, such as `collections:read` for `collection.list`. Default area: the plural of the noun. */
 export function scopeOf(operation: string, area: string | undefined, reads: boolean): string {
@@ -82,7 +84,7 @@ export function scopeOf(operation: string, area: string | undefined, reads: bool
   return `${area ?? plural}:${reads ? 'read' : 'write'}`
 }
 
-export const isWriteScope = (scope: string): boolean => scope.endsWith(':write')
+export const isReadScope = (scope: string): boolean => scope.endsWith(':read')
 
 /**
  * The platform's scopes among the scope names of a credential; undefined if none has that form (`openid`). A misspelt scope

@@ -4,7 +4,6 @@ import type { AnyOperation } from '../core/operation.ts'
 import * as apiKeys from './api-keys/operations.ts'
 import { listAudit, verifyAudit } from './audit/operations.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
-import { DATA_OPERATIONS } from './data-operations.ts'
 import { graphFlow, simulateFlow } from './flows/analyze.ts'
 import { decodePayloads, encodePayloads } from './flows/codec-api.ts'
 import * as definitions from './flows/definitions.ts'
@@ -19,6 +18,7 @@ import * as functions from './functions/functions.ts'
 import * as accounts from './identity/accounts.ts'
 import { getMe } from './identity/me.ts'
 import * as oauth from './identity/oauth-clients.ts'
+import { KEY_OPERATIONS } from './key-operations.ts'
 import { MCP_OPERATIONS } from './mcp-servers/index.ts'
 import { getLimits, getQuotas, setQuotas } from './quotas/quotas-api.ts'
 import { getOperation, listOperations } from './tenants/jobs.ts'
@@ -74,7 +74,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   verifyAudit,
   decodePayloads,
   encodePayloads,
-  ...DATA_OPERATIONS,
+  ...KEY_OPERATIONS,
   functions.createFunction,
   functions.getFunction,
   functions.listFunctions,

@@ -1,6 +1,7 @@
 /** Rate limiter: charges every request from outside once, before its body is read, and leases slots for event streams. */
 
 import { createHash } from 'node:crypto'
+import type { RateClass } from '../../core/operation.ts'
 import { domainOf, type Principal, type Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId } from '../../core/tenant.ts'
@@ -39,11 +40,17 @@ export class Limiter {
   /**
    * Charges one request of an authenticated principal.
    * @param role that the request needs; if undefined, the principal's first role is charged
+   * @param rateClass of the operation, if it has a rate limit of its own
    * @throws Problem `dependency_unavailable` for an admin while Valkey is unavailable; data requests go on
    */
-  limitPrincipal(principal: Principal, role: Role | undefined, address: string): Promise<RateLimitDecision> {
+  limitPrincipal(
+    principal: Principal,
+    role: Role | undefined,
+    address: string,
+    rateClass?: RateClass,
+  ): Promise<RateLimitDecision> {
     const charged = role ?? principal.roles[0] ?? 'anon'
-    const charges = this.#rates.ofPrincipal(principal, charged, networkOf(address))
+    const charges = this.#rates.ofPrincipal(principal, charged, networkOf(address), rateClass)
     return this.#charge(charges, role !== undefined && domainOf(role) === 'structural_admin')
   }
 
@@ -107,7 +114,7 @@ export class Limiter {
 
 /** Maps requests to the buckets that they are charged to. Names of buckets are built here only. */
 export class Rates {
-  readonly #rates: Readonly<Record<'service' | 'anon' | 'admin', Rate>>
+  readonly #rates: Readonly<Record<'service' | 'anon' | 'admin' | RateClass, Rate>>
   readonly #streams: { readonly ofTenant: number; readonly ofAddress: number }
   readonly #limits: Readonly<
     Record<'anonAddress' | 'mcpClient' | 'tenant' | 'public' | 'authFailure' | 'webhook', Limit>
@@ -118,6 +125,7 @@ export class Rates {
       service: parseRate(config.TENON_RATE_SERVICE),
       anon: parseRate(config.TENON_RATE_ANON),
       admin: parseRate(config.TENON_RATE_ADMIN),
+      flows: parseRate(config.TENON_RATE_FLOWS),
     }
     this.#streams = {
       ofTenant: config.TENON_STREAMS_PER_TENANT,
@@ -138,9 +146,9 @@ export class Rates {
    * charged by address: one of them alone cannot exhaust the key.
    * @param network the client's address as {@link networkOf} returns it
    */
-  ofPrincipal(principal: Principal, role: Role, network: string): BucketCharge[] {
+  ofPrincipal(principal: Principal, role: Role, network: string, rateClass?: RateClass): BucketCharge[] {
     const { tenantId } = principal
-    const charges = [this.#own(principal, role)]
+    const charges = [this.#own(principal, role, rateClass)]
     if (isPublicKey(principal, role))
       charges.push({ bucket: `${bucketPrefix(tenantId)}address:${network}`, limit: this.#limits.anonAddress })
     if (tenantId !== undefined) charges.push(this.#tenant(tenantId))
@@ -177,10 +185,14 @@ export class Rates {
     return [{ key, max: this.#streams.ofAddress, quota: 'sse_streams_per_address' }, ofTenant]
   }
 
-  #own({ kind, subject, tenantId, rateLimit }: Principal, role: Role): BucketCharge {
-    const usual = this.#rates[role === 'anon' || role === 'service' ? role : 'admin']
+  #own(
+    { kind, subject, tenantId, rateLimit }: Principal,
+    role: Role,
+    rateClass: RateClass | undefined,
+  ): BucketCharge {
+    const usual = this.#rates[rateClass ?? (role === 'anon' || role === 'service' ? role : 'admin')]
     const rate = rateLimit === undefined ? usual : rateOf(rateLimit, usual)
-    const prefix = bucketPrefix(tenantId)
+    const prefix = `${bucketPrefix(tenantId)}${rateClass === undefined ? '' : `${rateClass}:`}`
     if (kind === 'api_key') return { bucket: `${prefix}key:${subject}`, limit: limitOf('key', rate) }
     return { bucket: `${prefix}${kind}:${role}:${digest(subject)}`, limit: limitOf('subject', rate) }
   }

@@ -129,7 +129,7 @@ export const getExecution = previewOperation({
 })
 
 /** Starts an execution and waits for its end. Subscribes first, so that no notification is missed. */
-async function untilEnded(
+export async function untilEnded(
   scope: WorkspaceScope,
   id: string,
   start: () => Promise<unknown>,
