@@ -107,7 +107,7 @@ function toFailure(error: unknown, info: Info, log: Log): unknown {
   }
   // Failures of a tenant's own code are final. They are shown to the tenant and not logged.
   if (problem.status >= 500 && !problem.row.final)
-    log.warn({ err: problem.cause ?? problem, ...context }, 'activity')
+    log.warn({ err: problem.cause ?? problem, ...context }, 'activity failed')
   return ApplicationFailure.create({
     message: problem.message,
     type: problem.code,

@@ -112,10 +112,10 @@ function openServices(
   log: Log,
   retryBudget: RetryBudget,
 ): { parts: PlatformServices; payloads: PayloadStore } {
-  const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection')
-  const onUnseen = (error: unknown) => log.warn({ err: error }, 'watching executions failed')
+  const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection failed')
+  const onUnseen = (error: unknown) => log.warn({ err: error }, 'execution watch failed')
   const database = Database.open(config.DATABASE_APP_URL, (error) =>
-    log.warn({ err: error }, 'idle connection lost'),
+    log.warn({ err: error }, 'idle database connection lost'),
   )
   const objects = new Objects(config)
   const secrets = new Secrets(config.TENON_MASTER_KEY)

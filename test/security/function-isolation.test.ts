@@ -170,5 +170,5 @@ describe('functions in the layers found', () => {
 
 test('log of the running worker: names the layers', async () => {
   const log = await readFile(join(inject('tenon').logs, 'worker.log'), 'utf8')
-  expect(log).toMatch(/"active":\["deno permissions"[^\n]*"functions isolation"/)
+  expect(log).toMatch(/"active":\["deno permissions"[^\n]*"function isolation detected"/)
 })

@@ -26,7 +26,7 @@ const PATCHED_VERSION = '1.24.0'
 export function patchSdk({ TENON_SDK_PATCHES }: Pick<Config, 'TENON_SDK_PATCHES'>, log: Log): void {
   if (TENON_SDK_PATCHES === 'off') return
   if (sdk.version === PATCHED_VERSION) prepareWorkflowThreads()
-  else log.warn({ version: sdk.version, patched: PATCHED_VERSION }, 'Temporal SDK runs without our patches')
+  else log.warn({ version: sdk.version, patched: PATCHED_VERSION }, 'sdk patches skipped')
 }
 
 /** Functions that run in each thread before the SDK. They are passed as source text, so they must not refer to anything outside. */

@@ -40,7 +40,7 @@ export async function callTool(
 ): Promise<ToolResult | undefined> {
   const startedMs = performance.now()
   const { result, cause, refused, ...outcome } = await runWithinQuota(scope, version, call)
-  if (cause !== undefined) scope.logError(cause, `tool of ${call.serverId}`)
+  if (cause !== undefined) scope.logError(cause, 'tool call failed')
   const durationMs = Math.round(performance.now() - startedMs)
   await recordCall(scope, { ...call, ...outcome, version: version.version, durationMs })
   if (refused !== undefined && call.channel === 'rest') throw refused

@@ -140,7 +140,7 @@ test.each<FailureMode>(['away', 'moved', 'no json', 'no keys', 'huge'])(
     const { headers, body } = await node.ask(as, DOCUMENTS)
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
     expect(JSON.stringify(body)).not.toContain('realms')
-    expect(node.lines.join()).toContain('the keys of an issuer cannot be read')
+    expect(node.lines.join()).toContain('issuer keys unavailable')
     // Requests with other credentials are unaffected.
     expect(await statusOf(workspace.service)).toBe(200)
     peer.day = 'good'
