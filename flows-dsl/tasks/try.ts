@@ -7,6 +7,7 @@ import { ERRORS, FlowError, standardError } from '../errors.ts'
 import type { Json, JsonObject, TaskNode } from '../ir.ts'
 import type { Expression } from '../jq/expression.ts'
 import { fieldOf, omitUndefined } from '../json.ts'
+import { errorType } from './raise.ts'
 import {
   namesOf,
   resultOf,
@@ -136,9 +137,11 @@ function compileErrors(map: MapNode, context: CompileContext): JsonObject {
 
 function compileLiteral(value: SourceNode, key: string, context: CompileContext): string | undefined {
   const text = context.text(value, `\`${key}\``)
-  if (!text?.includes('${')) return text
-  const hint = 'Write the expression as `when`, below `catch`.'
-  return context.report('value_invalid', value, `\`${key}\` is compared as it stands.`, hint)
+  if (text?.includes('${')) {
+    const hint = 'Write the expression as `when`, below `catch`.'
+    return context.report('value_invalid', value, `\`${key}\` is compared as it stands.`, hint)
+  }
+  return key === 'type' && text !== undefined ? errorType(value, text, context) : text
 }
 
 function compileConditions(map: MapNode, context: CompileContext): Conditions {
@@ -280,7 +283,7 @@ function retryDelay(
   return limitMs !== undefined && spentMs + waitMs > limitMs ? undefined : waitMs
 }
 
-/** All URIs of a standard type are equal. */
+/** The short name and all URIs of a standard type are equal. */
 function matchesError(error: FlowError, wanted: JsonObject): boolean {
   const found = error.toObject()
   return Object.entries(wanted).every(([field, value]) => {
