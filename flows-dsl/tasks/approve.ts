@@ -119,7 +119,12 @@ function compileApprovers(map: MapNode, context: CompileContext): Template | und
   const given = context.required(map, '`approve`', 'approvers')
   if (given === undefined) return undefined
   if (given.kind !== 'list') {
-    return context.text(given, '`approvers`') === undefined ? undefined : context.filter(given, SCOPES.task)
+    if (context.text(given, '`approvers`') === undefined) return undefined
+    const yielded = context.filter(given, SCOPES.task)
+    if (yielded === undefined || !('expression' in yielded) || yielded.expression.op !== 'literal')
+      return yielded
+    const message = '`approvers` must be a list of names, or an expression that yields one.'
+    return context.report('value_invalid', given, message, 'Write [ada], or .approvers.')
   }
   if (given.items.length === 0) {
     return context.report('value_invalid', given, '`approvers` must not be empty.')
@@ -131,6 +136,10 @@ function compileApprovers(map: MapNode, context: CompileContext): Template | und
 function checkName(item: SourceNode, context: CompileContext): boolean {
   const name = context.text(item, 'An approver')
   if (name?.trim() === '') context.report('value_invalid', item, 'An approver needs a name.')
+  if (context.isLikeExpression(item, SCOPES.task)) {
+    const message = `\`${name}\` is taken as a name: in a list, expressions are written in \${ }.`
+    return context.report('value_invalid', item, message, `Write '\${ ${name} }'.`) === null
+  }
   return name !== undefined && name.trim() !== ''
 }
 
@@ -218,7 +227,7 @@ function formError({ form }: ApproveBody, decision: Decision, task: TaskContext)
   if (form === undefined) return decision.form === undefined ? undefined : 'There is no form to fill in.'
   if (decision.form === undefined && !decision.approved) return undefined
   try {
-    task.validate(form.literal, decision.form ?? null, 'The form')
+    task.validate(form.literal, decision.form ?? {}, 'The form')
   } catch (error) {
     if (error instanceof FlowError) return error.message
     throw error
