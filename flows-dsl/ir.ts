@@ -129,6 +129,8 @@ export interface FlowIR {
   readonly timeoutMs?: number
   readonly schedule?: Schedule
   readonly concurrency?: Concurrency
+  /** The maximum of tasks that an execution may enter. */
+  readonly limits?: { readonly tasks: number }
   readonly secrets?: readonly string[]
   readonly onFault?: 'hold' | 'fail'
   readonly do: readonly TaskNode[]

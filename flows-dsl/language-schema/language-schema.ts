@@ -3,7 +3,7 @@
 
 import type { Catalogue } from '../compile/compile-context.ts'
 import { CONCURRENCY_MAX, ON_LIMIT } from '../compile/concurrency.ts'
-import { SEMVER } from '../compile/definition.ts'
+import { SEMVER, TASKS_MAX } from '../compile/definition.ts'
 import {
   CLOCK_OPTIONS,
   CRON_CHARS_MAX,
@@ -156,6 +156,14 @@ const CONCURRENCY = mappingRequiring('The limit of concurrent executions of the 
   ),
 })
 
+const LIMITS = mappingRequiring('The limits of an execution.', ['tasks'], {
+  tasks: integer('The maximum of tasks that an execution may enter.', {
+    minimum: 1,
+    maximum: TASKS_MAX,
+    default: 10_000,
+  }),
+})
+
 const EVALUATE = mapping('The way in which expressions are recognised.', {
   language: word('The language of expressions.', ['jq']),
   mode: word('strict: an expression is written in ${ }; loose: every string may be one.', [
@@ -179,6 +187,7 @@ export function editorSchema(catalogue: Catalogue): Schema {
     output: ref('output'),
     schedule: SCHEDULE,
     concurrency: CONCURRENCY,
+    limits: LIMITS,
     evaluate: EVALUATE,
     onFault: word(
       'The policy for a flow that faults: it fails, or waits for an operator to decide.',
