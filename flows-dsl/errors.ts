@@ -47,9 +47,11 @@ export function standardError(type: string): ErrorKind | undefined {
 /** The short names of error types that definitions may use instead of URIs. */
 export const SHORT_TYPES: readonly string[] = [...Object.keys(ERRORS), 'rejected']
 
-/** Tests if a type is a single word, which is a short name and no URI. */
+/** A single word, which is a short name and no URI. */
+export const SHORT_TYPE = '^[A-Za-z0-9_-]+$'
+
 export function isShortType(type: string): boolean {
-  return /^[\w-]+$/.test(type)
+  return new RegExp(SHORT_TYPE).test(type)
 }
 
 /** Errors are stored with every step, so their texts are bounded. */

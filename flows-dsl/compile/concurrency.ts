@@ -29,9 +29,10 @@ export function compileConcurrency(flow: MapNode, context: CompileContext): Conc
 /** A key without an expression would be the same for all executions, as if there were none. */
 function compileKey(given: SourceNode, context: CompileContext): Template | undefined {
   const key = context.template(given, ['input'])
-  if (key === undefined || !('literal' in key)) return key
+  if (key === undefined || 'expression' in key) return key
   const text = given.kind === 'scalar' && typeof given.value === 'string' ? given.value : '.customer'
-  const message = 'The `key` of `concurrency` is the same for every execution: it contains no expression.'
+  const message =
+    'The `key` of `concurrency` must be an expression; a literal is the same for every execution.'
   return context.report('value_invalid', given, message, `Write '\${ ${text} }', or leave it out.`)
 }
 

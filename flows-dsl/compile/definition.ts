@@ -5,7 +5,7 @@ import { type FlowDocument, type FlowIR, sizeOf } from '../ir.ts'
 import { omitUndefined } from '../json.ts'
 import { type CompileContext, SCOPES } from './compile-context.ts'
 import { compileConcurrency } from './concurrency.ts'
-import { compileFlowTimeout, compileInput, compileOutput } from './data-flow.ts'
+import { compileInput, compileOutput, compileTimeout } from './data-flow.ts'
 import { computeFacts } from './facts.ts'
 import { compileSchedule } from './schedule.ts'
 import { type MapNode, type SourceNode, valueAt } from './source-nodes.ts'
@@ -51,7 +51,7 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
     schedule: compileSchedule(flow, context),
     concurrency: compileConcurrency(flow, context),
     limits: compileLimits(flow, context),
-    timeoutMs: compileFlowTimeout(flow, context),
+    timeoutMs: compileTimeout(flow, SCOPES.flowInput, context),
     onFault: context.optionalChoice(flow, 'onFault', ON_FAULT),
     secrets: context.declaredSecrets.length > 0 ? context.declaredSecrets : undefined,
   }

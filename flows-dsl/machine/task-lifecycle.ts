@@ -1,6 +1,6 @@
 /** Runs one task: `if`, its data pipeline, the transitions of its type, its end (OWS 1.0 "Data Flow"). */
 
-import { durationText, millisecondsOf } from '../compile/duration.ts'
+import { durationOf, durationText } from '../compile/duration.ts'
 import { ERRORS, FinalError, FlowError } from '../errors.ts'
 import type { Json, TaskNode } from '../ir.ts'
 import type { ChildResult, Message, TaskResult, Transition } from '../tasks/task.ts'
@@ -170,9 +170,9 @@ export class Tasks {
     const { input = null } = task
     const { evaluation } = this.#machine
     const variables = evaluation.variablesOf(task, { input, task: evaluation.taskDescriptor(node, task) })
-    const durationMs = millisecondsOf(evaluation.filter(timeoutMs, input, variables))
-    if (durationMs !== undefined) return durationMs
-    throw new FlowError(ERRORS.expression, '`timeout` must yield a duration, at least 1 millisecond.')
+    return durationOf(timeoutMs, '`timeout.after`', 1, (template) =>
+      evaluation.filter(template, input, variables),
+    )
   }
 
   #move(node: TaskNode, task: TaskFrame, move: Transition): void {

@@ -1,10 +1,10 @@
 /** `approve`: waits for people to decide. An extension of ours; OWS 1.0 has no tasks for people. */
 
 import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
-import { durationIn } from '../compile/duration.ts'
+import { durationOf, dynamicDuration } from '../compile/duration.ts'
 import { entryOf, type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError, REJECTED } from '../errors.ts'
-import type { Json, JsonObject, Template } from '../ir.ts'
+import type { Duration, Json, JsonObject, Template } from '../ir.ts'
 import { clip, fieldOf, isObject, omitUndefined } from '../json.ts'
 import { checkSchema } from '../json-schema/check-schema.ts'
 import { resultOf, type TaskContext, type TaskType, type Transition } from './task.ts'
@@ -18,7 +18,7 @@ export interface ApproveBody {
   readonly approvers: Template
   /** The number of approvals that are required. */
   readonly quorum: number
-  readonly deadlineMs?: number
+  readonly deadlineMs?: Duration
   readonly onDeadline: (typeof ON_DEADLINE)[number]
   readonly onReject: (typeof ON_REJECT)[number]
   /** The subject that started the execution may not decide. */
@@ -61,7 +61,9 @@ export const approve: TaskType<ApproveBody> = {
   },
   start(body, task) {
     const { taskState, details } = request(body, task)
-    const { deadlineMs: sleepMs } = body
+    const { deadlineMs } = body
+    const evaluate = (template: Template) => task.evaluate(template, task.input)
+    const sleepMs = deadlineMs && durationOf(deadlineMs, '`deadline`', 1, evaluate)
     const deadline = sleepMs === undefined ? [] : [{ key: 'deadline', sleepMs, summary: 'deadline' }]
     return {
       taskState: taskState as unknown as Json,
@@ -170,7 +172,7 @@ function compileDeadline(
     return context.report('missing_key', policy.at, '`onDeadline` requires the key `deadline`.')
   }
   if (onDeadline === undefined || given === undefined) return onDeadline && { onDeadline }
-  const deadlineMs = durationIn(given, '`deadline`', 1, context)
+  const deadlineMs = dynamicDuration(given, '`deadline`', 1, SCOPES.task, context)
   return deadlineMs === undefined ? undefined : { deadlineMs, onDeadline }
 }
 
