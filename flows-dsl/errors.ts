@@ -37,10 +37,21 @@ export const REJECTED: ErrorKind = {
 const STANDARD =
   /^https:\/\/(?:serverlessworkflow\.io|open-workflow-specification\.org)\/(?:spec\/1\.0\.0\/errors|dsl\/errors\/types)\/([a-z]+)$/
 
-/** The kind of a standard type, by any of its URIs. */
+/** The kind of a standard type, or of a rejection, by its short name, such as `timeout`, or any of its URIs. */
 export function standardError(type: string): ErrorKind | undefined {
-  const name = STANDARD.exec(type)?.[1]
-  return name !== undefined && Object.hasOwn(ERRORS, name) ? ERRORS[name as keyof typeof ERRORS] : undefined
+  if (type === 'rejected' || type === REJECTED.type) return REJECTED
+  const name = STANDARD.exec(type)?.[1] ?? type
+  return Object.hasOwn(ERRORS, name) ? ERRORS[name as keyof typeof ERRORS] : undefined
+}
+
+/** The short names of error types that definitions may use instead of URIs. */
+export const SHORT_TYPES: readonly string[] = [...Object.keys(ERRORS), 'rejected']
+
+/** A single word, which is a short name and no URI. */
+export const SHORT_TYPE = '^[A-Za-z0-9_-]+$'
+
+export function isShortType(type: string): boolean {
+  return new RegExp(SHORT_TYPE).test(type)
 }
 
 /** Errors are stored with every step, so their texts are bounded. */

@@ -30,6 +30,11 @@ function doubled(count: number): readonly string[] {
   return ['    f0: { set: { paid: true } }', ...calls.map((list, i) => `    f${i + 1}: { do: ${list} }`)]
 }
 
+/** A definition that waits for one event with this filter. */
+function listenTo(filter: string): string {
+  return task(`listen: { to: { one: ${filter} } }`)
+}
+
 const ERRORS = {
   source_too_large: {
     title: 'The definition is too large',
@@ -312,6 +317,27 @@ export const WARNINGS = {
       '  - pay: { if: .free, set: { paid: true }, then: end }',
       '  - ship: { set: { shipped: true } }',
     ),
+  },
+  looks_like_expression: {
+    title: 'A text looks like an expression',
+    explanation:
+      'This is a warning. The value is compared as text, because only strings in `${ }` are expressions there. Put the expression into `${ }`.',
+    example: listenTo('{ with: { type: paid }, correlate: { id: { from: .data.id, expect: ¦.id } } }'),
+    fix: listenTo("{ with: { type: paid }, correlate: { id: { from: .data.id, expect: '${ .id }' } } }"),
+  },
+  attribute_within_itself: {
+    title: 'A filter reads an attribute within itself',
+    explanation:
+      'This is a warning. In a filter of events, `.` is the value of the attribute. The expression under `data` writes `.team` for the field `team` of the data; `.data.team` would be a field within a field `data`.',
+    example: listenTo('{ with: { type: paid, data: ¦\'${ .data.team == "QA" }\' } }'),
+    fix: listenTo('{ with: { type: paid, data: \'${ .team == "QA" }\' } }'),
+  },
+  condition_assigns: {
+    title: 'A condition assigns instead of comparing',
+    explanation:
+      'This is a warning. In jq, `=` yields a copy of the data with a changed value. The copy counts as true, so the condition always holds. `==` compares.',
+    example: task('if: ¦.total = 0', 'set: { paid: true }'),
+    fix: task('if: .total == 0', 'set: { paid: true }'),
   },
 } as const satisfies Record<string, DiagnosticKind>
 

@@ -3,7 +3,7 @@
 
 import type { Catalogue } from '../compile/compile-context.ts'
 import { CONCURRENCY_MAX, ON_LIMIT } from '../compile/concurrency.ts'
-import { SEMVER } from '../compile/definition.ts'
+import { SEMVER, TASKS_MAX } from '../compile/definition.ts'
 import {
   CLOCK_OPTIONS,
   CRON_CHARS_MAX,
@@ -22,6 +22,7 @@ import { TASKS } from '../tasks/index.ts'
 import { CALLS } from './calls.ts'
 import { ERRORS, EVENTS, taskSchemas } from './tasks.ts'
 import {
+  EXPRESSION,
   either,
   flag,
   integer,
@@ -35,6 +36,7 @@ import {
   type Schema,
   text,
   VALUES,
+  when,
   word,
 } from './values.ts'
 
@@ -95,7 +97,10 @@ const USE = mapping('Declarations that other parts of the definition refer to by
     'Names of secrets that the flow reads.',
     text('A name.', { pattern: '^[A-Za-z_][A-Za-z0-9_.-]{0,62}$' }),
   ),
-  timeouts: named('Timeouts, by name.', mappingRequiring('A timeout.', ['after'], { after: ref('limit') })),
+  timeouts: named(
+    'Timeouts, by name.',
+    mappingRequiring('A timeout.', ['after'], { after: ref('dynamicDuration') }),
+  ),
 })
 
 const CRON = text('Minute, hour, day of the month, month, day of the week.', {
@@ -148,12 +153,20 @@ const SCHEDULE = {
 
 const CONCURRENCY = mappingRequiring('The limit of concurrent executions of the flow.', ['limit'], {
   limit: integer('The maximum of concurrent executions.', { minimum: 1, maximum: CONCURRENCY_MAX }),
-  key: { description: 'An expression on the input. Executions with equal results share one limit.' },
+  key: text('An expression on the input. Executions with equal results share one limit.'),
   onLimit: word('The policy for a start beyond the limit.', ON_LIMIT),
   holdWhileWaiting: flag(
     'If false, an execution that waits releases its slot, and queues for a new one before it continues.',
     true,
   ),
+})
+
+const LIMITS = mappingRequiring('The limits of an execution.', ['tasks'], {
+  tasks: integer('The maximum of tasks that an execution may enter.', {
+    minimum: 1,
+    maximum: TASKS_MAX,
+    default: 10_000,
+  }),
 })
 
 const EVALUATE = mapping('The way in which expressions are recognised.', {
@@ -163,6 +176,12 @@ const EVALUATE = mapping('The way in which expressions are recognised.', {
     'loose',
   ]),
 })
+
+/** In loose mode, text without `${ }` is an expression, too. */
+const IS_LOOSE = {
+  properties: { evaluate: { properties: { mode: { const: 'loose' } }, required: ['mode'] } },
+  required: ['evaluate'],
+}
 
 /**
  * Builds the schema. It is as strict as the compiler, except for what a schema cannot express: declared names, the
@@ -179,6 +198,7 @@ export function editorSchema(catalogue: Catalogue): Schema {
     output: ref('output'),
     schedule: SCHEDULE,
     concurrency: CONCURRENCY,
+    limits: LIMITS,
     evaluate: EVALUATE,
     onFault: word(
       'The policy for a flow that faults: it fails, or waits for an operator to decide.',
@@ -192,6 +212,7 @@ export function editorSchema(catalogue: Catalogue): Schema {
       ['document', 'do'],
       properties,
     ),
+    ...when(IS_LOOSE, {}, { properties: { concurrency: { properties: { key: EXPRESSION } } } }),
     $defs: { ...taskSchemas(catalogue), ...VALUES, ...ERRORS, ...EVENTS, ...CALLS, jsonSchema: jsonSchema() },
   }
 }

@@ -2,11 +2,13 @@
 
 import type { Catalogue } from '../compile/compile-context.ts'
 import { ON_FAULT } from '../compile/task-list.ts'
+import { SHORT_TYPE, SHORT_TYPES } from '../errors.ts'
 import { ON_DEADLINE, ON_REJECT, QUORUM_MAX } from '../tasks/approve.ts'
 import { ATTRIBUTE } from '../tasks/event-filters.ts'
 import { ITERATIONS_MAX, ON_ERROR } from '../tasks/for.ts'
 import { POINTER } from '../tasks/raise.ts'
 import { FLOW_NAME } from '../tasks/run.ts'
+import { TIME } from '../tasks/wait.ts'
 import { callTasks } from './calls.ts'
 import {
   EXPRESSION,
@@ -108,7 +110,7 @@ const APPROVE: Schema = {
       maximum: QUORUM_MAX,
       default: 1,
     }),
-    deadline: ref('duration', 'The time in which to decide.'),
+    deadline: ref('dynamicDuration', 'The time in which to decide.'),
     fourEyes: flag('If true, the subject that started the execution may not decide.', true),
     onDeadline: word('The policy for an approval that is undecided at the deadline.', ON_DEADLINE),
     onReject: word('The result of a rejection: an output, or an error.', ON_REJECT),
@@ -156,7 +158,19 @@ const KINDS: readonly TaskKeys[] = [
   kind({ set: either('The output; it may contain expressions.', { type: 'object' }, EXPRESSION) }),
   kind({ switch: namedList('Follows the directive of the first case that is true.', CASE) }),
   kind({ try: ref('tasks', 'Tasks whose errors are caught.'), catch: ref('catch') }, ['try', 'catch']),
-  kind({ wait: ref('duration', 'Waits for this time.') }),
+  kind({
+    wait: either(
+      'Waits for this time, or until a time.',
+      ref('dynamicDuration'),
+      mappingRequiring('Waits until a time.', ['until'], {
+        until: either(
+          'A date and time with an offset (RFC 3339), or an expression that yields one.',
+          text('A time.', { pattern: TIME }),
+          EXPRESSION,
+        ),
+      }),
+    ),
+  }),
 ]
 
 /** `tasks` is a list of them, `task` one of any kind. */
@@ -195,7 +209,7 @@ const CONDITIONS = {
 
 const POLICY = mapping('A retry policy.', {
   ...CONDITIONS,
-  delay: ref('duration', 'The delay before a retry; by default none.'),
+  delay: ref('dynamicDuration', 'The delay before a retry; by default none.'),
   backoff: {
     ...mapping('The growth of the delay: none, linear or exponential.', {
       constant: { description: 'The delay is always the same.', ...NOTHING },
@@ -208,24 +222,25 @@ const POLICY = mapping('A retry policy.', {
   limit: mapping('The limits of retries.', {
     attempt: mapping('Limits of attempts.', {
       count: integer('The maximum of retries after the first attempt.', { minimum: 1 }),
-      duration: ref('duration', 'The maximum duration of each attempt, including the first.'),
+      duration: ref('dynamicDuration', 'The maximum duration of each attempt, including the first.'),
     }),
     duration: ref(
-      'duration',
+      'dynamicDuration',
       'The maximum time from the start of the first attempt to the start of the last.',
     ),
   }),
   jitter: mappingRequiring('A random time in this range is added to each delay.', ['from', 'to'], {
-    from: ref('duration', 'The minimum.'),
-    to: ref('duration', 'The maximum.'),
+    from: ref('dynamicDuration', 'The minimum.'),
+    to: ref('dynamicDuration', 'The maximum.'),
   }),
 })
 
 export const ERRORS: Readonly<Record<string, Schema>> = {
   error: mappingRequiring('An error (RFC 7807).', ['type', 'status'], {
     type: either(
-      'A URI that identifies the type of the error.',
-      { type: 'string', pattern: '^\\S+$' },
+      'The type of the error: a URI, or the short name of a standard type.',
+      { enum: [...SHORT_TYPES] },
+      { type: 'string', pattern: '^\\S+$', not: { pattern: SHORT_TYPE } },
       EXPRESSION,
     ),
     status: integer('The status, as in HTTP.'),
@@ -242,7 +257,10 @@ export const ERRORS: Readonly<Record<string, Schema>> = {
     errors: mapping('Errors that have all of these fields.', {
       with: {
         ...mapping('The required values of fields.', {
-          type: plain('The type of the error.'),
+          type: {
+            ...plain('The type of the error: a URI, or the short name of a standard type.'),
+            anyOf: [{ enum: [...SHORT_TYPES] }, { not: { pattern: SHORT_TYPE } }],
+          },
           status: integer('The status of the error.'),
           title: plain('The title of the error.'),
           detail: plain('The detail of the error.'),

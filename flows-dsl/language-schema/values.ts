@@ -95,6 +95,8 @@ export const variable = (description: string, fallback: string): Schema => ({
   not: { enum: [...RESERVED] },
 })
 
+const countOf = (unit: string) => either(`Number of ${unit}.`, { type: 'integer', minimum: 0 }, EXPRESSION)
+
 export const VALUES: Readonly<Record<string, Schema>> = {
   condition: either(
     'A jq expression, with or without ${ }. Its result counts as true unless it is false or null.',
@@ -118,10 +120,15 @@ export const VALUES: Readonly<Record<string, Schema>> = {
   ),
   timeout: either(
     'The maximum duration. Beyond it, an error of the type timeout is raised.',
-    mappingRequiring('A timeout.', ['after'], { after: ref('limit') }),
+    mappingRequiring('A timeout.', ['after'], { after: ref('dynamicDuration') }),
     text('The name of a timeout under `use.timeouts`.'),
   ),
-  limit: either('A duration, or an expression that yields one.', ref('duration'), EXPRESSION),
+  dynamicDuration: either(
+    'A duration, or an expression that yields one; the parts may be expressions, too.',
+    ref('duration'),
+    EXPRESSION,
+    mapping('The sum of its parts.', Object.fromEntries(UNITS.map((unit) => [unit, countOf(unit)]))),
+  ),
   directive: either(
     'The next step: the following task (`continue`), the end of this list (`exit`), the end of the flow (`end`), or a named task.',
     { enum: ['continue', 'exit', 'end'], default: 'continue' },

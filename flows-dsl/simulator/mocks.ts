@@ -1,9 +1,9 @@
 /** Answers the effects of a simulation from the given mocks, on a virtual clock; a missing answer is an error. */
 
 import { millisecondsOf } from '../compile/duration.ts'
-import { ERRORS, type ErrorKind, FlowError } from '../errors.ts'
+import { FlowError, standardError } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
-import { fieldOf, isObject, pointerTo } from '../json.ts'
+import { isObject, pointerTo } from '../json.ts'
 import type { Effect } from '../machine/state.ts'
 import type { StepRef } from '../tasks/task.ts'
 import { type Answer, type MissingAnswer, type Mocks, SimulationInvalid } from './types.ts'
@@ -55,7 +55,7 @@ function errorOf(given: JsonObject, at: string): FlowError {
   if (!isObject(given)) throw new SimulationInvalid(at, 'An error is {type, status?, title?, detail?}.')
   const { type, status, title, detail = '' } = given
   if (typeof type !== 'string') throw new SimulationInvalid(`${at}/type`, 'An error needs a type.')
-  const known = fieldOf<ErrorKind>(ERRORS, type) ?? { type, status: 500, title: 'Error' }
+  const known = standardError(type) ?? { type, status: 500, title: 'Error' }
   const kind = {
     type: known.type,
     status: typeof status === 'number' ? status : known.status,

@@ -1,10 +1,10 @@
 /** `approve`: waits for people to decide. An extension of ours; OWS 1.0 has no tasks for people. */
 
 import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
-import { durationIn } from '../compile/duration.ts'
+import { durationOf, dynamicDuration } from '../compile/duration.ts'
 import { entryOf, type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError, REJECTED } from '../errors.ts'
-import type { Json, JsonObject, Template } from '../ir.ts'
+import type { Duration, Json, JsonObject, Template } from '../ir.ts'
 import { clip, fieldOf, isObject, omitUndefined } from '../json.ts'
 import { checkSchema } from '../json-schema/check-schema.ts'
 import { resultOf, type TaskContext, type TaskType, type Transition } from './task.ts'
@@ -18,7 +18,7 @@ export interface ApproveBody {
   readonly approvers: Template
   /** The number of approvals that are required. */
   readonly quorum: number
-  readonly deadlineMs?: number
+  readonly deadlineMs?: Duration
   readonly onDeadline: (typeof ON_DEADLINE)[number]
   readonly onReject: (typeof ON_REJECT)[number]
   /** The subject that started the execution may not decide. */
@@ -61,7 +61,9 @@ export const approve: TaskType<ApproveBody> = {
   },
   start(body, task) {
     const { taskState, details } = request(body, task)
-    const { deadlineMs: sleepMs } = body
+    const { deadlineMs } = body
+    const evaluate = (template: Template) => task.evaluate(template, task.input)
+    const sleepMs = deadlineMs && durationOf(deadlineMs, '`deadline`', 1, evaluate)
     const deadline = sleepMs === undefined ? [] : [{ key: 'deadline', sleepMs, summary: 'deadline' }]
     return {
       taskState: taskState as unknown as Json,
@@ -119,7 +121,12 @@ function compileApprovers(map: MapNode, context: CompileContext): Template | und
   const given = context.required(map, '`approve`', 'approvers')
   if (given === undefined) return undefined
   if (given.kind !== 'list') {
-    return context.text(given, '`approvers`') === undefined ? undefined : context.filter(given, SCOPES.task)
+    if (context.text(given, '`approvers`') === undefined) return undefined
+    const yielded = context.filter(given, SCOPES.task)
+    if (yielded === undefined || !('expression' in yielded) || yielded.expression.op !== 'literal')
+      return yielded
+    const message = '`approvers` must be a list of names, or an expression that yields one.'
+    return context.report('value_invalid', given, message, 'Write [ada], or .approvers.')
   }
   if (given.items.length === 0) {
     return context.report('value_invalid', given, '`approvers` must not be empty.')
@@ -131,6 +138,10 @@ function compileApprovers(map: MapNode, context: CompileContext): Template | und
 function checkName(item: SourceNode, context: CompileContext): boolean {
   const name = context.text(item, 'An approver')
   if (name?.trim() === '') context.report('value_invalid', item, 'An approver needs a name.')
+  if (context.isLikeExpression(item, SCOPES.task)) {
+    const message = `\`${name}\` is taken as a name: in a list, expressions are written in \${ }.`
+    return context.report('value_invalid', item, message, `Write '\${ ${name} }'.`) === null
+  }
   return name !== undefined && name.trim() !== ''
 }
 
@@ -161,7 +172,7 @@ function compileDeadline(
     return context.report('missing_key', policy.at, '`onDeadline` requires the key `deadline`.')
   }
   if (onDeadline === undefined || given === undefined) return onDeadline && { onDeadline }
-  const deadlineMs = durationIn(given, '`deadline`', 1, context)
+  const deadlineMs = dynamicDuration(given, '`deadline`', 1, SCOPES.task, context)
   return deadlineMs === undefined ? undefined : { deadlineMs, onDeadline }
 }
 
@@ -218,7 +229,7 @@ function formError({ form }: ApproveBody, decision: Decision, task: TaskContext)
   if (form === undefined) return decision.form === undefined ? undefined : 'There is no form to fill in.'
   if (decision.form === undefined && !decision.approved) return undefined
   try {
-    task.validate(form.literal, decision.form ?? null, 'The form')
+    task.validate(form.literal, decision.form ?? {}, 'The form')
   } catch (error) {
     if (error instanceof FlowError) return error.message
     throw error

@@ -176,8 +176,8 @@ function authenticationOf(
 }
 
 /**
- * Simple string expansion (RFC 6570 §3.2.2) of top-level fields by name; a missing field is empty (OWS 1.0 "URI
- * Template"). Values that would form a dot segment are rejected: they would lead to another path.
+ * Simple string expansion (RFC 6570 §3.2.2) of top-level fields by name. A missing or empty value is rejected, although
+ * RFC 6570 allows it: `/orders/{id}` without an id would address all orders. So are values that would form a dot segment.
  */
 function expandUri(parts: readonly string[], input: Json): string {
   const uri = parts.map((part, index) => (index % 2 === 0 ? part : encodeField(part, input))).join('')
@@ -186,11 +186,19 @@ function expandUri(parts: readonly string[], input: Json): string {
 }
 
 function encodeField(name: string, input: Json): string {
-  const value = (isObject(input) ? fieldOf(input, name) : undefined) ?? ''
+  const value = isObject(input) ? fieldOf(input, name) : undefined
+  const isText = value !== null && value !== '' && value !== undefined && typeof value !== 'object'
   // A lone surrogate cannot be encoded; it becomes U+FFFD, as in UTF-8.
-  if (typeof value !== 'object') return encodeURIComponent(String(value).replace(/\p{Surrogate}/gu, '\ufffd'))
-  const detail = `The endpoint needs \`${name}\`, a string, number or boolean, in the input.`
+  if (isText) return encodeURIComponent(String(value).replace(/\p{Surrogate}/gu, '\ufffd'))
+  const detail = `\`{${name}}\` of the endpoint: ${unusable(name, value)}.`
   throw new FlowError(ERRORS.expression, detail)
+}
+
+function unusable(name: string, value: Json | undefined): string {
+  if (value === undefined) return `the input of the task has no \`${name}\``
+  const what =
+    value === null ? 'null' : value === '' ? 'empty' : Array.isArray(value) ? 'a list' : 'a mapping'
+  return `\`${name}\` in the input of the task is ${what}, not a text, number or boolean`
 }
 
 export function summaryOf({ arguments: args, endpoint }: HttpBody): string {

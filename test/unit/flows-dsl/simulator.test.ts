@@ -199,3 +199,45 @@ test('1,000 steps without effects', () => {
   const flow = compiled(`${HEAD}do:\n${tasks.join('\n')}`)
   expect(simulate(flow, { input: { n: 0 } }).output).toEqual({ n: 1_000 })
 })
+
+test('missing answer with a timeout around it: reported as missing, not as a timeout', () => {
+  const call = '{ call: http, with: { method: get, endpoint: https://example.com } }'
+  for (const flow of [
+    `timeout: { after: PT1M }\ndo: [{ a: ${call} }]`,
+    `do: [{ a: { do: [{ b: ${call} }], timeout: { after: PT1M } } }]`,
+  ]) {
+    const { status, wanted } = simulate(compiled(HEAD + flow), {})
+    expect([status, wanted?.[0]?.what]).toEqual(['waiting', 'the answer of http'])
+    const slow = simulate(compiled(HEAD + flow), { mocks: { http: { output: 1, after: 'PT2M' } } })
+    expect([slow.status, slow.error?.status]).toEqual(['faulted', 408])
+  }
+})
+
+describe('decision without a time', () => {
+  const flow = compiled(
+    `${HEAD}do:\n  - fetch: { call: http, with: { method: get, endpoint: https://example.com } }
+  - ask: { approve: { approvers: [ada, bob], form: { type: object, properties: { note: { type: string } } } } }`,
+  )
+  const mocks = { fetch: { output: 1, after: 'PT1M' } }
+  const yes = { task: 'ask', decision: { by: 'ada', approved: true } }
+
+  test('before the task waits: is made as soon as it does', () => {
+    expect(simulate(flow, { mocks, decisions: [yes] })).toMatchObject({
+      status: 'completed',
+      duration_ms: 60_000,
+    })
+  })
+
+  test('for a task that never waits: invalid, with a hint', () => {
+    const decisions = [yes, { task: 'aks', decision: { by: 'ada', approved: true } }]
+    expect(() => simulate(flow, { mocks, decisions })).toThrow(
+      /aks: Nothing has waited for a decision there\. Without/,
+    )
+  })
+
+  test('with a time that is too early: invalid, with a hint', () => {
+    expect(() => simulate(flow, { mocks, decisions: [{ ...yes, after: 'PT1S' }] })).toThrow(
+      /ask: Nothing waits for a decision there at that time\. Without `after`/,
+    )
+  })
+})
