@@ -87,7 +87,11 @@ export class FlowError extends Error {
   readonly code?: string
   readonly response?: ErrorResponse
 
-  constructor({ type, status, title, code, response }: ErrorKind & ErrorExtensions, detail: string, instance = '') {
+  constructor(
+    { type, status, title, code, response }: ErrorKind & ErrorExtensions,
+    detail: string,
+    instance = '',
+  ) {
     super(clip(detail, TEXT_BYTES_MAX))
     this.name = 'FlowError'
     this.type = clip(type, TEXT_BYTES_MAX)

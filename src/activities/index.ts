@@ -101,7 +101,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
         return planOpenApi(withDocumentSecrets(given, lent.secrecy), owner, documents, redacting)
       }
       const names = secretNamesOf(call, request)
-      return limitOutput(await withCallSecrets(record(call), names, work).catch(rejectFinally))
+      return limitOutput(await withHeartbeat(withCallSecrets(record(call), names, work).catch(rejectFinally)))
     },
     runFunction: (call, input) => {
       const open = () => scopes.active(call, 'service')

@@ -27,7 +27,8 @@ export function encodeBody(value: unknown, contentType: string): EncodedBody {
   const type = mediaTypeOf(contentType)
   if (type === MULTIPART) return multipartBody(value)
   if (typeof value === 'string') return { body: value }
-  if (type === FORM) return { body: new URLSearchParams(pairsOf(requireObject(value, 'form'), 'body')).toString() }
+  if (type === FORM)
+    return { body: new URLSearchParams(pairsOf(requireObject(value, 'form'), 'body')).toString() }
   return { body: JSON.stringify(value), ...(type === '' && { contentType: 'application/json' }) }
 }
 
@@ -102,5 +103,4 @@ function fileContent({ content, base64 }: Fields, name: string): string | Uint8A
 }
 
 /** Escapes a name in a header of a part (HTML Living Standard, "multipart/form-data encoding algorithm"). */
-const quoted = (text: string) =>
-  text.replaceAll('\n', '%0A').replaceAll('\r', '%0D').replaceAll('"', '%22')
+const quoted = (text: string) => text.replaceAll('\n', '%0A').replaceAll('\r', '%0D').replaceAll('"', '%22')

@@ -71,7 +71,11 @@ export class HttpRequests {
   }
 }
 
-const UPSTREAM: ReadonlySet<string> = new Set(['upstream_unavailable', 'upstream_timeout', 'upstream_invalid'])
+const UPSTREAM: ReadonlySet<string> = new Set([
+  'upstream_unavailable',
+  'upstream_timeout',
+  'upstream_invalid',
+])
 
 /** Makes a failure of the other server final: only the flow decides if such a call is repeated (`retry`). */
 export function rejectFinally(error: unknown): never {

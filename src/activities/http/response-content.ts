@@ -1,8 +1,8 @@
 /** Decodes the content of responses, and excerpts those of failed calls for the error of the flow. */
 
 import { isUtf8 } from 'node:buffer'
-import { clip, type Json } from '../../../flows-dsl/json.ts'
 import type { ErrorResponse } from '../../../flows-dsl/errors.ts'
+import { clip, type Json } from '../../../flows-dsl/json.ts'
 import { isTooDeep } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'

@@ -31,8 +31,10 @@ export function transportProblem(server: string, cause: unknown, timeoutMs: numb
     return new Problem('upstream_timeout', { detail, cause, members: { may_have_arrived: true } })
   }
   const code = codeOf(cause)
-  const unsent = UNSENT[code] ?? (TLS.test(code) ? `its TLS certificate or protocol is not accepted (${code})` : undefined)
-  if (unsent !== undefined) return new Problem('upstream_unavailable', { detail: `${server}: ${unsent}.`, cause })
+  const unsent =
+    UNSENT[code] ?? (TLS.test(code) ? `its TLS certificate or protocol is not accepted (${code})` : undefined)
+  if (unsent !== undefined)
+    return new Problem('upstream_unavailable', { detail: `${server}: ${unsent}.`, cause })
   const detail = `${server} closed the connection without a complete answer.`
   return new Problem('upstream_unavailable', { detail, cause, members: { may_have_arrived: true } })
 }

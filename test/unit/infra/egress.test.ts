@@ -113,7 +113,7 @@ test('time limit in the middle of a response: the connection is discarded', asyn
     socket.write(connection === 1 ? OK('half').slice(0, -2) : OK('whole')),
   )
   const send = sender(new Egress([]), port)
-  expect(await send({ owner: 'a' }, 'GET', 200)).toBe('upstream_unavailable')
+  expect(await send({ owner: 'a' }, 'GET', 200)).toBe('upstream_timeout')
   expect(await send({ owner: 'a' })).toBe('whole')
 })
 
