@@ -171,7 +171,9 @@ async function exchange(
     if (cause instanceof Problem) throw cause
     if (signal?.aborted) throw signal.reason
     const leftMs = untilMs - performance.now()
-    if (fresh === undefined || !(cause instanceof StaleConnection) || leftMs <= 0)
+    // A response in progress fails with an error of its own when its time is up. Timers may fire 1 ms early.
+    if (leftMs <= 1) throw transportProblem(hostAndPort(outbound.url), new TimedOut(), timeoutMs)
+    if (fresh === undefined || !(cause instanceof StaleConnection))
       throw transportProblem(hostAndPort(outbound.url), cause, timeoutMs)
     return exchange(outbound, { ...bounds, timeoutMs: leftMs }, fresh)
   }

@@ -147,3 +147,10 @@ test('destination outside the allowlist: the allowlist is read again before the 
   expect(await send({ allowed: [], allowedNow: now(['localhost:1']) })).toBe('egress_refused')
   expect(asked).toBe(2)
 })
+
+test('allowlist of the platform: host with *: opens each port of that host, and no other host', async () => {
+  const port = await tellingPorts()
+  const send = sender(new Egress(['localhost:*']), port)
+  expect(await send({ allowed: [] })).toMatch(/^\d+$/)
+  expect(await sender(new Egress(['127.0.0.1:*']), port)({ allowed: [] })).toBe('egress_refused')
+})
