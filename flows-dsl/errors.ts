@@ -1,6 +1,6 @@
 /** The errors of flows: RFC 7807 objects of the eight standard types (OWS 1.0 "Errors"). */
 
-import { clip } from './json.ts'
+import { clip, type Json } from './json.ts'
 
 /** The fields that all errors of one type share. `type` is a URI, `status` follows HTTP. */
 export interface ErrorKind {
@@ -9,8 +9,34 @@ export interface ErrorKind {
   readonly title: string
 }
 
+/**
+ * The answer of a server that failed a call: its status, the headers with lower-case names, and the content, decoded by its
+ * type. If it was too large, `content` is only its beginning, as text, or null if it is binary.
+ */
+export type ErrorResponse = {
+  status: number
+  headers: { [name: string]: string }
+  content: Json
+  truncated?: true
+}
+
+/** Members of an error besides those of RFC 7807 (§3.2 "Extension Members"). */
+interface ErrorExtensions {
+  /** A stable word for the cause, such as `outcome_unknown` or the code of a problem of the platform. */
+  readonly code?: string
+  readonly response?: ErrorResponse
+}
+
 /** A serialised error. `instance` is the JSON pointer of the task that faulted. */
-export type ErrorObject = { type: string; status: number; title: string; detail: string; instance: string }
+export type ErrorObject = {
+  type: string
+  status: number
+  title: string
+  detail: string
+  instance: string
+  code?: string
+  response?: ErrorResponse
+}
 
 const BASE = 'https://serverlessworkflow.io/spec/1.0.0/errors/'
 
@@ -32,6 +58,9 @@ export const REJECTED: ErrorKind = {
   status: 403,
   title: 'Rejected',
 }
+
+/** The code of an error: a request that is not safe may have arrived, and its answer is lost. */
+export const OUTCOME_UNKNOWN = 'outcome_unknown'
 
 /** URIs of the standard types, before and after OWS moved to its new domain. */
 const STANDARD =
@@ -66,14 +95,22 @@ export class FlowError extends Error {
   readonly title: string
   /** JSON pointer of the task; empty until the interpreter sets it. */
   readonly instance: string
+  readonly code?: string
+  readonly response?: ErrorResponse
 
-  constructor({ type, status, title }: ErrorKind, detail: string, instance = '') {
+  constructor(
+    { type, status, title, code, response }: ErrorKind & ErrorExtensions,
+    detail: string,
+    instance = '',
+  ) {
     super(clip(detail, TEXT_BYTES_MAX))
     this.name = 'FlowError'
     this.type = clip(type, TEXT_BYTES_MAX)
     this.status = status
     this.title = clip(title, TEXT_BYTES_MAX)
     this.instance = clip(instance, TEXT_BYTES_MAX)
+    if (code !== undefined) this.code = clip(code, TEXT_BYTES_MAX)
+    if (response !== undefined) this.response = response
   }
 
   /** Restores a serialised error. */
@@ -87,8 +124,9 @@ export class FlowError extends Error {
   }
 
   toObject(): ErrorObject {
-    const { type, status, title, message, instance } = this
-    return { type, status, title, detail: message, instance }
+    const { type, status, title, message, instance, code, response } = this
+    const extensions = { ...(code !== undefined && { code }), ...(response !== undefined && { response }) }
+    return { type, status, title, detail: message, instance, ...extensions }
   }
 }
 

@@ -3,7 +3,7 @@
 import type { Catalogue } from '../compile/compile-context.ts'
 import { CLIENT_AUTHENTICATIONS, ENCODINGS, GRANTS } from '../components/authentication.ts'
 import { UNSUPPORTED_CALLS } from '../tasks/call.ts'
-import { HTTP_OUTPUTS, METHODS } from '../tasks/call-http.ts'
+import { DELIVERIES, HTTP_ERRORS, HTTP_OUTPUTS, METHODS } from '../tasks/call-http.ts'
 import {
   EXPRESSION,
   either,
@@ -111,8 +111,8 @@ const withPassword = (one: Schema): Schema => ({
   ),
 })
 
-/** Options for the response. */
-const RESPONSE_OPTIONS: Readonly<Record<string, Schema>> = {
+/** Options of requests. */
+const OPTIONS: Readonly<Record<string, Schema>> = {
   output: either(
     'The output of the task: the content, the whole response, or the bytes in base64.',
     { enum: HTTP_OUTPUTS, default: 'content' },
@@ -122,6 +122,15 @@ const RESPONSE_OPTIONS: Readonly<Record<string, Schema>> = {
     'If true, a redirect (300 to 399) is an output, not an error.',
     { type: 'boolean', default: false },
     EXPRESSION,
+  ),
+  errors: choice(
+    'data: a response with any status is an output, not an error. It needs `output: response`.',
+    HTTP_ERRORS,
+    'fault',
+  ),
+  delivery: choice(
+    'How often the request is sent if the worker that sends it is lost. Safe methods are repeated by default, others are not.',
+    DELIVERIES,
   ),
 }
 
@@ -169,7 +178,7 @@ export const CALLS: Readonly<Record<string, Schema>> = {
     headers: pairs('Headers of the request.'),
     query: pairs('Parameters of the query.'),
     body: ref('filter', 'The body of the request.'),
-    ...RESPONSE_OPTIONS,
+    ...OPTIONS,
   }),
   openapi: mappingRequiring('An operation of an OpenAPI document.', ['document', 'operationId'], {
     document: mappingRequiring('The OpenAPI document.', ['endpoint'], {
@@ -179,7 +188,7 @@ export const CALLS: Readonly<Record<string, Schema>> = {
     operationId: text('The id of the operation.'),
     parameters: pairs('Parameters, by name.'),
     authentication: ref('authentication'),
-    ...RESPONSE_OPTIONS,
+    ...OPTIONS,
   }),
   functionArguments: named('Arguments, by name.', ref('filter')),
 }

@@ -75,6 +75,8 @@ export type Effect =
       readonly arguments: JsonObject
       /** Runs inline in the workflow worker: short, and safe to repeat. */
       readonly local?: InlineOption
+      /** The `timeout` of its task, in milliseconds. */
+      readonly timeoutMs?: number
       /** An inline call in a concurrent branch, so its order among other calls is undefined. */
       readonly isConcurrent?: true
     }

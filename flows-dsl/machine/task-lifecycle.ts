@@ -161,7 +161,7 @@ export class Tasks {
       const summary = `at most ${durationText(timeoutMs)}`
       this.#children.plan(task, [{ key: TIMEOUT, sleepMs: timeoutMs, limits: true, summary }])
     }
-    this.#move(node, task, move)
+    this.#move(node, task, timeoutMs === undefined ? move : withTimeout(move, timeoutMs))
   }
 
   #timeoutOf(node: TaskNode, task: TaskFrame): number | undefined {
@@ -266,6 +266,12 @@ export class Tasks {
       this.#attempt(task, () => this.#begin(node, task))
     } else this.#fault(task, FlowError.from(held))
   }
+}
+
+/** Tells calls for how long they are waited for. */
+function withTimeout(move: Transition, timeoutMs: number): Transition {
+  if ('done' in move || move.start === undefined) return move
+  return { ...move, start: move.start.map((child) => ('call' in child ? { ...child, timeoutMs } : child)) }
 }
 
 function tooManySteps(stepsMax: number, entered: RunState['entered'], pointer: string): FinalError {

@@ -16,6 +16,8 @@ export interface StepRef {
   readonly iteration: number
   /** The stable path of the step, the same in every execution that takes the same route (machine/step-path.ts). */
   readonly path: string
+  /** `path` without the counts of `try`: equal for all attempts of a call, and different for every other call. */
+  readonly callPath: string
   /** The enclosing tasks by name, the outermost first: `each[2] / both`; empty at the top. */
   readonly breadcrumbs: string
   /** One line for people, at most 200 bytes of UTF-8. */
@@ -96,7 +98,13 @@ export type Child = { readonly key: string } & (
       readonly input: Json
       readonly isolated?: boolean
     }
-  | { readonly call: string; readonly arguments: JsonObject; readonly local?: InlineOption }
+  | {
+      readonly call: string
+      readonly arguments: JsonObject
+      readonly local?: InlineOption
+      /** The `timeout` of the task, set by the machine. */
+      readonly timeoutMs?: number
+    }
   | { readonly sleepMs: number; readonly summary?: string; readonly limits?: boolean }
   | { readonly await: string; readonly details: JsonObject }
 )

@@ -266,7 +266,9 @@ function handleError(body: TryBody, progress: Progress, error: FlowError, task: 
   if (found === undefined) throw error
   const { number, startedMs } = progress
   const times = found.retry && retryTimes(found.retry, number, found.variables, task)
-  const delayMs = times && retryDelay(times, number, task.nowMs() - startedMs, task.random)
+  const spentMs = task.nowMs() - startedMs
+  const leastMs = retryAfterMs(error, task.nowMs())
+  const delayMs = times && retryDelay(times, { number, spentMs, leastMs }, task.random)
   if (found.retry === undefined || delayMs === undefined) {
     if (body.catch.retry !== undefined && body.catch.tasks === undefined) throw error
     return runHandler(body, task.input, found.variables)
@@ -318,21 +320,34 @@ function jitterOf(
 /**
  * The delay before a retry in milliseconds; undefined if it would exceed the limit. Linear backoff adds the delay each time,
  * exponential backoff doubles it.
- * @param number of the retry, from 1
- * @param spentMs since the first attempt started
+ * @param at.number of the retry, from 1
+ * @param at.spentMs since the first attempt started
+ * @param at.leastMs the delay that the server asks for
  */
 function retryDelay(
   { delayMs, backoff, jitter, limitMs }: RetryTimes,
-  number: number,
-  spentMs: number,
+  { number, spentMs, leastMs }: { number: number; spentMs: number; leastMs: number },
   random: () => number,
 ): number | undefined {
   const factor = { constant: 1, linear: number, exponential: 2 ** (number - 1) }[backoff]
   const jitterMs = jitter === undefined ? 0 : jitter.fromMs + random() * (jitter.toMs - jitter.fromMs)
   // The factor grows to Infinity, and 0 * Infinity is NaN.
   const backoffMs = delayMs === 0 ? 0 : delayMs * factor
-  const waitMs = Math.min(DURATION_MS_MAX, Math.round(backoffMs + jitterMs))
+  const waitMs = Math.min(DURATION_MS_MAX, Math.round(Math.max(backoffMs, leastMs) + jitterMs))
   return limitMs !== undefined && spentMs + waitMs > limitMs ? undefined : waitMs
+}
+
+/** An HTTP-date (RFC 9110 §5.6.7) in its only current form. */
+const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/
+
+/** The delay that a server asks for by `Retry-After` (RFC 9110 §10.2.3), in milliseconds; 0 if it asks for none. */
+function retryAfterMs({ response }: FlowError, nowMs: number): number {
+  const { 'retry-after': after = '', date = '' } = response?.headers ?? {}
+  if (/^\d{1,10}$/.test(after)) return Number(after) * 1_000
+  if (!HTTP_DATE.test(after)) return 0
+  // The server's own clock may be wrong, and its difference from ours does not matter.
+  const sentMs = HTTP_DATE.test(date) ? Date.parse(date) : nowMs
+  return Math.max(0, Date.parse(after) - sentMs)
 }
 
 /** The short name and all URIs of a standard type are equal. */

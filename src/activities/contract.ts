@@ -1,5 +1,6 @@
 /** The activities that workflows may call: types only. Recorded histories contain them, so they are added to and never changed. */
 
+import type { ErrorResponse } from '../../flows-dsl/errors.ts'
 import type {
   FlowTriggerInput,
   RegistrationInput,
@@ -25,6 +26,10 @@ export interface FunctionCall {
   readonly first_attempt?: FirstAttempt
   /** Names of the secrets that the execution may use; absent if its flow declares none. */
   readonly secrets?: readonly string[]
+  /** How long a call to another server may take. */
+  readonly timeout_ms?: number
+  /** The step, equal for all attempts of a call (`StepRef.callPath`): the idempotency key derives from it. */
+  readonly call_path?: string
 }
 
 /** The output of an inline request and its duration, which the workflow cannot measure: its clock stands still within a task. */
@@ -39,6 +44,8 @@ export type CallFailure = {
   readonly status: number
   readonly title: string
   readonly detail: string
+  readonly code?: string
+  readonly response?: ErrorResponse
 }
 
 export interface Activities {

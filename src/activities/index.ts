@@ -30,7 +30,7 @@ import { runFunction } from './function/run-function.ts'
 import { Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
 import { redactingTokens, withDocumentSecrets } from './http/request-secrets.ts'
-import { type HttpRequests, ownerOf } from './http/requests.ts'
+import { type HttpRequests, ownerOf, rejectFinally } from './http/requests.ts'
 import { limitOutput, withHeartbeat } from './limit-output.ts'
 import { type SuspensionContext, signalExecutions, syncStorageAccess } from './tenant/suspension.ts'
 import type { ActivityContext, Scopes } from './tenant-interceptor.ts'
@@ -79,7 +79,9 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     callFunction: async (call, request) => {
       const work = async (lent?: LentCallSecrets) =>
         callFunction(await scopes.active(call, 'service'), request, lent)
-      return limitOutput(await withCallSecrets(record(call), secretNamesOf(call, request), work))
+      const output = withCallSecrets(record(call), secretNamesOf(call, request), work)
+      // Only invocations last long enough for heartbeats.
+      return limitOutput(await (request.function === 'function.invoke' ? withHeartbeat(output) : output))
     },
     startSubflow: async (call, request) => {
       rejectSecrets(request.arguments)
@@ -87,18 +89,19 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     },
     admitTrigger: async (call, input) => admitSchedule(await scopes.active(call, 'workspace_admin'), input),
     registerTriggers: (call, input) => syncTriggers(record(call), input),
-    callHttp: (call, request) => requests.send(call, request),
+    callHttp: (call, request) => withHeartbeat(requests.send(call, request)),
     callHttpInline: (call, request) => requests.sendInline(call, request),
     planOpenApi: async (call, request) => {
       const owner = ownerOf(call)
-      const clients = await requests.clientsFor(call, LIMITS.openApi.timeoutMs)
+      const clients = await requests.clientsFor(call, request, { timeoutMs: LIMITS.openApi.timeoutMs })
       const work = async (lent?: LentCallSecrets) => {
         const { arguments: given } = request
         if (lent === undefined) return planOpenApi(given, owner, documents, clients)
         const redacting = redactingTokens(clients, lent.secrecy)
         return planOpenApi(withDocumentSecrets(given, lent.secrecy), owner, documents, redacting)
       }
-      return limitOutput(await withCallSecrets(record(call), secretNamesOf(call, request), work))
+      const names = secretNamesOf(call, request)
+      return limitOutput(await withHeartbeat(withCallSecrets(record(call), names, work).catch(rejectFinally)))
     },
     runFunction: (call, input) => {
       const open = () => scopes.active(call, 'service')

@@ -16,6 +16,7 @@ export function limitOutput(output: unknown): Json {
   return output as Json
 }
 
+/** Reports progress to Temporal while `work` lasts, so that a lost worker is noticed within seconds. */
 export async function withHeartbeat<T>(work: Promise<T>): Promise<T> {
   const beat = setInterval(() => heartbeat(), LIMITS.functionHeartbeatMs / 5)
   try {

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { activityInfo, type Info } from '@temporalio/activity'
-import { ApplicationFailure } from '@temporalio/common'
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
 import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } from '@temporalio/worker'
 import type { Access } from '../access/access.ts'
 import type { AdminScope, WorkspaceScope } from '../access/scope.ts'
@@ -20,6 +20,7 @@ import {
 } from '../core/work.ts'
 import type { Log } from '../infra/log.ts'
 import { chainDepthOf } from '../workflows/chain-depth-interceptor.ts'
+import { failureOf } from './call-failure.ts'
 import type { FunctionCall } from './contract.ts'
 
 /** The first argument of every activity: the tenant, the workflow, and ids that are the same at each attempt. */
@@ -98,7 +99,7 @@ function idsOf(info: Info, workflowId: string, first: FirstAttempt): IdSource {
 
 /** Converts an error into a failure that Temporal retries unless the Problem is final. */
 function toFailure(error: unknown, info: Info, log: Log): unknown {
-  if (error instanceof ApplicationFailure) return error
+  if (error instanceof ApplicationFailure || error instanceof CancelledFailure) return error
   const problem = error instanceof Problem ? error : new Problem('internal', { cause: error })
   const context = {
     activity: info.activityType,
@@ -114,29 +115,6 @@ function toFailure(error: unknown, info: Info, log: Log): unknown {
     nonRetryable: problem.isFinal,
     details: [failureOf(problem), problem.members],
   })
-}
-
-const SPEC = 'https://serverlessworkflow.io/spec/1.0.0/errors'
-const TYPES: Readonly<Record<number, string>> = {
-  400: 'validation',
-  401: 'authentication',
-  403: 'authorization',
-  408: 'timeout',
-  504: 'timeout',
-  503: 'communication',
-}
-
-/** Problems with another server, which flows see as communication errors. */
-const COMMUNICATION: ReadonlySet<string> = new Set(['upstream_invalid', 'upstream_unavailable'])
-
-/** The error as a flow sees it (OWS, "Standard error types"). */
-function failureOf(problem: Problem) {
-  const { code, row } = problem
-  const { status, title } = row
-  const name = COMMUNICATION.has(code)
-    ? 'communication'
-    : (TYPES[status] ?? (status < 500 ? 'validation' : 'runtime'))
-  return { type: `${SPEC}/${name}`, status, title, detail: `${code}: ${problem.message}` }
 }
 
 type Role = 'service' | 'workspace_admin'

@@ -354,6 +354,11 @@ export const PROBLEMS = {
   ),
   upstream_invalid: row(502, 'The upstream response is not valid', 'See `detail`.'),
   upstream_unavailable: row(502, 'The upstream server did not respond', 'Check its address.'),
+  upstream_timeout: row(
+    504,
+    'The upstream server did not respond in time',
+    'Raise the `timeout` of the call, or ask for less at once.',
+  ),
   function_error: row(502, 'The function failed', 'See `detail`, `error` and `logs`.', { final: true }),
   function_out_of_memory: row(
     502,

@@ -80,9 +80,9 @@ const ConfigSchema = Type.Object({
   ),
   TENON_EGRESS_ALLOWLIST: Type.String({
     default: '',
-    pattern: '^$|^[^,\\s]+:[0-9]+(,[^,\\s]+:[0-9]+)*$',
+    pattern: '^$|^[^,\\s]+:([0-9]+|\\*)(,[^,\\s]+:([0-9]+|\\*))*$',
     description:
-      'Comma-separated host:port pairs that flows may reach although their addresses are not public.',
+      'Comma-separated host:port pairs that flows may reach although their addresses are not public; `host:*` for all ports.',
   }),
   TENON_DENO_BIN: Type.Optional(
     Type.String({

@@ -103,6 +103,13 @@ export class CallSecrets {
     return pattern === undefined ? own : redactValue(own, pattern)
   }
 
+  /** Redacts a text that was cut: a secret that its end has begun is left out. */
+  redactExcerpt(text: string): string {
+    const redacted = this.#redactLine(text)
+    const begun = Math.max(0, ...[...this.#replacements.keys()].map((secret) => overlap(redacted, secret)))
+    return begun === 0 ? redacted : redacted.slice(0, -begun)
+  }
+
   /** Redacts an error of the call in the same way. */
   redactFailure(error: unknown): unknown {
     if (error instanceof Suspended || !(error instanceof Error)) return error
@@ -160,6 +167,13 @@ export class CallSecrets {
     const pattern = new RegExp(longestFirst.map(escapeRegExp).join('|'), 'g')
     return { pattern, replacements: this.#replacements }
   }
+}
+
+/** The length of the longest end of `text` with which `secret` begins. */
+function overlap(text: string, secret: string): number {
+  for (let length = Math.min(text.length, secret.length - 1); length > 0; length--)
+    if (text.endsWith(secret.slice(0, length))) return length
+  return 0
 }
 
 interface RedactionPattern {

@@ -12,8 +12,12 @@ export interface CallClients {
   readonly tokens: Tokens
   /** The workflow that calls. A token is never used for another. */
   readonly workflowId: string
+  /** Sent with requests that are not safe, unless the flow gives another. */
+  readonly idempotencyKey?: string
   /** Gets each token that an issuer returns, so that it can be redacted. */
   readonly onToken?: (token: string) => void
+  /** Masks the secrets of the call in a text that may end within one. */
+  readonly redactExcerpt?: (text: string) => string
 }
 
 /**

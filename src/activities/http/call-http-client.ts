@@ -3,33 +3,61 @@
 import { LIMITS } from '../../core/limits.ts'
 import type { Egress, Inbound, Outbound, Sender } from '../../infra/http-client/egress.ts'
 
+export interface CallHttpOptions {
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal
+  /** A clock in milliseconds that never goes back. */
+  readonly now?: () => number
+}
+
 export class CallHttpClient {
   readonly #egress: Egress
   readonly #sender: Sender
   readonly #now: () => number
   readonly #untilMs: number
+  readonly #signal: AbortSignal | undefined
   #bytesMax: number = LIMITS.httpCallBytesMax
+  #isExcerpted: (status: number) => boolean = () => false
 
   /**
    * @param sender the workspace, and the addresses that it may reach
-   * @param timeoutMs for all requests of the call together, so that the call ends before the timeout of its activity
+   * @param options.timeoutMs for all requests of the call together, so that the call ends before the timeout of its activity
+   * @param options.signal ends the request
    */
   constructor(
     egress: Egress,
     sender: Sender,
-    timeoutMs: number = LIMITS.httpCallTimeoutMs,
-    now: () => number = () => performance.now(),
+    { timeoutMs = LIMITS.httpCallTimeoutMs, signal, now = () => performance.now() }: CallHttpOptions = {},
   ) {
     this.#egress = egress
     this.#sender = sender
     this.#now = now
     this.#untilMs = now() + timeoutMs
+    this.#signal = signal
   }
 
   /** A client with the same deadline and another maximum size of responses. */
   withMaxBytes(bytesMax: number): CallHttpClient {
-    const client = new CallHttpClient(this.#egress, this.#sender, this.#untilMs - this.#now(), this.#now)
+    const client = this.#copy()
     client.#bytesMax = bytesMax
+    return client
+  }
+
+  /** A client with the same deadline that reads only the beginning of responses with these statuses. */
+  withExcerptsOf(isExcerpted: (status: number) => boolean): CallHttpClient {
+    const client = this.#copy()
+    client.#isExcerpted = isExcerpted
+    return client
+  }
+
+  #copy(): CallHttpClient {
+    const options = {
+      timeoutMs: this.#untilMs - this.#now(),
+      now: this.#now,
+      ...(this.#signal !== undefined && { signal: this.#signal }),
+    }
+    const client = new CallHttpClient(this.#egress, this.#sender, options)
+    client.#bytesMax = this.#bytesMax
     return client
   }
 
@@ -39,6 +67,12 @@ export class CallHttpClient {
    */
   send(outbound: Outbound, bytesMax: number = this.#bytesMax): Promise<Inbound> {
     const timeoutMs = Math.max(1, Math.ceil(this.#untilMs - this.#now()))
-    return this.#egress.send(outbound, this.#sender, { timeoutMs, bytesMax })
+    const excerptBytes = (status: number) =>
+      this.#isExcerpted(status) ? LIMITS.errorResponse.readBytesMax : undefined
+    const bounds = { timeoutMs, bytesMax, excerptBytes }
+    return this.#egress.send(outbound, this.#sender, {
+      ...bounds,
+      ...(this.#signal !== undefined && { signal: this.#signal }),
+    })
   }
 }

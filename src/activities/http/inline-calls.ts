@@ -91,5 +91,7 @@ function isFinal(error: unknown): boolean {
 
 /** True without a response in time. Failures of the platform's own services do not count against the server. */
 function isServerFailure(error: unknown): boolean {
-  return error instanceof Problem && error.code === 'upstream_unavailable'
+  return (
+    error instanceof Problem && (error.code === 'upstream_unavailable' || error.code === 'upstream_timeout')
+  )
 }

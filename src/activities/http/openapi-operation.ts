@@ -8,6 +8,7 @@ import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { unescaped } from '../../../flows-dsl/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
+import { FORM, MULTIPART, mediaTypeOf } from './request-body.ts'
 
 type ParameterLocation = 'path' | 'query' | 'header' | 'cookie'
 
@@ -19,8 +20,6 @@ export interface Style {
   /** Some reserved characters of URIs are not encoded (`allowReserved`). */
   readonly reserved: boolean
 }
-
-export const FORM = 'application/x-www-form-urlencoded'
 
 export interface Body {
   readonly media: string
@@ -170,7 +169,7 @@ function formBodyOf(document: Fields, operation: Fields, parameters: readonly Fi
   const form = parameters.filter((one) => one['in'] === 'formData')
   if (form.length === 0) return undefined
   const media = mediaOf(
-    types.length === 0 ? [FORM] : types.filter((one) => one === FORM || /^multipart\//.test(one)),
+    types.length === 0 ? [FORM] : types.filter((one) => one === FORM || mediaTypeOf(one) === MULTIPART),
   )
   const needed = form.filter((one) => one['required'] === true).map((one) => String(one['name']))
   return {
@@ -184,13 +183,13 @@ function formBodyOf(document: Fields, operation: Fields, parameters: readonly Fi
 
 const isAny = (type: string) => type === '*/*' || type === 'application/*'
 
-/** The media type to send: JSON if the operation accepts it, else a form or text. */
+/** The media type to send: JSON if the operation accepts it, else a form, a multipart form or text. */
 function mediaOf(types: readonly string[]): string {
-  const plain = types.map((type) => type.split(';')[0]?.trim().toLowerCase() ?? '')
+  const plain = types.map(mediaTypeOf)
   const json = plain.findIndex((type) => type === 'application/json' || type.endsWith('+json'))
   if (json >= 0) return types[json] ?? 'application/json'
   if (plain.some(isAny)) return 'application/json'
-  const other = plain.findIndex((type) => type === FORM || type.startsWith('text/'))
+  const other = plain.findIndex((type) => type === FORM || type === MULTIPART || type.startsWith('text/'))
   if (other >= 0) return types[other] ?? FORM
   const list = types.map((type) => type.slice(0, 100)).join(', ')
   throw callFailure(

@@ -4,21 +4,16 @@ import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 import type { CallClients } from './authentication.ts'
 import type { Documents } from './openapi-document.ts'
-import {
-  type Body,
-  FORM,
-  type Operation,
-  operationOf,
-  type Parameter,
-  type Style,
-} from './openapi-operation.ts'
+import { type Body, type Operation, operationOf, type Parameter, type Style } from './openapi-operation.ts'
+import { FORM, MULTIPART, mediaTypeOf } from './request-body.ts'
 
 /** The equivalent arguments of `call: http`, without authentication. */
 export interface HttpRequest {
   readonly method: string
   readonly endpoint: string
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+  /** Text, or an object that is sent as a multipart form. */
+  readonly body?: string | Fields
 }
 
 /**
@@ -100,7 +95,7 @@ function checkNames({ parameters, body }: Operation, values: ReadonlyMap<string,
 function bodyValue(
   { parameters, body }: Operation,
   values: ReadonlyMap<string, unknown>,
-): string | undefined {
+): string | Fields | undefined {
   if (body === undefined) return undefined
   const taken = new Set(parameters.map(({ name }) => name))
   const others = [...values].filter(([name]) => !taken.has(name))
@@ -147,14 +142,17 @@ function cookiesOf(given: Given): readonly (readonly [string, string])[] {
  * Serialises the body for its media type.
  * @throws ApplicationFailure (validation) if the value cannot be represented in that type
  */
-function serializeBody({ media }: Body, value: unknown): string {
-  const type = media.split(';')[0]?.trim().toLowerCase() ?? ''
+function serializeBody({ media }: Body, value: unknown): string | Fields {
+  const type = mediaTypeOf(media)
   if (type.startsWith('text/')) return typeof value === 'string' ? value : JSON.stringify(value)
-  if (type !== FORM) return JSON.stringify(value)
+  if (type !== FORM && type !== MULTIPART) return JSON.stringify(value)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw callFailure('validation', 'The body must be an object, because it is sent as a form.')
   }
-  const pairs = Object.entries(value).flatMap(([name, one]) =>
+  const fields = Object.entries(value).filter(([, one]) => one !== null && one !== undefined)
+  // Encoded when it is sent, since its files are bytes.
+  if (type === MULTIPART) return Object.fromEntries(fields)
+  const pairs = fields.flatMap(([name, one]) =>
     queryPairs({ name, style: 'form', explode: true, reserved: false }, one),
   )
   return joinPairs(pairs, '&')

@@ -40,9 +40,13 @@ export function sendHttp(
   return callHttp(withSecrets(call, secrecy), redactingTokens(clients, secrecy))
 }
 
-/** The same clients; tokens that issuers return are redacted from the output. */
+/** The same clients; tokens that issuers return are redacted from the output, and secrets from excerpts. */
 export function redactingTokens(clients: CallClients, secrecy: CallSecrets): CallClients {
-  return { ...clients, onToken: (token) => secrecy.addSecret(token) }
+  return {
+    ...clients,
+    onToken: (token) => secrecy.addSecret(token),
+    redactExcerpt: (text) => secrecy.redactExcerpt(text),
+  }
 }
 
 /** A secret at the start of a URL may be a whole URL. Elsewhere it is percent-encoded, so it stays in its segment or parameter. */

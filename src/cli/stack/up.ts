@@ -22,6 +22,7 @@ export interface UpOptions {
   readonly once?: boolean
   readonly ephemeral?: boolean
   readonly port: string
+  readonly allowLoopback?: boolean
 }
 
 /** @returns the exit code */
@@ -71,9 +72,16 @@ async function start(
 ): Promise<{ demo: Demo; launched: Launched }> {
   const port = await new Ports({ remembered: {}, any: false }).take('api', Number(options.port))
   screen.step('migrating the database, starting the API and the worker')
-  const launched = await launch({ stack, dir, port, masterKey: await masterKeyOf(dir) })
+  const env = options.allowLoopback ? { TENON_EGRESS_ALLOWLIST: loopbackAllowed() } : {}
+  const launched = await launch({ stack, dir, port, masterKey: await masterKeyOf(dir), env })
   const demo = await makeDemo(launched, known, (line) => screen.step(line))
   return { demo, launched }
+}
+
+/** The allowlist of the environment, and all ports of this machine by its loopback names. */
+function loopbackAllowed(): string {
+  const given = process.env['TENON_EGRESS_ALLOWLIST']
+  return [...(given ? [given] : []), 'localhost:*', '127.0.0.1:*', '[::1]:*'].join(',')
 }
 
 function envOf(stack: Stack, launched: Launched, demo: Demo): Settings {

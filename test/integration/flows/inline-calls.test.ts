@@ -144,7 +144,7 @@ test('egress allowlist changed: extension takes effect at once, restriction with
   const name = await runs.publish(httpTask('a', quick.origin))
   const outcome = async () => {
     const { status, error } = await runs.ended(await runs.start(name))
-    return error === null ? status : error.detail.split(':')[0]
+    return error === null ? status : error.code
   }
   await allowEgress([])
   await eventually(async () => ((await outcome()) === 'egress_refused' ? true : undefined))

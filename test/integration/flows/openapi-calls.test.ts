@@ -116,13 +116,13 @@ describe('call openapi', () => {
     )
     expect(fakeServer.requestsTo('/flaky/change')).toHaveLength(1)
     expect((await runFlow(callDocumented('/flaky.json', 'look'))).body.error.type).toContain('communication')
-    // Three attempts, the first of which found the document's connection closed.
-    expect(fakeServer.requestsTo('/flaky/look')).toHaveLength(4)
+    // Sent once; the client repeats it because the document's connection may have been closed before.
+    expect(fakeServer.requestsTo('/flaky/look')).toHaveLength(2)
   })
 
   test.each([
-    ['/inside.json', 'op', /egress_refused/],
-    ['/huge.json', 'op', /more than \d+ bytes/],
+    ['/inside.json', 'op', /^169.254.169.254:80 is not a public address/],
+    ['/huge.json', 'op', /the maximum is \d+/],
     ['/circle.json', 'op', /is circular or too indirect/],
     ['/bomb.yaml', 'op', /not valid YAML/],
     ['/moved.json', 'op', /302/],
@@ -134,7 +134,7 @@ describe('call openapi', () => {
   test('document at an internal address, direct or by redirect: blocked by the egress guard', async () => {
     for (const url of ['http://169.254.169.254/openapi.json', 'http://localhost:1/x', 'http://[::1]:1/x']) {
       const tasks = `  - a: { call: openapi, with: { document: { endpoint: '${url}' }, operationId: op } }`
-      expect((await runFlow(tasks)).body.error.detail).toMatch(/egress_refused/)
+      expect((await runFlow(tasks)).body.error.code).toBe('egress_refused')
     }
   })
 
@@ -142,7 +142,7 @@ describe('call openapi', () => {
     const tasks = pets('operationId: getPetById\nparameters: { petId: 7 }')
     expect((await runFlow(tasks)).body.status).toBe('completed')
     const { body } = await runFlow(tasks, {}, await createTestWorkspace())
-    expect(body.error.detail).toMatch(/egress_refused/)
+    expect(body.error.code).toBe('egress_refused')
   })
 })
 
@@ -191,7 +191,7 @@ describe('call authentication', () => {
   test('issuer at an internal address: blocked by the egress guard', async () => {
     const oidc =
       '{ oidc: { authority: http://169.254.169.254, grant: client_credentials, client: { id: a, secret: b } } }'
-    expect((await runFlow(http('/secured', oidc))).body.error.detail).toMatch(/egress_refused/)
+    expect((await runFlow(http('/secured', oidc))).body.error.code).toBe('egress_refused')
   })
 
   test('document with credentials of its own: the operation is called without them', async () => {

@@ -329,13 +329,17 @@ describe('oidc', () => {
 
 test('requests of one call: share its time limit', async () => {
   let time = 0
-  const line = new CallHttpClient(new Egress([fakeServers.host]), { allowed: [] }, 30_000, () => time)
+  const line = new CallHttpClient(
+    new Egress([fakeServers.host]),
+    { allowed: [] },
+    { timeoutMs: 30_000, now: () => time },
+  )
   const hang = { method: 'GET', url: new URL(`${fakeServers.origin}/hang`), headers: {} }
   await line.send({ ...hang, url: new URL(`${fakeServers.origin}/echo`) })
   time = 29_900
   const started = performance.now()
-  await expect(line.send(hang)).rejects.toMatchObject({ code: 'upstream_unavailable' })
-  await expect(line.withMaxBytes(1).send(hang)).rejects.toMatchObject({ code: 'upstream_unavailable' })
+  await expect(line.send(hang)).rejects.toMatchObject({ code: 'upstream_timeout' })
+  await expect(line.withMaxBytes(1).send(hang)).rejects.toMatchObject({ code: 'upstream_timeout' })
   expect(performance.now() - started).toBeLessThan(5_000)
 })
 

@@ -222,13 +222,23 @@ describe('bodies', () => {
     expect(refused(() => request(form, { b: 1 }))[1]).toContain('`a`')
   })
 
-  test.each(['multipart/form-data', 'application/xml', 'image/png'])(
-    '%s: is reported as unsupported',
-    (type) => {
-      const [kind, detail] = refused(() => request(three(content(type)), { body: {} }))
-      expect([kind, detail.includes(type)]).toEqual(['configuration', true])
-    },
-  )
+  test.each(['multipart/mixed', 'application/xml', 'image/png'])('%s: is reported as unsupported', (type) => {
+    const [kind, detail] = refused(() => request(three(content(type)), { body: {} }))
+    expect([kind, detail.includes(type)]).toEqual(['configuration', true])
+  })
+
+  test('multipart form: the fields without nulls, encoded when it is sent', () => {
+    const body = { a: 1, b: null, file: { filename: 'a.txt', content: 'x' } }
+    expect(request(three(content('multipart/form-data')), { body })).toMatchObject({
+      headers: { 'content-type': 'multipart/form-data' },
+      body: { a: 1, file: { filename: 'a.txt', content: 'x' } },
+    })
+  })
+
+  test('form: null is left out, a list is repeated', () => {
+    const form = three(content('application/x-www-form-urlencoded'))
+    expect(request(form, { body: { a: null, b: ['x', 'y'] } }).body).toBe('b=x&b=y')
+  })
 
   test('form: a value that is no object: is rejected', () => {
     expect(

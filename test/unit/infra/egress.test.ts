@@ -113,7 +113,7 @@ test('time limit in the middle of a response: the connection is discarded', asyn
     socket.write(connection === 1 ? OK('half').slice(0, -2) : OK('whole')),
   )
   const send = sender(new Egress([]), port)
-  expect(await send({ owner: 'a' }, 'GET', 200)).toBe('upstream_unavailable')
+  expect(await send({ owner: 'a' }, 'GET', 200)).toBe('upstream_timeout')
   expect(await send({ owner: 'a' })).toBe('whole')
 })
 
@@ -146,4 +146,11 @@ test('destination outside the allowlist: the allowlist is read again before the 
   expect(await send({ allowed: [], allowedNow: now([`localhost:${port}`]) })).toMatch(/^\d+$/)
   expect(await send({ allowed: [], allowedNow: now(['localhost:1']) })).toBe('egress_refused')
   expect(asked).toBe(2)
+})
+
+test('allowlist of the platform: host with *: opens each port of that host, and no other host', async () => {
+  const port = await listenWithClientPorts()
+  const send = sender(new Egress(['localhost:*']), port)
+  expect(await send({ allowed: [] })).toMatch(/^\d+$/)
+  expect(await sender(new Egress(['127.0.0.1:*']), port)({ allowed: [] })).toBe('egress_refused')
 })
