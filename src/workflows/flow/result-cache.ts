@@ -25,7 +25,10 @@ export class ResultCache {
   /** The state for continue-as-new; undefined if no result will be reused. */
   get remaining(): RunReuse | undefined {
     if (this.#isReached || this.#results.size === 0) return undefined
-    return { ...(this.#from !== undefined && { from: this.#from }), results: Object.fromEntries(this.#results) }
+    return {
+      ...(this.#from !== undefined && { from: this.#from }),
+      results: Object.fromEntries(this.#results),
+    }
   }
 
   /** Called for each event of a step, so also when it starts. */
