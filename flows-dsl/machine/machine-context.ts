@@ -77,7 +77,13 @@ export class MachineContext {
   }
 
   record(task: TaskFrame, what: Omit<StepEvent, 'step' | 'at_ms'>): void {
-    this.environment.record({ step: this.step(task), at_ms: this.environment.nowMs(), ...what })
+    const { environment } = this
+    environment.record({
+      step: this.step(task),
+      at_ms: environment.nowMs(),
+      input: task.input ?? task.raw,
+      ...what,
+    })
   }
 
   step(task: TaskFrame): StepRef {

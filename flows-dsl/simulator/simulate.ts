@@ -226,7 +226,7 @@ class SimulatedRun {
     if (what.phase === 'started' || what.phase === 'retried')
       this.#traceIndexes.set(`${pointer}#${iteration}`, this.#trace.length)
     const at = new Date(this.#clock.nowMs).toISOString()
-    const { output, answer: _given, ...rest } = what
+    const { output, answer: _given, input: _input, ...rest } = what
     const recorded = output === undefined ? {} : this.#fits(output) ? { output } : ({ cut: true } as const)
     this.#trace.push({ at, pointer, iteration, name, kind, ...rest, ...recorded })
   }

@@ -31,6 +31,8 @@ export interface StepEvent {
   readonly at_ms: number
   /** The outcome that the task took, such as the name of a case. */
   readonly took?: string
+  /** The input of the task, after `input.from` if it got so far. */
+  readonly input?: Json
   readonly output?: Json
   /** The raw result of the effect, before `output.as`. */
   readonly answer?: Json

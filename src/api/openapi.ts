@@ -248,6 +248,7 @@ const TAGS = [
       'flow_secret',
       'execution',
       'flow_execution',
+      'execution_step',
       'schedule',
       'trigger',
     ],

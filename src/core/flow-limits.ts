@@ -6,6 +6,8 @@ export const FLOW_LIMITS = {
   stepOutputBytesMax: 4_194_304,
   /** The result of a call as recorded with its step, for reruns and simulations. */
   stepAnswerCharsMax: 65_536,
+  /** Each of input, arguments and output as recorded with a step, for people. */
+  stepDataCharsMax: 4_096,
   /** Results that a rerun reuses. */
   reuse: { stepsMax: 1_000, bytesMax: 393_216 },
   /** Nesting of flows that run flows. */

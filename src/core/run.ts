@@ -34,8 +34,27 @@ export interface StepUpdate {
   readonly digest?: string
   /** The execution of the flow that it runs. */
   readonly child?: string
+  readonly data?: StepData
   readonly started_at: string
   readonly ended_at?: string
+}
+
+/** Where a value is recorded: the `seq` of a step, and which of its values it is. */
+export type ValueLocation = readonly [seq: number, name: 'input' | 'output' | 'result']
+
+/** The values of a step for people who debug the flow. `…_at` names the location of a value that is recorded elsewhere. */
+export interface StepData {
+  /** The input of the task, after `input.from` if it got so far. */
+  readonly input?: Json
+  readonly input_at?: ValueLocation
+  /** What the task asked of its environment: the arguments of a call, the form of an approval. */
+  readonly arguments?: Json
+  readonly arguments_at?: ValueLocation
+  /** The output of the task, after `output.as`. */
+  readonly output?: Json
+  readonly output_at?: ValueLocation
+  /** The names of values that were shortened. */
+  readonly cut?: readonly ('input' | 'arguments' | 'output')[]
 }
 
 /** Changes of an execution since the previous update. */

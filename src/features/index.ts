@@ -11,6 +11,7 @@ import * as commands from './flows/executions/commands.ts'
 import { watchExecution } from './flows/executions/events.ts'
 import * as executions from './flows/executions/executions.ts'
 import { rerunExecution } from './flows/executions/rerun.ts'
+import { getStep, listSteps } from './flows/executions/steps.ts'
 import * as secrets from './flows/secrets.ts'
 import * as triggers from './flows/triggers/triggers-api.ts'
 import * as versions from './flows/versions.ts'
@@ -100,6 +101,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   secrets.deleteFlowSecret,
   executions.startExecution,
   executions.getExecution,
+  listSteps,
+  getStep,
   executions.listExecutions,
   executions.listFlowExecutions,
   watchExecution,

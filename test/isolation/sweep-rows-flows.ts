@@ -88,6 +88,8 @@ export const FLOW_ROWS = {
   'execution.cancel': run('/cancel', () => ({})),
   'execution.rerun': run('/rerun', () => ({})),
   'execution.get': run(''),
+  'execution_step.list': run('/steps'),
+  'execution_step.get': run('/steps/0'),
   'execution.watch': run('/events'),
   'execution.list': row(() => '/executions'),
   'flow_execution.list': flow('/executions'),

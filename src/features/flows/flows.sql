@@ -179,6 +179,8 @@ create table tenon.execution_steps (
   digest text check (digest ~ '^[0-9a-f]{64}$'),
   -- The execution of a step that runs a flow.
   child text,
+  -- Input, arguments and output, shortened (StepData in src/core/run.ts).
+  data jsonb,
   started_at timestamptz(3) not null,
   ended_at timestamptz(3),
   primary key (tenant_id, workspace_id, execution_id, seq)

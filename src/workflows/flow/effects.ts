@@ -116,6 +116,7 @@ function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['
   const { recorder, gate, results, clock, details, slot } = services
   const inFlight = new InFlightBudget()
   const call: Effects['call'] = async (request) => {
+    recorder.recordArguments(request.step, request.arguments)
     const reused = results.take(request.step)
     if (reused !== undefined) return reused
     if (gate.isClosed) await waitWhileClosed(services)
@@ -150,6 +151,7 @@ function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['
   const wait: Effects['wait'] = async (what, { digest: given, ...target }, step) => {
     const digest = given as string | undefined
     const child = results.childOf(step)
+    recorder.recordArguments(step, target)
     recorder.annotate(step, {
       ...(digest !== undefined && { digest }),
       ...(child !== undefined && { child }),

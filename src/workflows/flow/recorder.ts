@@ -7,6 +7,7 @@ import type { Activities, Records } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { RecordState, RunEventUpdate, RunUpdate, StepUpdate } from '../../core/run.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
+import { StepValueRecorder } from './step-data.ts'
 
 const STATUS = {
   started: 'running',
@@ -23,6 +24,7 @@ export class Recorder {
   /** Steps that have started and not ended, by pointer and iteration. */
   readonly #open = new Map<string, StepUpdate>()
   #changed = new Map<number, StepUpdate>()
+  readonly #values = new StepValueRecorder()
   #seq = 0
   /** Events since the last write. They are numbered through the whole execution. */
   #events: RunEventUpdate[] = []
@@ -78,14 +80,17 @@ export class Recorder {
     }
     const ended = STATUS[event.phase] !== 'running'
     const attempt = event.phase === 'retried' ? (started.attempt ?? 1) + 1 : started.attempt
+    const answer = recordedAnswer(event.answer)
+    this.#values.addResult(answer.answer, started.seq)
     const step: StepUpdate = {
       ...started,
       ...(attempt !== undefined && { attempt }),
+      data: this.#values.add(started, { input: event.input, output: event.output }),
       status: STATUS[event.phase],
       ...(ended && { ended_at: at }),
       ...(event.error !== undefined && { error: event.error as unknown as Json }),
       ...(isReused && { reused: true }),
-      ...recordedAnswer(event.answer),
+      ...answer,
     }
     if (ended) this.#open.delete(key)
     else this.#open.set(key, step)
@@ -105,6 +110,15 @@ export class Recorder {
   annotate(step: StepRef, fields: Pick<StepUpdate, 'digest' | 'child'>): void {
     const open = this.#open.get(keyOf(step))
     if (open !== undefined) this.#open.set(keyOf(step), { ...open, ...fields })
+  }
+
+  /** Records what an open step asks of its environment. A step that is about to be written shows it at once. */
+  recordArguments(ref: StepRef, given: Json): void {
+    const open = this.#open.get(keyOf(ref))
+    if (open === undefined) return
+    const step = { ...open, data: this.#values.add(open, { arguments: given }) }
+    this.#open.set(keyOf(ref), step)
+    if (this.#changed.has(step.seq)) this.#changed.set(step.seq, step)
   }
 
   /** @param of the step; for an event of the execution as a whole, an object without `seq` */
