@@ -16,7 +16,7 @@ import type { SupervisorEvent } from '../../../stack/supervise.ts'
 import { type Demo, makeDemo } from '../demo/index.ts'
 import { readEnvFile, type Settings, writeEnvFile } from '../settings.ts'
 import { currentBuild } from './build.ts'
-import { type Launched, launch, masterKeyOf } from './launch.ts'
+import { launchPlatform, masterKeyOf, type RunningPlatform } from './launch-platform.ts'
 
 export interface UpOptions {
   readonly once?: boolean
@@ -32,7 +32,7 @@ export async function up(options: UpOptions): Promise<number> {
   if (running !== undefined) return showRunning(running, screen)
   const stopping = stopSignal()
   let stack: Stack | undefined
-  // Builds while the servers start; launch reports a failure.
+  // Builds while the servers start; launchPlatform reports a failure.
   currentBuild().catch(() => {})
   try {
     stack = await startStack({
@@ -68,15 +68,15 @@ async function start(
   options: UpOptions,
   known: Settings,
   screen: Screen,
-): Promise<{ demo: Demo; launched: Launched }> {
+): Promise<{ demo: Demo; launched: RunningPlatform }> {
   const port = await new Ports({ remembered: {}, any: false }).take('api', Number(options.port))
   screen.step('migrating the database, starting the API and the worker')
-  const launched = await launch({ stack, dir, port, masterKey: await masterKeyOf(dir) })
+  const launched = await launchPlatform({ stack, dir, port, masterKey: await masterKeyOf(dir) })
   const demo = await makeDemo(launched, known, (line) => screen.step(line))
   return { demo, launched }
 }
 
-function envOf(stack: Stack, launched: Launched, demo: Demo): Settings {
+function envOf(stack: Stack, launched: RunningPlatform, demo: Demo): Settings {
   return {
     TENON_URL: launched.url,
     TENON_TENANT_ID: demo.tenantId,

@@ -29,7 +29,11 @@ interface ExecutionRow {
  * Starts an execution that has not started, ends one whose workflow is over, and leaves any other as it is. Idempotent.
  * @param mayStart false if the workspace may not start executions now
  */
-export async function repairExecution(scope: WorkspaceScope, id: string, mayStart: boolean): Promise<void> {
+export async function reconcileExecution(
+  scope: WorkspaceScope,
+  id: string,
+  mayStart: boolean,
+): Promise<void> {
   const row = await findExecution(scope, id)
   if (row === undefined) return
   const status = await workflowsOf(scope).status(row.workflow_id)

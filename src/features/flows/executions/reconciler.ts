@@ -9,7 +9,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 
 /** An execution or a queue to repair within its workspace. */
-export type Orphan = { readonly ref: WorkspaceRef } & (
+export type RepairCandidate = { readonly ref: WorkspaceRef } & (
   | { readonly execution: string }
   /** A flow and a concurrency key with a free slot and waiting executions. */
   | { readonly flow: string; readonly key: string }
@@ -28,7 +28,7 @@ export class ExecutionReconciler {
   }
 
   /** Runs until it is closed. Every worker starts it; one of them is the leader. */
-  start(repair: (candidate: Orphan) => Promise<void>): void {
+  start(repair: (candidate: RepairCandidate) => Promise<void>): void {
     this.#task.start((lease) => this.#watch(lease, repair))
   }
 
@@ -37,11 +37,11 @@ export class ExecutionReconciler {
     return this.#task.close()
   }
 
-  async #watch(lease: Lease, repair: (candidate: Orphan) => Promise<void>): Promise<void> {
+  async #watch(lease: Lease, repair: (candidate: RepairCandidate) => Promise<void>): Promise<void> {
     // The previous leader may have died during work that Temporal resumes by itself.
     await lease.wait(soonSeconds * 1_000)
     while (!lease.isOver) {
-      const found = await findOrphans(lease.system)
+      const found = await findCandidates(lease.system)
       await Promise.all(
         found.map((candidate) =>
           // A candidate that cannot be repaired now is found again.
@@ -63,7 +63,7 @@ interface Row {
   readonly key: string
 }
 
-async function findOrphans(system: SystemScope): Promise<Orphan[]> {
+async function findCandidates(system: SystemScope): Promise<RepairCandidate[]> {
   const [due = [], blocking = [], free = []] = (await system.batch(
     UNCHECKED,
     BLOCKING,
