@@ -23,6 +23,6 @@ export async function suspension(input: SuspensionInput): Promise<void> {
   await Promise.all([signalExecutions(target, 'all'), syncStorageAccess(target)])
   if (to === 'active') return
   // Other processes start executions until their cached state expires; signals those executions too.
-  await sleep(LIMITS.keyCacheMs)
+  await sleep(LIMITS.credentialCacheMs)
   await signalExecutions(target, 'unheld')
 }
