@@ -24,5 +24,5 @@ export async function suspension(input: SuspensionInput): Promise<void> {
   if (to === 'active') return
   // Other processes start executions until their cached state expires; signals those executions too.
   await sleep(LIMITS.credentialCacheMs)
-  await signalExecutions(target, 'unheld')
+  await signalExecutions(target, 'active')
 }

@@ -1,4 +1,4 @@
-/** Reconciles an execution whose row and workflow disagree: queries Temporal and updates the row. */
+/** Reconciles one execution whose row and workflow disagree: asks Temporal, then starts the workflow or ends the row. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
