@@ -9,6 +9,7 @@ import { type MapNode, type SourceNode, valueAt } from './source-nodes.ts'
 
 const KEYS = ['limit', 'key', 'onLimit', 'holdWhileWaiting']
 export const CONCURRENCY_MAX = 10_000
+/** The first is the default. */
 export const ON_LIMIT = ['queue', 'refuse', 'cancel_running'] as const
 const KEY_CHARS_MAX = 200
 

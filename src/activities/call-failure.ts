@@ -1,4 +1,4 @@
-/** Creates failures of activities: standard errors of the flow language, which Temporal does not retry. */
+/** Failures of calls of a flow, and the fields of their arguments: standard errors of the language, which Temporal does not retry. */
 
 import { ApplicationFailure } from '@temporalio/common'
 import { ERRORS } from '../../flows-dsl/errors.ts'

@@ -60,7 +60,7 @@ export interface Activities {
   /** Changes the state of a tenant or workspace, unless it was changed since the request; idempotent. */
   changeState(input: SuspensionInput): Promise<void>
   /** Signals the current suspension state to the open executions of a tenant or workspace: to all, or to those not shown as suspended. */
-  signalExecutions(target: TenantRef, whom: 'all' | 'unheld'): Promise<void>
+  signalExecutions(target: TenantRef, which: 'all' | 'active'): Promise<void>
   /** Closes the object store to the identities of suspended workspaces, and opens it to those of active ones; idempotent. */
   syncStorageAccess(target: TenantRef): Promise<void>
   /** Calls a function of the catalogue; repeated attempts have its effect once. */

@@ -69,8 +69,8 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       await changeState(admin, input)
       invalidateState(admin, call.ref.tenantId)
     },
-    signalExecutions: (call, target, whom) =>
-      withHeartbeat(signalExecutions(suspensionContext(call), target, whom)),
+    signalExecutions: (call, target, which) =>
+      withHeartbeat(signalExecutions(suspensionContext(call), target, which)),
     syncStorageAccess: (call, target) => withHeartbeat(syncStorageAccess(suspensionContext(call), target)),
     provisionStep: (call, input, step) => provisionStep(scopes.admin(call), input, step),
     provisionFailed: (call, input, detail) => failProvisioning(scopes.admin(call), input, detail),

@@ -1,6 +1,7 @@
 /**
  * Roles, the two privilege domains, OAuth scopes, and the role in which a principal runs an operation. Operations declare
- * them (operation.ts). `permit` in access/access.ts calls these functions for each request, and decides the 403.
+ * them (operation.ts). `permit` in access/access.ts calls these functions for each request, and throws the 403 for a role, domain
+ * or scope that does not fit. docs/internals/requests.md lists all codes with status 403.
  */
 
 import { Problem } from './problem.ts'
@@ -104,7 +105,7 @@ export function requireScope(scopes: ReadonlySet<string> | undefined, needed: st
   if (scopes === undefined || (needed !== undefined && scopes.has(needed))) return
   const challenge = 'Bearer realm="tenon", error="insufficient_scope"'
   if (needed === undefined) {
-    const detail = 'This takes a credential that no scope narrows.'
+    const detail = 'This needs a credential without scope restrictions.'
     throw new Problem('insufficient_scope', { detail, headers: { 'www-authenticate': challenge } })
   }
   throw new Problem('insufficient_scope', {

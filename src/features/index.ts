@@ -2,7 +2,7 @@
 
 import type { AnyOperation } from '../core/operation.ts'
 import * as apiKeys from './api-keys/operations.ts'
-import { listAudit, verifyAudit } from './audit/operations.ts'
+import { listAudit, verifyAudit } from './audit/audit-api.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
 import { graphFlow, simulateFlow } from './flows/analyze.ts'
 import { decodePayloads, encodePayloads } from './flows/codec-api.ts'

@@ -48,7 +48,10 @@ export class Audit {
     return this.flush()
   }
 
-  /** For refusals, failures and what anonymous clients can cause: queues the first of each minute and counts the rest. */
+  /**
+   * For refusals, failures and what anonymous clients can cause: queues the first `LIMITS.auditAlikePerMinute` (20) events of a chain,
+   * outcome and network per minute, and counts the rest.
+   */
   enqueueThrottled(event: AuditEvent): void {
     this.#scheduleSummaries()
     if (this.#throttle.admit(event)) this.enqueue(event)

@@ -1,4 +1,4 @@
-/** Rate limiter: charges every request from outside once, before its body is read, and leases slots for event streams. */
+/** Rate limiter: charges every request from outside once, before its body is read, and grants leases for event streams. */
 
 import { createHash } from 'node:crypto'
 import type { RateClass } from '../../core/operation.ts'
@@ -41,7 +41,8 @@ export class Limiter {
    * Charges one request of an authenticated principal.
    * @param role that the request needs; if undefined, the principal's first role is charged
    * @param rateClass of the operation, if it has a rate limit of its own
-   * @throws Problem `dependency_unavailable` for an admin while Valkey is unavailable; data requests go on
+   * @throws Problem `dependency_unavailable` for an administrative role while Valkey is unavailable; data requests and requests
+   *   about the caller (`/v1/me`) go on
    */
   limitPrincipal(
     principal: Principal,
@@ -70,9 +71,9 @@ export class Limiter {
   }
 
   /**
-   * Acquires a slot for an event stream.
+   * Acquires a lease for an event stream.
    * @param max of the tenant, if it has a number of its own
-   * @returns releases the slot
+   * @returns releases the lease
    * @throws Problem `quota_exceeded` if there is none, `dependency_unavailable`
    */
   acquireStream(principal: Principal, role: Role, address: string, max?: number): Promise<() => void> {
@@ -107,7 +108,9 @@ export class Limiter {
     const charged = await this.#shared.charge(charges, isRequired)
     if (charged !== undefined) return decide(charges, charged.tatOffsetsUs)
     if (isRequired)
-      throw new Problem('dependency_unavailable', { detail: 'What counts requests does not answer.' })
+      throw new Problem('dependency_unavailable', {
+        detail: 'The rate limit store (Valkey) does not answer.',
+      })
     return decide(charges, this.#local.charge(charges))
   }
 }
@@ -157,7 +160,7 @@ export class Rates {
 
   ofMcpClient({ subject, server }: McpPrincipal): BucketCharge[] {
     const { tenantId } = server.ref
-    const bucket = `${bucketPrefix(tenantId)}guest:${digest(subject)}`
+    const bucket = `${bucketPrefix(tenantId)}mcp_client:${digest(subject)}`
     return [{ bucket, limit: this.#limits.mcpClient }, this.#tenant(tenantId)]
   }
 

@@ -1,4 +1,7 @@
-/** Calls a function of the catalogue for an execution: the same operation as the API, with the same schema. */
+/**
+ * Calls a function of the catalogue for an execution: the same operation as the API, with the same schema. The ids of the scope are
+ * seeded (decision 4), so a repeated call creates nothing twice.
+ */
 
 import { runAudited } from '../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'

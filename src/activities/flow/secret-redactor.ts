@@ -1,4 +1,4 @@
-/** Injects the secrets of one call just before use, and redacts their values from everything that comes back. */
+/** The secrets of one call: decrypts and injects them just before use, and redacts their values from everything that comes back. */
 
 import { ApplicationFailure, TemporalFailure } from '@temporalio/common'
 import type { WorkspaceScope } from '../../access/scope.ts'
@@ -110,7 +110,7 @@ export class CallSecrets {
     return begun === 0 ? redacted : redacted.slice(0, -begun)
   }
 
-  /** Redacts an error of the call in the same way. */
+  /** Redacts an error of the call as {@link redactOutput} does an output. Errors of the platform's own suspension pass unchanged. */
   redactFailure(error: unknown): unknown {
     if (error instanceof Suspended || !(error instanceof Error)) return error
     if (error instanceof ApplicationFailure) return this.#applicationFailure(error)

@@ -1,4 +1,4 @@
-/** Applies a suspension or resumption: signals open executions, and closes or opens the object store. */
+/** Propagates a suspension or resumption: signals open executions, and closes or opens the object store to workspaces. */
 
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { storageOf, workflowsOf } from '../../access/scope-services.ts'
@@ -16,18 +16,18 @@ export interface SuspensionContext {
 
 /**
  * Records the current suspension state of open executions, and signals it to their workflows.
- * @param whom all of them, or only those that are not recorded as suspended yet
+ * @param which `all` of them, or only those that are recorded as `active` (not suspended)
  */
 export function signalExecutions(
   context: SuspensionContext,
   target: TenantRef,
-  whom: 'all' | 'unheld',
+  which: 'all' | 'active',
 ): Promise<void> {
   return untilStable(context, target, async ({ id, suspended, seq }) => {
     const scope = context.within(id)
     let after = ''
     for (;;) {
-      const page = await recordSuspension(scope, after, { whom, suspended })
+      const page = await recordSuspension(scope, after, { which, suspended })
       await signalEach(scope, page, { seq, suspended })
       const last = page.at(-1)
       if (last === undefined || page.length < LIMITS.suspension.pageRuns) return
@@ -40,7 +40,8 @@ export function signalExecutions(
 export function syncStorageAccess(context: SuspensionContext, target: TenantRef): Promise<void> {
   const { tenantId } = target
   return untilStable(context, target, async ({ id: workspaceId, bucket, suspended }) => {
-    if (bucket !== null) await storageOf(context.admin).turn({ tenantId, workspaceId }, bucket, !suspended)
+    if (bucket !== null)
+      await storageOf(context.admin).setAccess({ tenantId, workspaceId }, bucket, !suspended)
   })
 }
 
@@ -73,12 +74,12 @@ interface Execution {
 function recordSuspension(
   scope: WorkspaceScope,
   after: string,
-  { whom, suspended }: { whom: 'all' | 'unheld'; suspended: boolean },
+  { which, suspended }: { which: 'all' | 'active'; suspended: boolean },
 ): Promise<Execution[]> {
   return scope.rows<Execution>(sql`
     with page as (
       select id from executions
-      where ended_at is null and id > ${after} and (${whom} = 'all' or not suspended)
+      where ended_at is null and id > ${after} and (${which} = 'all' or not suspended)
       order by id limit ${LIMITS.suspension.pageRuns} for update
     ), updated as (
       update executions e set suspended = ${suspended} from page where e.id = page.id returning e.id, e.workflow_id)

@@ -16,7 +16,7 @@ import type { SupervisorEvent } from '../../../stack/supervise.ts'
 import { type Demo, makeDemo } from '../demo/index.ts'
 import { readEnvFile, type Settings, writeEnvFile } from '../settings.ts'
 import { currentBuild } from './build.ts'
-import { type Launched, launch, masterKeyOf } from './launch.ts'
+import { launchPlatform, masterKeyOf, type RunningPlatform } from './launch-platform.ts'
 
 export interface UpOptions {
   readonly once?: boolean
@@ -33,7 +33,7 @@ export async function up(options: UpOptions): Promise<number> {
   if (running !== undefined) return showRunning(running, screen)
   const stopping = stopSignal()
   let stack: Stack | undefined
-  // Builds while the servers start; launch reports a failure.
+  // Builds while the servers start; launchPlatform reports a failure.
   currentBuild().catch(() => {})
   try {
     stack = await startStack({
@@ -69,11 +69,11 @@ async function start(
   options: UpOptions,
   known: Settings,
   screen: Screen,
-): Promise<{ demo: Demo; launched: Launched }> {
+): Promise<{ demo: Demo; launched: RunningPlatform }> {
   const port = await new Ports({ remembered: {}, any: false }).take('api', Number(options.port))
   screen.step('migrating the database, starting the API and the worker')
   const env = options.allowLoopback ? { TENON_EGRESS_ALLOWLIST: loopbackAllowed() } : {}
-  const launched = await launch({ stack, dir, port, masterKey: await masterKeyOf(dir), env })
+  const launched = await launchPlatform({ stack, dir, port, masterKey: await masterKeyOf(dir), env })
   const demo = await makeDemo(launched, known, (line) => screen.step(line))
   return { demo, launched }
 }
@@ -84,7 +84,7 @@ function loopbackAllowed(): string {
   return [...(given ? [given] : []), 'localhost:*', '127.0.0.1:*', '[::1]:*'].join(',')
 }
 
-function envOf(stack: Stack, launched: Launched, demo: Demo): Settings {
+function envOf(stack: Stack, launched: RunningPlatform, demo: Demo): Settings {
   return {
     TENON_URL: launched.url,
     TENON_TENANT_ID: demo.tenantId,

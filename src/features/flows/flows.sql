@@ -94,6 +94,7 @@ create table tenon.executions (
   workflow_id text not null,
   flow_id text not null,
   version integer not null,
+  -- 'suspended' here: a step is held (`suspended_because: held`). The columns `suspended` and `paused` override what is shown.
   status text not null check (status in
     ('pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed')),
   -- Suspended with its workspace; `status` is unchanged meanwhile.

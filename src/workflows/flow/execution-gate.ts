@@ -28,7 +28,7 @@ export class ExecutionGate {
   #endedMs = 0
 
   /** Called when the gate opens, with the time for which it was closed. */
-  onReopened: (durationMs: number) => void = () => {}
+  onGateOpened: (durationMs: number) => void = () => {}
 
   /** Create it before the execution awaits anything, so that no signal is lost. @param before the state before continue-as-new */
   constructor(before?: GateState) {
@@ -58,7 +58,7 @@ export class ExecutionGate {
     return this.#isPaused
   }
 
-  /** Whether it is stopped by a person, not only for lack of a slot. */
+  /** True if it is suspended or paused; false if it is only queued or has a reopened approval. */
   get isSuspendedOrPaused(): boolean {
     return this.#isSuspended || this.#isPaused
   }
@@ -134,7 +134,7 @@ export class ExecutionGate {
     const durationMs = this.#sinceMs === undefined ? 0 : now - this.#sinceMs
     this.#endedMs += durationMs
     this.#sinceMs = isOn ? now : undefined
-    if (!isOn) this.onReopened(durationMs)
+    if (!isOn) this.onGateOpened(durationMs)
   }
 
   /** Total time for which the gate has been closed, in ms. */

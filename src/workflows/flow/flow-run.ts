@@ -37,7 +37,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     const driver = continued
       ? Driver.resume(ir, continued.snapshot, effects)
       : Driver.start(ir, input.input, effects, infoOf(input, startedAt))
-    gate.onReopened = (durationMs) => driver.extendTimeouts(durationMs)
+    gate.onGateOpened = (durationMs) => driver.extendTimeouts(durationMs)
     registerHandlers({ driver, gate, recorder, clock })
     const result = await driver.run()
     if (result.status === 'moved') {

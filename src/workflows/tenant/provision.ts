@@ -1,9 +1,8 @@
-/** Provisions tenants and workspaces in named steps, and propagates suspensions and resumptions. */
+/** Provisions tenants and workspaces in named steps. */
 
-import { ActivityFailure, ApplicationFailure, proxyActivities, sleep } from '@temporalio/workflow'
+import { ActivityFailure, ApplicationFailure, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
-import { LIMITS } from '../../core/limits.ts'
-import { type ProvisionInput, QUEUES, type SuspensionInput } from '../../core/work.ts'
+import { type ProvisionInput, QUEUES } from '../../core/work.ts'
 
 /** Activities with a summary for the Temporal UI. */
 function activities(summary: string, attempts: number) {
@@ -36,23 +35,4 @@ export async function provision(input: ProvisionInput): Promise<void> {
       throw ApplicationFailure.nonRetryable(`Step ${step} failed`, 'provisioning_failed', step)
     }
   }
-}
-
-/** Retried without limit: a suspension or resumption must reach all executions, however long a server is unavailable. */
-const { changeState, signalExecutions, syncStorageAccess } = proxyActivities<Activities>({
-  taskQueue: QUEUES.provisioning,
-  startToCloseTimeout: '10m',
-  heartbeatTimeout: LIMITS.functionHeartbeatMs,
-  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
-})
-
-/** Concurrent runs are safe: each signals the state that it reads then, and executions ignore an older state by its `seq`. */
-export async function suspension(input: SuspensionInput): Promise<void> {
-  const { target, to } = input
-  await changeState(input)
-  await Promise.all([signalExecutions(target, 'all'), syncStorageAccess(target)])
-  if (to === 'active') return
-  // Until their cached state expires, other processes may start executions; these are signalled now.
-  await sleep(LIMITS.keyCacheMs)
-  await signalExecutions(target, 'unheld')
 }

@@ -50,7 +50,7 @@ export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): P
 }
 
 /**
- * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (repair-execution.ts)
+ * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (reconcile-execution.ts)
  * repeats what fails here.
  * @param executions rows `{id}`, as the statements that release and promote slots return them (concurrency.ts)
  */
