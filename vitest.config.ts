@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { LongFilesFirst } from './test/support/stack/long-files-first.ts'
 import { Slowest } from './test/support/stack/slowest-files.ts'
 
 export default defineConfig({
@@ -6,6 +7,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/stack/global-setup.ts'],
     pool: 'forks',
+    sequence: { sequencer: LongFilesFirst },
     // Two cores: about half of the time of tests is waiting for servers.
     maxWorkers: 4,
     // The heap of a worker keeps all modules: with the default of 16 MB, collecting garbage was a third of its time.
