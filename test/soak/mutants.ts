@@ -98,6 +98,8 @@ interface Report {
   readonly numTotalTests: number
 }
 
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const
+
 const chosen = process.argv.slice(2)
 const mutants = MUTANTS.filter(
   ({ name }) => chosen.length === 0 || chosen.some((part) => name.includes(part)),
@@ -132,10 +134,9 @@ async function isKilled({ name, file, from, to, test }: Mutant): Promise<boolean
   }
 }
 
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const
-
-const outcome = (report: Report | undefined) =>
-  report === undefined ? 'no report' : `${report.numFailedTests} of ${report.numTotalTests} tests fail`
+function outcome(report: Report | undefined): string {
+  return report === undefined ? 'no report' : `${report.numFailedTests} of ${report.numTotalTests} tests fail`
+}
 
 /** Runs a test file. @returns undefined if it did not start */
 async function run(test: string): Promise<Report | undefined> {

@@ -68,7 +68,11 @@ export async function sharedPlatform(make: Make = createTestWorkspace): Promise<
   } else {
     await shared.started.stack.supervisor.restart('worker')
   }
-  return { ...shared, workspace: await make(shared.started.running), end: async () => endWhenIdle() }
+  const workspace = await make(shared.started.running).catch((error: unknown) => {
+    endWhenIdle()
+    throw error
+  })
+  return { ...shared, workspace, end: async () => endWhenIdle() }
 }
 
 function endWhenIdle(): void {
