@@ -60,7 +60,7 @@ const MUTANTS: readonly Mutant[] = [
     file: 'src/infra/http-client/egress.ts',
     from: 'isIP(host) !== 0',
     to: 'isIP(host) === 4',
-    test: 'test/unit/infra/egress.test.ts',
+    test: 'test/security/egress-ranges.test.ts',
   },
   {
     name: 'seals: a worker accepts the payload of another workflow',
