@@ -211,14 +211,12 @@ test('older worker: an unknown task type: is named in the error', async () => {
   })
 })
 
-test('endpoint variable: missing in the input: is empty; no text: is an error', async () => {
+test('endpoint variable: missing, null, empty or no text: faults before anything is sent', async () => {
   const flow = `${HEAD}do: [{ a: { call: http, with: { method: GET, endpoint: 'https://x.example/{id}' } } }]`
-  for (const input of [{}, { id: null }, null, 'x']) {
-    const { calls } = await trace(flow, { input })
-    expect(calls).toMatchObject([{ arguments: { endpoint: 'https://x.example/' } }])
-  }
-  for (const input of [{ id: {} }, { id: [] }, { id: '..' }]) {
-    expect((await trace(flow, { input })).result).toMatchObject({ error: { type: ERRORS.expression.type } })
+  for (const input of [{}, { id: null }, { id: '' }, null, 'x', { id: {} }, { id: [] }, { id: '..' }]) {
+    const { calls, result } = await trace(flow, { input })
+    expect(calls).toEqual([])
+    expect(result).toMatchObject({ error: { type: ERRORS.expression.type } })
   }
   expect((await trace(flow, { input: { id: '\ud800' } })).calls).toHaveLength(1)
 })
