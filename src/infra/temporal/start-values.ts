@@ -7,6 +7,7 @@ import {
   type SearchAttributePair,
   TypedSearchAttributes,
 } from '@temporalio/common'
+import type { SearchAttributes } from '../../core/search-attributes.ts'
 import type { TenantRef } from '../../core/tenant.ts'
 import { MARK, type Mark, PURPOSE, type Purpose, type QUEUES } from '../../core/work.ts'
 
@@ -22,7 +23,7 @@ export interface Start {
   /** One line for operators in the Temporal UI; not encrypted. */
   readonly summary: string
   /** Search attributes besides tenant and workspace. */
-  readonly attributes?: Readonly<Record<string, string>>
+  readonly attributes?: SearchAttributes
   /** Terminates the workflow if it runs longer. */
   readonly timeoutMs?: number
   readonly delayMs?: number
@@ -53,11 +54,8 @@ function rawValue(value: unknown, name: string, text: Buffer): RawValue {
 }
 
 /** Tenant and workspace, and the given ones. */
-export function searchAttributesOf(
-  ref: TenantRef,
-  more: Readonly<Record<string, string>> = {},
-): TypedSearchAttributes {
-  const of = { TenantId: ref.tenantId, WorkspaceId: ref.workspaceId, ...more }
+export function searchAttributesOf(ref: TenantRef, more: SearchAttributes = {}): TypedSearchAttributes {
+  const of: SearchAttributes = { TenantId: ref.tenantId, WorkspaceId: ref.workspaceId, ...more }
   const pairs: SearchAttributePair[] = Object.entries(of).map(([name, value]) => ({
     key: defineSearchAttributeKey(name, 'KEYWORD'),
     value,

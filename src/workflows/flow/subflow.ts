@@ -19,6 +19,7 @@ import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { FlowRunInput, Subflow } from '../../core/run.ts'
+import type { SearchAttributes } from '../../core/search-attributes.ts'
 import { MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
 import { refOf, type TenantRef } from '../../core/tenant.ts'
 import { callUntilAccepted, SUBFLOW } from './calls.ts'
@@ -101,11 +102,13 @@ function toFlowError(error: unknown, instance: string): unknown {
 /** Of a run that has been admitted. @throws ApplicationFailure where it is of another workspace */
 export function childOptions({ workflow_id, run }: Subflow) {
   const { tenantId, workspaceId } = ownRef(workflow_id)
-  const attributes = {
+  const attributes: SearchAttributes = {
     TenantId: tenantId,
     WorkspaceId: workspaceId,
     FlowId: run.flow.id,
+    FlowName: run.flow.name,
     FlowVersion: String(run.flow.version),
+    ExecutionId: run.execution_id,
     ...(run.trigger !== undefined && { TriggerKind: run.trigger.kind }),
   }
   return {
