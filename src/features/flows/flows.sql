@@ -107,6 +107,8 @@ create table tenon.executions (
   trigger_kind text not null default 'manual'
     check (trigger_kind in ('manual', 'schedule', 'webhook', 'event', 'flow', 'rerun')),
   trigger_id text,
+  -- Whether the sender of a webhook with `respond` got the result.
+  response text check (response in ('sent', 'timed_out', 'sender_gone')),
   correlation_key text,
   rerun_of text,
   -- How many executions led to the event that started this one.

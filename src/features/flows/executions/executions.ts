@@ -63,6 +63,11 @@ export const Execution = Type.Object({
   trigger: Type.Object({
     kind: Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind))),
     id: Type.Union([Type.String(), Type.Null()]),
+    response: Type.Optional(
+      Type.Union(['sent', 'timed_out', 'sender_gone'].map((one) => Type.Literal(one)), {
+        description: 'Of a webhook with `respond`: whether its sender got the result.',
+      }),
+    ),
   }),
   correlation_key: Type.Union([Type.String(), Type.Null()]),
   rerun_of: Type.Union([Type.String(), Type.Null()], { description: 'The execution that it repeats.' }),
@@ -82,7 +87,8 @@ const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
   case when ended_at is not null then null when suspended then 'workspace' when paused then 'paused'
     when status = 'suspended' then 'held' end as suspended_because,
   case when paused and ended_at is null then pause_reason end as pause_reason,
-  error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
+  error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id)
+    || case when response is null then '{}' else jsonb_build_object('response', response) end as trigger,
   correlation_key, rerun_of, started_at, ended_at`
 
 export const startExecution = previewOperation({
@@ -128,20 +134,25 @@ export const getExecution = previewOperation({
   run: (scope, { id }) => readExecution(scope, id),
 })
 
-/** Starts an execution and waits for its end. Subscribes first, so that no notification is missed. */
-async function untilEnded(
+/**
+ * Starts an execution and waits for its end. Subscribes first, so that no notification is missed.
+ * @param gone ends the waiting, not the execution
+ */
+export async function untilEnded(
   scope: WorkspaceScope,
   id: string,
   start: () => Promise<unknown>,
   waitMs: number,
+  gone?: AbortSignal,
 ): Promise<void> {
   const { watched, stop } = subscribeExecution(scope, id)
   const { promise: ended, resolve: done } = Promise.withResolvers<void>()
   const timer = setTimeout(done, waitMs)
+  gone?.addEventListener('abort', () => done(), { once: true })
   const unsubscribe = watched.onEnd(done)
   try {
     await start()
-    await ended
+    if (gone?.aborted !== true) await ended
   } finally {
     clearTimeout(timer)
     unsubscribe()
