@@ -170,7 +170,11 @@ function compileRespond(map: MapNode, context: CompileContext): WebhookResponse 
   const word = context.choice(inner, 'with', WEBHOOK_RESPONSES)
   const withinMs = optionalDuration(inner, 'within', 1, context) ?? RESPOND_MS_MAX
   if (withinMs > RESPOND_MS_MAX) {
-    return context.report('value_invalid', valueAt(inner, 'within') ?? inner, '`within` must be at most PT25S.')
+    return context.report(
+      'value_invalid',
+      valueAt(inner, 'within') ?? inner,
+      '`within` must be at most PT25S.',
+    )
   }
   return word && { with: word, withinMs }
 }

@@ -83,7 +83,8 @@ export async function mountWebhooks(
       const { ws, id } = request.params
       const parameter = await webhooks.challengeOf(ws, id)
       // An unknown webhook gets the answer of one without a challenge.
-      const text = parameter === undefined ? null : new URLSearchParams(request.url.split('?')[1]).get(parameter)
+      const text =
+        parameter === undefined ? null : new URLSearchParams(request.url.split('?')[1]).get(parameter)
       if (text === null || text.length > CHALLENGE_CHARS_MAX) {
         limiter.authFailures(request.ip).record()
         return refuse()
@@ -102,7 +103,11 @@ const UNTRUSTED = {
   'content-security-policy': "default-src 'none'; sandbox",
   'x-content-type-options': 'nosniff',
 } as const
-const PLAIN = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store', ...UNTRUSTED } as const
+const PLAIN = {
+  'content-type': 'text/plain; charset=utf-8',
+  'cache-control': 'no-store',
+  ...UNTRUSTED,
+} as const
 const CHALLENGE_CHARS_MAX = 1_000
 
 /** The challenge of Slack's Events API, by which a new URL proves that it verifies signatures. */

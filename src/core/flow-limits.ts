@@ -117,6 +117,8 @@ export const FLOW_LIMITS = {
   flowSecretCharsMin: 8,
 
   // Webhooks and event triggers
+  /** Of steps that a compensation has undone, and of its failures, as the record of an execution keeps them. */
+  compensationStepsMax: 1_000,
   /** Maximum difference between the timestamp of a webhook and our clock, in both directions. */
   webhookToleranceMs: 300_000,
   /** Of the body of a webhook. */

@@ -47,6 +47,8 @@ export interface RunUpdate {
   readonly events?: readonly RunEventUpdate[]
   readonly output?: Json
   readonly error?: Json
+  /** Steps that were compensated and those whose compensation failed, if any. */
+  readonly compensation?: Json
   readonly ended_at?: string
   /** Whether the execution is paused, if that changed, and the reason given. */
   readonly paused?: boolean

@@ -103,6 +103,10 @@ create table tenon.executions (
   input jsonb not null,
   output jsonb,
   error jsonb,
+  -- {undone: [step], failures: [{step, error}]}; null if nothing was to be undone.
+  compensation jsonb,
+  compensated text generated always as (case when compensation is null then null
+    when compensation -> 'failures' = '[]' then 'completed' else 'failed' end) stored,
   started_by text not null,
   trigger_kind text not null default 'manual'
     check (trigger_kind in ('manual', 'schedule', 'webhook', 'event', 'flow', 'rerun')),
@@ -135,6 +139,8 @@ create index executions_by_kind on tenon.executions (tenant_id, workspace_id, tr
   where trigger_kind <> 'manual';
 create index executions_by_trigger on tenon.executions (tenant_id, workspace_id, trigger_id, started_at, id)
   where trigger_id is not null;
+create index executions_by_compensation on tenon.executions (tenant_id, workspace_id, compensated, started_at, id)
+  where compensated is not null;
 -- For the latest execution of a trigger.
 create index on tenon.executions (tenant_id, workspace_id, trigger_id, id) where trigger_id is not null;
 -- For suspending and resuming open executions.

@@ -4,9 +4,9 @@ import { CancelledFailure } from '@temporalio/common'
 import { continueAsNew, isCancellation } from '@temporalio/workflow'
 import { ERRORS, type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
-import { Driver } from '../../../flows-dsl/machine/driver.ts'
+import { Driver, type RunResult } from '../../../flows-dsl/machine/driver.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { type FlowRunInput, infoOf } from '../../core/run.ts'
+import { type FlowRunInput, infoOf, type RunUpdate } from '../../core/run.ts'
 import { SummarizedFailure } from '../failure-converter.ts'
 import { sizeOf } from './calls.ts'
 import { ConcurrencySlot } from './concurrency-slot.ts'
@@ -31,6 +31,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   )
   const status = new RunStatusDisplay({ gate, details, executionId: input.execution_id })
   const end = { recorder, details, status, ir: input.ir }
+  let compensation: RecordedCompensation = {}
   try {
     const clock = new LogicalClock()
     const ir = input.ir as FlowIR
@@ -62,14 +63,14 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       await recorder.end('completed', { output: result.output })
       return result.output
     }
+    compensation = compensationOf(result)
     if (result.status === 'cancelled') throw new CancelledFailure('The run was cancelled.')
-    const { error } = result
-    throw await recordFault(end, error)
+    throw await recordFault(end, result.error, compensation)
   } catch (error) {
     if (isCancellation(error)) {
       details.ended('Cancelled.')
       status.ended('cancelled')
-      await recorder.end('cancelled', {})
+      await recorder.end('cancelled', compensation)
     }
     throw isDeterministicError(error) ? await recordFault(end, toRuntimeError(error)) : error
   }
@@ -89,12 +90,25 @@ function toRuntimeError({ message }: Error): ErrorObject {
 async function recordFault(
   { recorder, details, status, ir }: EndServices,
   error: ErrorObject,
+  compensation: RecordedCompensation = {},
 ): Promise<Error> {
   const failure = failureOf(error, ir)
   details.ended(`Failed: ${inlineCode(failure.summary)}`)
   status.ended('faulted')
-  await recorder.end('faulted', { error: error as unknown as Json })
+  await recorder.end('faulted', { error: error as unknown as Json, ...compensation })
   return failure
+}
+
+type RecordedCompensation = Pick<RunUpdate, 'compensation'>
+
+/** The outcome of the compensation, if any step was compensated. Each list is cut to `compensationStepsMax`. */
+function compensationOf(result: Exclude<RunResult, { status: 'completed' }>): RecordedCompensation {
+  if (result.compensation === undefined) return {}
+  const { undone, failures } = result.compensation
+  const max = LIMITS.compensationStepsMax
+  return {
+    compensation: { undone: undone.slice(0, max), failures: failures.slice(0, max) } as unknown as Json,
+  }
 }
 
 interface EndServices {

@@ -180,7 +180,10 @@ export class Recorder {
     return this.flush(this.#status, { ack_generation: generation })
   }
 
-  end(status: RunUpdate['status'], result: { output?: Json; error?: Json }): Promise<void> {
+  end(
+    status: RunUpdate['status'],
+    result: Pick<RunUpdate, 'output' | 'error' | 'compensation'>,
+  ): Promise<void> {
     const ended_at = now()
     this.#isEnded = true
     // What nobody waits for any more (a branch that lost, a run that was cancelled) did not go on.

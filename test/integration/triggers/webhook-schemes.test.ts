@@ -4,7 +4,14 @@ import { createHmac } from 'node:crypto'
 import { request } from 'node:http'
 import { beforeAll, expect, inject, test } from 'vitest'
 import { publishScheduled } from '../../support/fixtures/schedules.ts'
-import { call, createTestWorkspace, eventually, type Reply, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type Reply,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -26,7 +33,10 @@ async function createWebhook(webhook: string, tasks = '  - a: { set: { seen: tru
 const pathOf = ({ url }: Pick<Hook, 'url'>) => new URL(url).pathname + new URL(url).search
 const hmac = (secret: string, text: string) => createHmac('sha256', secret).update(text).digest('hex')
 const toGithub = (hook: Hook, body: string, headers: Record<string, string> = {}, path = pathOf(hook)) =>
-  call('POST', path, { body, headers: { 'x-hub-signature-256': `sha256=${hmac(hook.secret, body)}`, ...headers } })
+  call('POST', path, {
+    body,
+    headers: { 'x-hub-signature-256': `sha256=${hmac(hook.secret, body)}`, ...headers },
+  })
 const byBearer = (hook: Hook, body: unknown = {}): Promise<Reply> =>
   call('POST', pathOf(hook), { body, headers: { authorization: `Bearer ${hook.secret}` } })
 
@@ -64,7 +74,8 @@ test('secret that the sender has issued: replaces the made one and is not shown'
   const seconds = Math.floor(Date.now() / 1_000)
   const body = JSON.stringify({ id: unique('evt'), type: 'invoice.paid' })
   const signature = (at: number) => `t=${at},v1=${hmac('whsec_of_stripe', `${at}.${body}`)}`
-  const send = (at: number) => call('POST', pathOf(hook), { body, headers: { 'stripe-signature': signature(at) } })
+  const send = (at: number) =>
+    call('POST', pathOf(hook), { body, headers: { 'stripe-signature': signature(at) } })
   const first = await send(seconds)
   expect(first.status).toBe(202)
   // Stripe signs each attempt anew.
@@ -75,7 +86,10 @@ test('secret that the sender has issued: replaces the made one and is not shown'
 test('Standard Webhooks: a given secret has the form of that scheme, or is refused with 400', async () => {
   const hook = await createWebhook('{}')
   const rotate = (secret: string) =>
-    call('POST', `${workspace.flows}/triggers/${hook.id}/rotate-secret`, { as: workspace.operator, body: { secret } })
+    call('POST', `${workspace.flows}/triggers/${hook.id}/rotate-secret`, {
+      as: workspace.operator,
+      body: { secret },
+    })
   expect((await rotate('not a secret of it')).body).toMatchObject({ code: 'validation_failed' })
   expect((await rotate(`whsec_${Buffer.alloc(32).toString('base64')}`)).status).toBe(200)
 })
@@ -91,7 +105,9 @@ test('Slack challenge: signed: answered without an execution; unsigned: 401', as
   const reply = await call('POST', pathOf(hook), { body, headers: signed })
   expect([reply.status, reply.body]).toEqual([200, 'c-1'])
   expect((await call('POST', pathOf(hook), { body })).status).toBe(401)
-  const runs = await call('GET', `${workspace.flows}/executions?trigger_id=${hook.id}`, { as: workspace.operator })
+  const runs = await call('GET', `${workspace.flows}/executions?trigger_id=${hook.id}`, {
+    as: workspace.operator,
+  })
   expect(runs.body.data).toEqual([])
 })
 
@@ -123,15 +139,23 @@ test('secret URL: the published URL starts executions; the token is in neither i
 })
 
 test('respond output: the sender gets the output of the execution; the record says so', async () => {
-  const hook = await createWebhook('{ verify: bearer, respond: output }', "  - a: { set: { twice: '${ .body.n * 2 }' } }")
+  const hook = await createWebhook(
+    '{ verify: bearer, respond: output }',
+    "  - a: { set: { twice: '${ .body.n * 2 }' } }",
+  )
   const reply = await byBearer(hook, { n: 21 })
   expect([reply.status, reply.body]).toEqual([200, { twice: 42 }])
-  expect((await execution(reply.headers.get('x-execution-id') ?? '')).trigger).toMatchObject({ response: 'sent' })
+  expect((await execution(reply.headers.get('x-execution-id') ?? '')).trigger).toMatchObject({
+    response: 'sent',
+  })
 })
 
 test('respond response: status, headers and text are those of the flow, and browsers run none of it', async () => {
   const flow = (output: string) =>
-    createWebhook('{ verify: bearer, respond: { with: response, within: PT20S } }', `  - a: { set: ${output} }`)
+    createWebhook(
+      '{ verify: bearer, respond: { with: response, within: PT20S } }',
+      `  - a: { set: ${output} }`,
+    )
   const twiml = '<Response><Say>Hi</Say></Response>'
   const reply = await byBearer(
     await flow(`{ status: 201, headers: { Content-Type: text/xml, x-own: '1' }, body: '${twiml}' }`),
@@ -140,7 +164,12 @@ test('respond response: status, headers and text are those of the flow, and brow
   expect(reply.headers.get('content-type')).toBe('text/xml')
   expect(reply.headers.get('content-security-policy')).toContain('sandbox')
   expect(reply.headers.get('x-own')).toBe('1')
-  for (const output of ['{ status: 99 }', '{ status: ok }', "{ headers: { set-cookie: 'a=b' } }", "{ headers: { x-a: \"a\\r\\nb\" } }"])
+  for (const output of [
+    '{ status: 99 }',
+    '{ status: ok }',
+    "{ headers: { set-cookie: 'a=b' } }",
+    '{ headers: { x-a: "a\\r\\nb" } }',
+  ])
     expect((await byBearer(await flow(output))).body).toMatchObject({ status: 502, code: 'execution_failed' })
 })
 
@@ -159,7 +188,10 @@ test('respond, execution lasts longer: 202 with its id, and it continues', async
   const hook = await createWebhook('{ verify: bearer, respond: { within: PT0.2S } }', '  - a: { wait: PT1S }')
   const reply = await byBearer(hook)
   expect([reply.status, reply.body]).toEqual([202, { execution_id: expect.any(String), deduplicated: false }])
-  expect(await ended(reply.body.execution_id)).toMatchObject({ status: 'completed', trigger: { response: 'timed_out' } })
+  expect(await ended(reply.body.execution_id)).toMatchObject({
+    status: 'completed',
+    trigger: { response: 'timed_out' },
+  })
 })
 
 test('respond, sender closes the connection: the execution continues, and the record says so', async () => {
@@ -184,7 +216,10 @@ test('respond, sender closes the connection: the execution continues, and the re
 test('definition with mistakes: each is reported at its place', async () => {
   const faultsOf = async (webhook: string) => {
     const source = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\nschedule: { webhook: ${webhook} }\ndo: [{ a: { set: {} } }]`
-    const { body } = await call('POST', `${workspace.flows}/validate`, { as: workspace.operator, body: { source } })
+    const { body } = await call('POST', `${workspace.flows}/validate`, {
+      as: workspace.operator,
+      body: { source },
+    })
     return body.faults.map(({ pointer, code }: { pointer: string; code: string }) => `${code} ${pointer}`)
   }
   expect(await faultsOf('{ verify: gitub }')).toEqual(['value_invalid /schedule/webhook/verify'])
@@ -193,6 +228,8 @@ test('definition with mistakes: each is reported at its place', async () => {
     'value_invalid /schedule/webhook/verify/hmac/algorithm',
   ])
   expect(await faultsOf('{ include: [body] }')).toEqual(['value_invalid /schedule/webhook/include/0'])
-  expect(await faultsOf('{ respond: { within: PT1M } }')).toEqual(['value_invalid /schedule/webhook/respond/within'])
+  expect(await faultsOf('{ respond: { within: PT1M } }')).toEqual([
+    'value_invalid /schedule/webhook/respond/within',
+  ])
   expect(await faultsOf("{ challenge: 'a b' }")).toEqual(['value_invalid /schedule/webhook/challenge'])
 })

@@ -20,7 +20,8 @@ interface Case {
 const ask = ({ verify, secret, headers, body, url = URL_, nowMs = NOW }: Case, secrets = ['other', secret]) =>
   verifyDelivery(verify, { headers, body: Buffer.from(body), url }, secrets, nowMs)
 
-const hex = (algorithm: string, secret: string, text: string) => createHmac(algorithm, secret).update(text).digest('hex')
+const hex = (algorithm: string, secret: string, text: string) =>
+  createHmac(algorithm, secret).update(text).digest('hex')
 const base64 = (algorithm: string, secret: string, text: string) =>
   createHmac(algorithm, secret).update(text).digest('base64')
 
@@ -121,7 +122,10 @@ describe.each(Object.entries(ALL))('%s', (_name, one) => {
       if (name === 'content-type' || name === 'x-slack-request-timestamp') continue
       const isStripe = name === 'stripe-signature'
       for (const other of ['', isStripe ? 't=1492774577' : value.slice(0, -1), `x${value}`, [value]])
-        expect(ask({ ...one, headers: { ...one.headers, [name]: other as string } }), `${other}`).toBeUndefined()
+        expect(
+          ask({ ...one, headers: { ...one.headers, [name]: other as string } }),
+          `${other}`,
+        ).toBeUndefined()
     }
   })
 })

@@ -62,7 +62,10 @@ function responseOf(kind: WebhookResponse['with'], output: Json): FlowResponse |
   if (!own.every(([name, value]) => HEADERS.test(name) && HEADER_VALUE.test(String(value)))) return undefined
   return {
     status: Number(status),
-    headers: { 'content-type': type, ...Object.fromEntries(own.map(([name, value]) => [name, String(value)])) },
+    headers: {
+      'content-type': type,
+      ...Object.fromEntries(own.map(([name, value]) => [name, String(value)])),
+    },
     body: isText ? body : JSON.stringify(body),
   }
 }

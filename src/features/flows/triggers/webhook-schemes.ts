@@ -74,7 +74,9 @@ const slack: Scheme = (delivery, secrets) => {
 /** https://shopify.dev/docs/apps/build/webhooks/subscribe/https */
 const shopify: Scheme = (delivery, secrets) => {
   const given = headerOf(delivery, 'x-shopify-hmac-sha256')
-  const isValid = matches([given], secrets, (secret) => macOf('sha256', secret, delivery.body).toString('base64'))
+  const isValid = matches([given], secrets, (secret) =>
+    macOf('sha256', secret, delivery.body).toString('base64'),
+  )
   return isValid ? { id: digestOf(delivery.body) } : undefined
 }
 
@@ -83,7 +85,8 @@ const twilio: Scheme = ({ headers, body, url }, secrets) => {
   const given = headerOf({ headers }, 'x-twilio-signature')
   const isForm = headerOf({ headers }, 'content-type').startsWith('application/x-www-form-urlencoded')
   // The signature of another body covers its hash, which is in the URL.
-  const hasBodyHash = isForm || body.length === 0 || isEqual(parameterOf(url, 'bodySHA256'), hash('sha256', body))
+  const hasBodyHash =
+    isForm || body.length === 0 || isEqual(parameterOf(url, 'bodySHA256'), hash('sha256', body))
   const signed = url + (isForm ? twilioParameters(body) : '')
   const isValid = matches([given], secrets, (secret) => macOf('sha1', secret, signed).toString('base64'))
   return isValid && hasBodyHash ? { id: digestOf(Buffer.from(signed)) } : undefined

@@ -58,11 +58,13 @@ export function createSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR)
       select t.id, t.key, t.spec, exists (select from made where trigger_id = t.id) as is_new
       from flow_triggers t where t.flow_id = ${flowId} and t.kind = 'webhook' order by t.key`,
     toResponse: (rows) =>
-      (rows as { id: string; key: string; spec: Json; is_new: boolean }[]).map(({ id, key, spec, is_new }) => {
-        const secret = is_new ? secrets.get(key) : undefined
-        const url = urlOf(scope, id) + secretQuery({ spec }, secret)
-        return { id, name: key.slice(KEY.length), url, ...(secret !== undefined && { secret }) }
-      }),
+      (rows as { id: string; key: string; spec: Json; is_new: boolean }[]).map(
+        ({ id, key, spec, is_new }) => {
+          const secret = is_new ? secrets.get(key) : undefined
+          const url = urlOf(scope, id) + secretQuery({ spec }, secret)
+          return { id, name: key.slice(KEY.length), url, ...(secret !== undefined && { secret }) }
+        },
+      ),
   }
 }
 
