@@ -9,6 +9,7 @@ import { Suspended } from '../../access/tenant-states.ts'
 import { randomIds } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { isPlatformTopic } from '../../features/events/events.ts'
 import type { Orphan } from '../../features/flows/executions/find-orphans.ts'
 import { promoteQueued, repairExecution } from '../../features/flows/executions/repair-execution.ts'
 import type { EventSpec } from '../../features/flows/triggers/events.ts'
@@ -49,7 +50,9 @@ class TriggerMatcher {
   /** @returns the correlated events, if the entry completes them */
   match(entry: Entry, log: Log): readonly JsonObject[] | undefined {
     // Most events have another type, which is known without parsing them.
-    if (this.#types !== undefined && !this.#types.includes(entry.topic)) return undefined
+    // A trigger that names no type must not hear of the executions that it starts.
+    const isMeant = this.#types?.includes(entry.topic) ?? !isPlatformTopic(entry.topic)
+    if (!isMeant) return undefined
     const startedMs = performance.now()
     try {
       const event = JSON.parse(entry.text) as JsonObject

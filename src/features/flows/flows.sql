@@ -159,6 +159,36 @@ call tenon.add_row_quota('concurrent_executions', 'tenon.executions', 'ended_at'
 create trigger count_starts after insert on tenon.executions referencing new table as added
   for each statement execute function tenon.count_rows('execution_starts_per_minute', '');
 
+-- Writes the event `platform.execution.<verb>` of an execution that has ended or is held, in the same transaction. Its data
+-- contain no text of the flow's own but the type and title of the error.
+create function tenon.emit_execution_event() returns trigger
+  language plpgsql set search_path = tenon, pg_temp as $$
+declare
+  verb constant text := case when new.ended_at is null then 'held' else new.status end;
+  data constant json := json_strip_nulls(json_build_object(
+    'execution', new.id,
+    'flow', json_build_object('id', new.flow_id, 'version', new.version,
+      'name', (select name from flows f where f.tenant_id = new.tenant_id and f.workspace_id = new.workspace_id
+        and f.id = new.flow_id)),
+    'status', new.status,
+    'trigger', json_build_object('kind', new.trigger_kind, 'id', new.trigger_id),
+    'correlation_key', new.correlation_key,
+    'started_at', to_char(new.started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'ended_at', to_char(new.ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'duration_ms', floor(extract(epoch from new.ended_at - new.started_at) * 1000)::bigint,
+    'error', case when new.error is not null then json_build_object('type', new.error -> 'type',
+      'status', new.error -> 'status', 'title', new.error -> 'title', 'instance', new.error -> 'instance') end,
+    'compensated', new.compensated));
+begin
+  insert into outbox (topic, document, bytes, chain_depth)
+    values ('platform.execution.' || verb, data, length(data::text), coalesce(new.chain_depth, 0));
+  return null;
+end $$;
+create trigger emit_execution_event after update on tenon.executions for each row
+  when (old.ended_at is null and (new.ended_at is not null
+    or (new.status = 'suspended' and old.status <> 'suspended' and not new.paused and not new.suspended)))
+  execute function tenon.emit_execution_event();
+
 -- No foreign key to executions, here and below: it would look up and lock the execution for each row. The recorder
 -- updates the execution first in the same transaction, so that it cannot be deleted in between.
 create table tenon.execution_steps (
