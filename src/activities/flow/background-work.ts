@@ -5,6 +5,7 @@ import { correlateEvent, type PartialCorrelation } from '../../../flows-dsl/even
 import type { JsonObject } from '../../../flows-dsl/ir.ts'
 import { typesOf } from '../../../flows-dsl/tasks/listen.ts'
 import type { Access } from '../../access/access.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import { randomIds } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -12,9 +13,11 @@ import { Problem } from '../../core/problem.ts'
 import { isPlatformTopic } from '../../features/events/events.ts'
 import type { Orphan } from '../../features/flows/executions/find-orphans.ts'
 import { promoteQueued, repairExecution } from '../../features/flows/executions/repair-execution.ts'
+import { removeExpired } from '../../features/flows/executions/retention.ts'
 import type { EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { chainDepth, startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
+import type { Retention } from '../../features/tenants/workspace-settings.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 
@@ -107,9 +110,22 @@ export function createRepair(access: Access): (orphan: Orphan) => Promise<void> 
     // In a suspended workspace nothing is started, but ended workflows are recorded.
     const mayStart = await access.continueActive(ref, ACTOR, randomIds).then(() => true, rethrowUnlessRefused)
     const scope = access.continueWorkspace(ref, ACTOR, randomIds)
-    if ('execution' in orphan) await repairExecution(scope, orphan.execution, mayStart)
+    if ('retention' in orphan) {
+      if (mayStart) await removeAllExpired(access, scope, orphan)
+    } else if ('execution' in orphan) await repairExecution(scope, orphan.execution, mayStart)
     else if (mayStart) await promoteQueued(scope, orphan.flow, orphan.key)
   }
+}
+
+/** Removes expired executions, as many batches as fit into the pause between two calls. */
+async function removeAllExpired(
+  access: Access,
+  scope: WorkspaceScope,
+  { ref, retention }: Orphan & { readonly retention: Retention },
+): Promise<void> {
+  const storage = access.continueWorkspace(ref, { ...ACTOR, role: 'service' }, randomIds)
+  const until = performance.now() + (LIMITS.retention.pauseSeconds * 1_000) / 2
+  while (performance.now() < until && (await removeExpired(scope, storage, retention)));
 }
 
 function rethrowUnlessRefused(error: unknown): false {

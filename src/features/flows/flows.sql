@@ -12,11 +12,14 @@ create table tenon.flows (
   latest_version integer not null default 0,
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
-  primary key (tenant_id, workspace_id, id),
-  unique (tenant_id, workspace_id, name)
+  -- A deleted flow stays as long as it has executions, which name it, and is found by nothing else.
+  deleted_at timestamptz(3),
+  primary key (tenant_id, workspace_id, id)
 );
+create unique index flows_tenant_id_workspace_id_name_key on tenon.flows (tenant_id, workspace_id, name)
+  where deleted_at is null;
 call tenon.allow('tenon_admin', 'tenon.flows', 'workspace', 'select, insert, update, delete');
-call tenon.add_row_quota('flows', 'tenon.flows');
+call tenon.add_row_quota('flows', 'tenon.flows', 'deleted_at');
 
 -- Immutable; deleted only together with the flow.
 create table tenon.flow_versions (
@@ -39,12 +42,13 @@ create table tenon.flow_versions (
   checks_input boolean not null default true,
   created_by text not null,
   created_at timestamptz(3) not null default now(),
+  deleted_at timestamptz(3),
   primary key (tenant_id, workspace_id, flow_id, version),
   foreign key (tenant_id, workspace_id, flow_id) references tenon.flows on delete cascade
 );
 create index on tenon.flow_versions (tenant_id, workspace_id, namespace, document_name, document_version);
-call tenon.allow('tenon_admin', 'tenon.flow_versions', 'workspace', 'select, insert');
-call tenon.add_row_quota('flow_versions', 'tenon.flow_versions');
+call tenon.allow('tenon_admin', 'tenon.flow_versions', 'workspace', 'select, insert, update (deleted_at)');
+call tenon.add_row_quota('flow_versions', 'tenon.flow_versions', 'deleted_at');
 
 -- Aliases of versions. No foreign key to versions: both are deleted with the flow.
 create table tenon.flow_aliases (

@@ -53,6 +53,7 @@ export const Execution = Type.Object({
   id: Id('run'),
   workflow_id: Type.String(),
   flow_id: Type.String(),
+  flow_name: Type.String({ description: 'Also of a flow that was deleted.' }),
   version: Type.Integer(),
   status: Type.Union(STATUSES.map((s) => Type.Literal(s))),
   suspended_because: Type.Union(
@@ -96,7 +97,8 @@ export type Execution = Static<typeof Execution>
 export const STATUS = sql`case when (suspended or paused) and ended_at is null then 'suspended' else status end`
 
 /** All columns but input and output, which may be large. */
-const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
+const OUTLINE = sql`id, workflow_id, flow_id,
+  (select name from flows f where f.id = executions.flow_id) as flow_name, version, ${STATUS} as status,
   case when ended_at is not null then null when suspended then 'workspace' when paused then 'paused'
     when status = 'suspended' then 'held' end as suspended_because,
   case when paused and ended_at is null then pause_reason end as pause_reason,
@@ -228,7 +230,7 @@ export const listExecutions = previewOperation({
   http: { method: 'GET', path: `${FLOWS}/executions` },
   run: (scope, input) => {
     const { flow } = input
-    const ofFlow = sql`and flow_id = (select id from flows where id = ${flow} or name = ${flow} limit 1)`
+    const ofFlow = sql`and flow_id = (select id from flows where id = ${flow} or (name = ${flow} and deleted_at is null) limit 1)`
     return list(scope, input, flow === undefined ? sql`` : ofFlow)
   },
 })

@@ -146,7 +146,7 @@ export async function admitExecution(
       select ${columns}, is_old from known k join ${joined} on f.id = k.flow_id and v.version = k.version
       union all
       (select ${columns}, false from ${joined}
-        where not exists (select from known) and ${which} order by v.version desc limit 1)
+        where not exists (select from known) and f.deleted_at is null and ${which} order by v.version desc limit 1)
     ), admitted as (
       ${insertExecution(start, sql`select workflow_id, flow_id, version from selected where concurrency is null and not is_checked`)}
     )
