@@ -13,7 +13,7 @@ export const WEBHOOK_HEADER = '^[a-z][a-z0-9-]{0,62}$'
 /** Headers that may carry credentials are refused: the input of an execution is stored and readable. */
 export const SECRET_HEADER = 'auth|cookie|credential|key|password|secret|session|signature|token'
 
-export const WEBHOOK_KEYS = ['name', 'headers', 'verify', 'include', 'challenge', 'respond'] as const
+const WEBHOOK_KEYS = ['name', 'headers', 'verify', 'include', 'challenge', 'respond'] as const
 export const WEBHOOK_SCHEMES = [
   'standard',
   'github',
@@ -118,7 +118,7 @@ function compileHmac(map: MapNode, context: CompileContext): WebhookVerification
   return { scheme: 'hmac', header, algorithm, encoding, ...omitUndefined({ prefix, id }) }
 }
 
-export const HMAC_KEYS = ['header', 'algorithm', 'encoding', 'prefix', 'id'] as const
+const HMAC_KEYS = ['header', 'algorithm', 'encoding', 'prefix', 'id'] as const
 
 function compileSignatureHeader(hmac: MapNode, context: CompileContext): string | undefined {
   const given = context.required(hmac, '`hmac`', 'header')

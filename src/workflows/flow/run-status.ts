@@ -75,7 +75,10 @@ export class RunStatusDisplay {
         return `Waits for an approval. Decide it with ${command('approve')}, or ${inlineCode('--reject')} it.`
       case 'waiting_for_event':
         return `Waits for an event. Send one with ${inlineCode(`POST …/executions/${executionId}/signal`)}.`
-      default:
+      case 'running':
+      case 'completed':
+      case 'faulted':
+      case 'cancelled':
         return undefined
     }
   }

@@ -69,7 +69,7 @@ export function createSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR)
 }
 
 /** The query of a secret URL. */
-export function secretQuery(trigger: Pick<Trigger, 'spec'>, secret: string | undefined): string {
+function secretQuery(trigger: Pick<Trigger, 'spec'>, secret: string | undefined): string {
   const isSecretUrl = webhookSpec(trigger).verify?.scheme === 'url'
   return isSecretUrl && secret !== undefined ? `?${TOKEN_PARAMETER}=${encodeURIComponent(secret)}` : ''
 }
