@@ -3,7 +3,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Connection } from '@temporalio/client'
-import { SEARCH_ATTRIBUTES } from '../src/core/search-attributes.ts'
+import { SEARCH_ATTRIBUTES } from '../src/core/work.ts'
 import { execute } from './binaries.mjs'
 import { embedded, program, type Server, type StartContext, type Started } from './server.ts'
 import { startUiProxy } from './temporal-ui.ts'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The shared namespace and the search attributes that operators filter by (src/core/search-attributes.ts). Idempotent.
+# The shared namespace and the search attributes that operators filter by (src/core/work.ts). Idempotent.
 set -eu
 temporal operator namespace describe --namespace default >/dev/null 2>&1 ||
   temporal operator namespace create --namespace default --retention 168h

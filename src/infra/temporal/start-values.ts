@@ -7,9 +7,15 @@ import {
   type SearchAttributePair,
   TypedSearchAttributes,
 } from '@temporalio/common'
-import type { SearchAttributes } from '../../core/search-attributes.ts'
 import type { TenantRef } from '../../core/tenant.ts'
-import { MARK, type Mark, PURPOSE, type Purpose, type QUEUES } from '../../core/work.ts'
+import {
+  MARK,
+  type Mark,
+  PURPOSE,
+  type Purpose,
+  type QUEUES,
+  type SearchAttributes,
+} from '../../core/work.ts'
 
 export interface Start {
   /** Workflow type: a name exported by src/workflows. */

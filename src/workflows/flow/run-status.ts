@@ -4,7 +4,7 @@ import { defineSearchAttributeKey } from '@temporalio/common'
 import { upsertSearchAttributes, workflowInfo } from '@temporalio/workflow'
 import type { ErrorObject } from '../../../flows-dsl/errors.ts'
 import type { Driver } from '../../../flows-dsl/machine/driver.ts'
-import type { RunStatus } from '../../core/search-attributes.ts'
+import type { RunStatus } from '../../core/work.ts'
 import { type CurrentDetails, errorSummary, inlineCode } from './current-details.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { SEARCH_ATTRIBUTES } from '../../../src/core/search-attributes.ts'
+import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
 import { security } from '../../../stack/seaweedfs.ts'
 
 interface Service {

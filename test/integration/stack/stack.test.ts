@@ -12,7 +12,7 @@ import { Connection } from '@temporalio/client'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { SEARCH_ATTRIBUTES } from '../../../src/core/search-attributes.ts'
+import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
 import { findRunning, type Stack, StackRunning, startStack } from '../../../stack/start.ts'
 import { eventually, isDead, withoutServers } from './support.ts'
 
