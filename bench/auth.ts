@@ -37,12 +37,12 @@ async function measure(running: Running): Promise<void> {
   if (stranger === undefined || service === undefined || anon === undefined) throw new TypeError('no sender')
   const works = {
     'PING at Valkey, no HTTP': () => redis.ping(),
-    'GET /healthz, nobody asks who it is': () => stranger('GET', '/healthz'),
+    'GET /healthz, no authentication': () => stranger('GET', '/healthz'),
     'GET /v1/me, service key': () => service('GET', '/v1/me'),
     'GET /v1/me, anon key': () => anon('GET', '/v1/me'),
   }
   const figures = await interleaved(ROUNDS, works)
-  const base = figures['GET /healthz, nobody asks who it is'].p50Ms
+  const base = figures['GET /healthz, no authentication'].p50Ms
   print('request, one at a time', 'p50 ms', 'p99 ms', '+ ms', '× healthz')
   for (const [name, { p50Ms, p99Ms }] of Object.entries(figures))
     print(name, p50Ms, p99Ms, p50Ms - base, p50Ms / base)
@@ -50,7 +50,7 @@ async function measure(running: Running): Promise<void> {
   await warmUp(LANES, requests)
   const rates = await contest({ rounds: 3, lanes: LANES, ms: 2_000 }, requests)
   print(`\nrequest, ${LANES} at once`, 'per s', '× healthz')
-  const health = rates['GET /healthz, nobody asks who it is'].perS
+  const health = rates['GET /healthz, no authentication'].perS
   for (const [name, { perS }] of Object.entries(rates)) print(name, perS, perS / health)
   redis.disconnect()
 }

@@ -39,7 +39,7 @@ async function latency({ url, apikey }: TestWorkspace): Promise<void> {
   const [events, changed] = await Promise.all(
     ['bench', 'collections.bench.*'].map((topic) => listen(url, apikey, topic, 1)),
   )
-  if (events === undefined || changed === undefined) throw new Error('nobody listens')
+  if (events === undefined || changed === undefined) throw new Error('no subscribers')
   const body = JSON.stringify({ topic: 'bench', data: JSON.parse(DOCUMENT) })
   const figures = await interleaved(ROUNDS, {
     'POST publish → event': async () => {

@@ -1,6 +1,6 @@
 /** The errors of flows: RFC 7807 objects of the eight standard types (OWS 1.0 "Errors"). */
 
-import { clip } from './json.ts'
+import { clip, type Json } from './json.ts'
 
 /** The fields that all errors of one type share. `type` is a URI, `status` follows HTTP. */
 export interface ErrorKind {
@@ -9,8 +9,34 @@ export interface ErrorKind {
   readonly title: string
 }
 
+/**
+ * The answer of a server that failed a call: its status, the headers with lower-case names, and the content, decoded by its
+ * type. If it was too large, `content` is only its beginning, as text, or null if it is binary.
+ */
+export type ErrorResponse = {
+  status: number
+  headers: { [name: string]: string }
+  content: Json
+  truncated?: true
+}
+
+/** Members of an error besides those of RFC 7807 (§3.2 "Extension Members"). */
+interface ErrorExtensions {
+  /** A stable word for the cause, such as `outcome_unknown` or the code of a problem of the platform. */
+  readonly code?: string
+  readonly response?: ErrorResponse
+}
+
 /** A serialised error. `instance` is the JSON pointer of the task that faulted. */
-export type ErrorObject = { type: string; status: number; title: string; detail: string; instance: string }
+export type ErrorObject = {
+  type: string
+  status: number
+  title: string
+  detail: string
+  instance: string
+  code?: string
+  response?: ErrorResponse
+}
 
 const BASE = 'https://serverlessworkflow.io/spec/1.0.0/errors/'
 
@@ -33,14 +59,28 @@ export const REJECTED: ErrorKind = {
   title: 'Rejected',
 }
 
+/** The code of an error: a request that is not safe may have arrived, and its answer is lost. */
+export const OUTCOME_UNKNOWN = 'outcome_unknown'
+
 /** URIs of the standard types, before and after OWS moved to its new domain. */
 const STANDARD =
   /^https:\/\/(?:serverlessworkflow\.io|open-workflow-specification\.org)\/(?:spec\/1\.0\.0\/errors|dsl\/errors\/types)\/([a-z]+)$/
 
-/** The kind of a standard type, by any of its URIs. */
+/** The kind of a standard type, or of a rejection, by its short name, such as `timeout`, or any of its URIs. */
 export function standardError(type: string): ErrorKind | undefined {
-  const name = STANDARD.exec(type)?.[1]
-  return name !== undefined && Object.hasOwn(ERRORS, name) ? ERRORS[name as keyof typeof ERRORS] : undefined
+  if (type === 'rejected' || type === REJECTED.type) return REJECTED
+  const name = STANDARD.exec(type)?.[1] ?? type
+  return Object.hasOwn(ERRORS, name) ? ERRORS[name as keyof typeof ERRORS] : undefined
+}
+
+/** The short names of error types that definitions may use instead of URIs. */
+export const SHORT_TYPES: readonly string[] = [...Object.keys(ERRORS), 'rejected']
+
+/** A single word, which is a short name and no URI. */
+export const SHORT_TYPE = '^[A-Za-z0-9_-]+$'
+
+export function isShortType(type: string): boolean {
+  return new RegExp(SHORT_TYPE).test(type)
 }
 
 /** Errors are stored with every step, so their texts are bounded. */
@@ -55,14 +95,22 @@ export class FlowError extends Error {
   readonly title: string
   /** JSON pointer of the task; empty until the interpreter sets it. */
   readonly instance: string
+  readonly code?: string
+  readonly response?: ErrorResponse
 
-  constructor({ type, status, title }: ErrorKind, detail: string, instance = '') {
+  constructor(
+    { type, status, title, code, response }: ErrorKind & ErrorExtensions,
+    detail: string,
+    instance = '',
+  ) {
     super(clip(detail, TEXT_BYTES_MAX))
     this.name = 'FlowError'
     this.type = clip(type, TEXT_BYTES_MAX)
     this.status = status
     this.title = clip(title, TEXT_BYTES_MAX)
     this.instance = clip(instance, TEXT_BYTES_MAX)
+    if (code !== undefined) this.code = clip(code, TEXT_BYTES_MAX)
+    if (response !== undefined) this.response = response
   }
 
   /** Restores a serialised error. */
@@ -76,8 +124,9 @@ export class FlowError extends Error {
   }
 
   toObject(): ErrorObject {
-    const { type, status, title, message, instance } = this
-    return { type, status, title, detail: message, instance }
+    const { type, status, title, message, instance, code, response } = this
+    const extensions = { ...(code !== undefined && { code }), ...(response !== undefined && { response }) }
+    return { type, status, title, detail: message, instance, ...extensions }
   }
 }
 

@@ -22,7 +22,7 @@ export interface TaskNode<Body = unknown> {
   readonly input?: Input
   readonly output?: Output
   readonly export?: { readonly schema?: Json; readonly as: Template }
-  readonly timeoutMs?: Timeout
+  readonly timeoutMs?: Duration
   /** The extensions around the task, in the order of declaration. */
   readonly extensions?: readonly Extension[]
   readonly metadata?: Json
@@ -134,8 +134,8 @@ export interface Concurrency {
   readonly holdWhileWaiting?: false
 }
 
-/** Milliseconds, or an expression that yields a duration when the task starts (`millisecondsOf`). */
-export type Timeout = number | { readonly expression: Expression }
+/** Milliseconds, or what yields a duration when the execution comes to it (`durationOf`). */
+export type Duration = number | Template
 
 /** Tasks around a task (OWS 1.0 "Extension"). */
 export interface Extension {
@@ -152,9 +152,11 @@ export interface FlowIR {
   readonly document: FlowDocument
   readonly input?: Input
   readonly output?: Output
-  readonly timeoutMs?: number
+  readonly timeoutMs?: Duration
   readonly schedule?: Schedule
   readonly concurrency?: Concurrency
+  /** The maximum of tasks that an execution may enter. */
+  readonly limits?: { readonly tasks: number }
   readonly secrets?: readonly string[]
   readonly onFault?: 'hold' | 'fail'
   readonly do: readonly TaskNode[]

@@ -20,10 +20,11 @@ const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
   'test:ows': ['test/conformance/ows/score.ts'],
   'test:ctk': ['test/conformance/ows/ctk.ts'],
   'test:fuzz': ['test/soak/fuzz/main.ts'],
+  'test:mutants': ['test/soak/mutants.ts'],
   'test:soak': ['test/soak/main.ts'],
   bench: ['bench/main.ts'],
 })
-const NEED_SERVERS = ['up', 'test', 'test:keycloak', 'test:fuzz', 'test:soak']
+const NEED_SERVERS = ['up', 'test', 'test:keycloak', 'test:fuzz', 'test:mutants', 'test:soak']
 
 /** Commands of `npm run check`. */
 const CHECKS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({

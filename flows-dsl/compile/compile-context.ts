@@ -54,11 +54,15 @@ export const RESERVED: Variables = [
 ]
 export const VARIABLE = '^[A-Za-z_][A-Za-z0-9_]*$'
 
+/** The beginning of a path or a variable: `.order.id`, `$context`. */
+const PATH_LIKE = /^\s*(?:\.[A-Za-z_["]|\$[A-Za-z_])/
 const WHOLE = /^\s*\$\{([\s\S]*)\}\s*$/
 
 /** The state of compiling one definition. Methods that read return undefined after reporting a diagnostic. */
 export class CompileContext extends DiagnosticList {
   readonly catalogue: Catalogue
+  /** Diagnostics of suspicious code that do not prevent publishing. */
+  readonly warnings = new DiagnosticList()
   /** Names of the functions that the definition calls and of the secrets that it reads. */
   readonly functions = new Set<string>()
   readonly secrets = new Set<string>()
@@ -254,7 +258,21 @@ export class CompileContext extends DiagnosticList {
   condition(value: SourceNode, what: string, variables: Variables): Expression | undefined {
     if (value.kind === 'scalar' && typeof value.value === 'boolean')
       return { op: 'literal', value: value.value }
-    return this.text(value, what) === undefined ? undefined : this.expression(value as ScalarNode, variables)
+    if (this.text(value, what) === undefined) return undefined
+    const condition = this.expression(value as ScalarNode, variables)
+    if (condition !== undefined && assigns(condition)) {
+      const hint = '`==` compares.'
+      const message = `${what} assigns: \`=\` yields a changed copy of the data, which counts as true.`
+      this.warnings.report('condition_assigns', value, message, hint)
+    }
+    return condition
+  }
+
+  /** A template that is text without an expression, although it is written like one. */
+  isLikeExpression(value: SourceNode, variables: Variables): boolean {
+    if (this.isLoose || value.kind !== 'scalar' || typeof value.value !== 'string') return false
+    if (value.value.includes('${') || !PATH_LIKE.test(value.value)) return false
+    return 'op' in parseExpression(value.value, this.#visible(variables))
   }
 
   /** The condition at a key, if the key is there. */
@@ -366,6 +384,13 @@ export class CompileContext extends DiagnosticList {
     }
     return names.map((name) => this.secret(name, at)).every(Boolean) && !others
   }
+}
+
+/** Tests if a condition is an assignment, or combines conditions of which one is. */
+function assigns(condition: Expression): boolean {
+  if (condition.op === 'assign') return condition.operator === '='
+  if (condition.op !== 'and' && condition.op !== 'or') return false
+  return assigns(condition.left) || assigns(condition.right)
 }
 
 /** A string that contains an expression. */

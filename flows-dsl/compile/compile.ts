@@ -60,6 +60,9 @@ const DEPTH_MAX = 64
 /** About eight per line; each costs about 10 µs of blocking CPU time. */
 const LEXEMES_MAX = 50_000
 const SYNTAX_ERRORS_MAX = 20
+/** Keys whose texts are expressions without `${ }`. */
+const EXPRESSION_KEY = /(?:^|[\s{,])(as|from|if|in|until|when|exceptWhen|while):\s+([^\s'"].*)$/
+const QUOTED_CHARS_MAX = 100
 const COLLECTIONS: readonly string[] = ['block-map', 'block-seq', 'flow-collection']
 
 /**
@@ -73,7 +76,12 @@ export function compile(source: string, options: CompileOptions): Compiled {
     : undefined
   const ir = root && compileDefinition(root, context)
   if (root !== undefined && ir !== undefined && context.diagnostics.length === 0)
-    return { ir, definition: root, faults: [], warnings: formatDiagnostics(warningsOf(ir, root), source) }
+    return {
+      ir,
+      definition: root,
+      faults: [],
+      warnings: formatDiagnostics([...context.warnings.diagnostics, ...unreachableIn(ir, root)], source),
+    }
   return {
     ir: undefined,
     definition: undefined,
@@ -100,6 +108,7 @@ class SourceReader {
   readonly #context: CompileContext
   readonly #depthMax: number
   readonly #lines = new LineCounter()
+  #syntaxErrors = 0
 
   constructor(source: string, { depthMax = DEPTH_MAX }: CompileOptions, context: CompileContext) {
     this.#source = source
@@ -166,12 +175,13 @@ class SourceReader {
 
   /** The library catches errors thrown here and reports them, so the limit is checked first. */
   #reportSyntaxError(at: unknown, message: string): void {
-    if (this.#context.diagnostics.length >= SYNTAX_ERRORS_MAX) throw new TooManyDiagnostics()
+    this.#syntaxErrors += 1
+    if (this.#syntaxErrors > SYNTAX_ERRORS_MAX) throw new TooManyDiagnostics()
     const location = this.#locationAt(offsetOf(at), '')
+    // The parser stumbles over one mistake several times.
+    if (this.#context.diagnostics.some(({ line }) => line === location.line)) return
     const line = this.#source.slice(this.#lines.lineStarts[location.line - 1]).split('\n', 1)[0] ?? ''
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
-    const hint = line.includes('${') ? "Put expressions in quotes: '${ … }'." : undefined
-    this.#context.report('yaml_syntax', location, `${message.replace(/\.$/, '')}.`, hint)
+    this.#context.report('yaml_syntax', location, `${message.replace(/\.$/, '')}.`, quotesHint(line))
   }
 
   #toSourceNode(node: unknown, pointer: string, fallback: Location): SourceNode {
@@ -249,6 +259,16 @@ class SourceReader {
   }
 }
 
+/** A hint to quote the expression in a line that is not valid YAML. */
+function quotesHint(line: string): string | undefined {
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
+  if (line.includes('${')) return "Put expressions in quotes: '${ … }'."
+  const [, key, text = ''] = EXPRESSION_KEY.exec(line) ?? []
+  if (key === undefined) return undefined
+  const isQuotable = text.length <= QUOTED_CHARS_MAX && !/['"]/.test(text)
+  return `Put the expression in quotes: ${key}: '${isQuotable ? text.trim() : '…'}'.`
+}
+
 /** Counts the collections on the stack of the parser, which also holds documents and scalars. */
 function depthOf(stack: readonly CST.Token[]): number {
   return stack.filter(({ type }) => COLLECTIONS.includes(type)).length
@@ -264,8 +284,8 @@ function offsetOf(at: unknown): number {
   return typeof at === 'object' && at !== null && 'offset' in at ? Number(at.offset) : 0
 }
 
-/** @param definition the source of the flow */
-function warningsOf(ir: FlowIR, definition: SourceNode): readonly Diagnostic[] {
+/** @param definition the source of the flow @returns a warning for each unreachable task */
+function unreachableIn(ir: FlowIR, definition: SourceNode): readonly Diagnostic[] {
   const list = new DiagnosticList()
   for (const { pointer, name, before } of unreachableTasks(ir)) {
     const { line, column } = nodeAt(definition, pointer)?.at ?? definition

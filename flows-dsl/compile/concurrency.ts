@@ -2,13 +2,14 @@
 
 import { newBudget } from '../budget.ts'
 import { ERRORS, FlowError } from '../errors.ts'
-import { type Concurrency, fill, type Json } from '../ir.ts'
+import { type Concurrency, fill, type Json, type Template } from '../ir.ts'
 import { evaluate } from '../jq/evaluate.ts'
 import type { CompileContext } from './compile-context.ts'
-import { type MapNode, valueAt } from './source-nodes.ts'
+import { type MapNode, type SourceNode, valueAt } from './source-nodes.ts'
 
 const KEYS = ['limit', 'key', 'onLimit', 'holdWhileWaiting']
 export const CONCURRENCY_MAX = 10_000
+/** The first is the default. */
 export const ON_LIMIT = ['queue', 'refuse', 'cancel_running'] as const
 const KEY_CHARS_MAX = 200
 
@@ -19,11 +20,21 @@ export function compileConcurrency(flow: MapNode, context: CompileContext): Conc
   const limit = at && context.integer(at, '`limit`', 1, CONCURRENCY_MAX)
   const given = valueAt(map, 'key')
   // The key is computed before the execution exists, from the input alone.
-  const key = given && context.onlyVariables(['input'], () => context.template(given, ['input']))
+  const key = given && context.onlyVariables(['input'], () => compileKey(given, context))
   const onLimit = context.choice(map, 'onLimit', ON_LIMIT)
   const holds = context.boolean(map, 'holdWhileWaiting', true)
   if (limit === undefined || onLimit === undefined || holds === undefined) return undefined
   return { limit, onLimit, ...(key !== undefined && { key }), ...(!holds && { holdWhileWaiting: false }) }
+}
+
+/** A key without an expression would be the same for all executions, as if there were none. */
+function compileKey(given: SourceNode, context: CompileContext): Template | undefined {
+  const key = context.template(given, ['input'])
+  if (key === undefined || 'expression' in key) return key
+  const text = given.kind === 'scalar' && typeof given.value === 'string' ? given.value : '.customer'
+  const message =
+    'The `key` of `concurrency` must be an expression; a literal is the same for every execution.'
+  return context.report('value_invalid', given, message, `Write '\${ ${text} }', or leave it out.`)
 }
 
 /**

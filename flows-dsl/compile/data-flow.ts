@@ -1,10 +1,10 @@
 /** Compiles the keys that flows and tasks share: `input`, `output`, `export`, `timeout` (OWS 1.0 "Data Flow", "Timeout"). */
 
-import type { Input, Json, Output, TaskNode, Timeout } from '../ir.ts'
+import type { Duration, Input, Json, Output, TaskNode } from '../ir.ts'
 import { omitUndefined } from '../json.ts'
 import { checkSchema } from '../json-schema/check-schema.ts'
-import { type CompileContext, isExpression, SCOPES } from './compile-context.ts'
-import { durationIn } from './duration.ts'
+import { type CompileContext, SCOPES } from './compile-context.ts'
+import { dynamicDuration } from './duration.ts'
 import { entryOf, type MapEntry, type MapNode, type SourceNode, valueAt } from './source-nodes.ts'
 
 const FORMATS = ['json', 'json:2020-12'] as const
@@ -65,7 +65,7 @@ export function compileTimeout(
   map: MapNode,
   scope: readonly string[],
   context: CompileContext,
-): Timeout | undefined {
+): Duration | undefined {
   const given = valueAt(map, 'timeout')
   if (given?.kind !== 'scalar' || typeof given.value !== 'string')
     return given && compileTimeoutPolicy(given, scope, context)
@@ -73,24 +73,14 @@ export function compileTimeout(
   return context.components.resolve('timeouts', given, compile, scope)
 }
 
-/** The timeout of a flow must be known before it runs. */
-export function compileFlowTimeout(flow: MapNode, context: CompileContext): number | undefined {
-  const timeout = compileTimeout(flow, SCOPES.flowInput, context)
-  if (timeout === undefined || typeof timeout === 'number') return timeout
-  const at = valueAt(flow, 'timeout') ?? flow
-  return context.report('unsupported_feature', at, 'The timeout of a flow cannot be an expression.')
-}
-
 /** `{after: duration}`. @param scope the variables that an expression may refer to */
 export function compileTimeoutPolicy(
   given: SourceNode,
   scope: readonly string[],
   context: CompileContext,
-): Timeout | undefined {
+): Duration | undefined {
   const map = context.map(given, 'A timeout', ['after'])
   if (map === undefined) return undefined
   const after = context.required(map, 'A timeout', 'after')
-  if (after === undefined || !isExpression(after)) return after && durationIn(after, 'A timeout', 1, context)
-  const template = context.template(after, scope)
-  return template !== undefined && 'expression' in template ? template : undefined
+  return after && dynamicDuration(after, 'A timeout', 1, scope, context)
 }

@@ -5,7 +5,7 @@ import { type FlowDocument, type FlowIR, sizeOf } from '../ir.ts'
 import { omitUndefined } from '../json.ts'
 import { type CompileContext, SCOPES } from './compile-context.ts'
 import { compileConcurrency } from './concurrency.ts'
-import { compileFlowTimeout, compileInput, compileOutput } from './data-flow.ts'
+import { compileInput, compileOutput, compileTimeout } from './data-flow.ts'
 import { computeFacts } from './facts.ts'
 import { compileSchedule } from './schedule.ts'
 import { type MapNode, type SourceNode, valueAt } from './source-nodes.ts'
@@ -20,12 +20,15 @@ const KEYS = [
   'use',
   'schedule',
   'concurrency',
+  'limits',
   'evaluate',
   'timeout',
   'onFault',
   'output',
   'do',
 ]
+/** More tasks than this belong into several executions: each leaves a record. */
+export const TASKS_MAX = 100_000
 /** Every execution carries the compiled flow, and a Temporal payload holds at most 2 MB. */
 const COMPILED_MAX = 1_048_576
 const REQUIRED = ['dsl', 'namespace', 'name', 'version'] as const
@@ -48,7 +51,8 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
     output: compileOutput(flow, SCOPES.flowOutput, context),
     schedule: compileSchedule(flow, context),
     concurrency: compileConcurrency(flow, context),
-    timeoutMs: compileFlowTimeout(flow, context),
+    limits: compileLimits(flow, context),
+    timeoutMs: compileTimeout(flow, SCOPES.flowInput, context),
     onFault: context.optionalChoice(flow, 'onFault', ON_FAULT),
     secrets: context.declaredSecrets.length > 0 ? context.declaredSecrets : undefined,
   }
@@ -65,6 +69,14 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
     return context.report('compiled_too_large', source, message, hint)
   }
   return { ...ir, facts: computeFacts(tasks, used) }
+}
+
+/** `limits.tasks`: how many tasks an execution may enter (an extension of ours). */
+function compileLimits(flow: MapNode, context: CompileContext): FlowIR['limits'] {
+  const map = context.optionalMap(flow, 'limits', ['tasks'])
+  const given = map && context.required(map, '`limits`', 'tasks')
+  const tasks = given && context.integer(given, '`tasks`', 1, TASKS_MAX)
+  return tasks === undefined ? undefined : { tasks }
 }
 
 function compileDocument(flow: MapNode, context: CompileContext): FlowDocument | undefined {

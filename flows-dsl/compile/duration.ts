@@ -1,7 +1,9 @@
-/** Parses and formats durations (OWS 1.0 "Duration", ISO 8601). */
+/** Parses, evaluates and formats durations (OWS 1.0 "Duration", ISO 8601). */
 
-import { isObject, type Json, type JsonObject } from '../json.ts'
-import type { CompileContext } from './compile-context.ts'
+import { ERRORS, FlowError } from '../errors.ts'
+import type { Duration, Template } from '../ir.ts'
+import { clip, isObject, type Json, type JsonObject } from '../json.ts'
+import { type CompileContext, isExpression } from './compile-context.ts'
 import { type MapNode, nodeToJson, type SourceNode, valueAt } from './source-nodes.ts'
 
 const UNIT_MS = {
@@ -32,6 +34,60 @@ export function durationIn(
   return context.report('duration_invalid', given, `${what} must be between ${least} and 365 days.`)
 }
 
+/**
+ * A duration that may be an expression, or have expressions as its parts (OWS 1.0 "Duration Expression").
+ * @param scope the variables that expressions may refer to
+ */
+export function dynamicDuration(
+  given: SourceNode,
+  what: string,
+  minMs: 0 | 1,
+  scope: readonly string[],
+  context: CompileContext,
+): Duration | undefined {
+  if (isExpression(given)) return context.template(given, scope)
+  if (given.kind !== 'map' || !given.entries.some(({ value }) => isExpression(value)))
+    return durationIn(given, what, minMs, context)
+  context.keys(given, 'a duration', UNITS)
+  const isValid = checkCounts(given, context)
+  return isValid ? context.fields(given, scope) : undefined
+}
+
+/** The dynamic duration at a key, if the key is there. */
+export function optionalDynamicDuration(
+  map: MapNode | undefined,
+  key: string,
+  minMs: 0 | 1,
+  scope: readonly string[],
+  context: CompileContext,
+): Duration | undefined {
+  const value = map && valueAt(map, key)
+  return value && dynamicDuration(value, `\`${key}\``, minMs, scope, context)
+}
+
+const SHOWN_BYTES_MAX = 100
+
+/**
+ * The length of a dynamic duration, in milliseconds.
+ * @param what the place, such as `` `delay` ``
+ * @throws FlowError (expression) that names the place and the value if it is no duration within the bounds of a literal
+ */
+export function durationOf(
+  duration: Duration,
+  what: string,
+  minMs: 0 | 1,
+  evaluate: (template: Template) => Json,
+): number {
+  if (typeof duration === 'number') return duration
+  const value = evaluate(duration)
+  const durationMs = millisecondsOf(value, minMs)
+  if (durationMs !== undefined) return durationMs
+  const shown = clip(JSON.stringify(value), SHOWN_BYTES_MAX)
+  const least = minMs === 0 ? '0' : '1 millisecond'
+  const detail = `${what} yields ${shown}, which is no duration from ${least} to 365 days, such as PT2S or {"seconds": 2}.`
+  throw new FlowError(ERRORS.expression, detail)
+}
+
 /** The duration at a key in milliseconds, if the key is there. */
 export function optionalDuration(
   map: MapNode | undefined,
@@ -58,7 +114,9 @@ export function durationText(durationMs: number): string {
 function compileIso(given: SourceNode, context: CompileContext): number | undefined {
   const text = context.text(given, 'A duration')
   if (text === undefined) return undefined
-  const hint = 'Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.'
+  const hint = text.includes('${')
+    ? 'It is known before the flow runs, so an expression cannot stand here.'
+    : 'Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.'
   return parseIso(text) ?? context.report('duration_invalid', given, `\`${text}\` is no duration.`, hint)
 }
 
@@ -84,14 +142,18 @@ function sumParts(value: JsonObject): number | undefined {
 
 function compileParts(map: MapNode, context: CompileContext): number | undefined {
   context.keys(map, 'a duration', UNITS)
-  if (map.entries.some(({ key }) => !Object.hasOwn(UNIT_MS, key))) return undefined
-  for (const unit of UNITS) {
-    const given = valueAt(map, unit)
-    if (given !== undefined && !isCount(nodeToJson(given))) {
-      return context.report('duration_invalid', given, `\`${unit}\` must be a whole number, 0 or more.`)
-    }
+  return checkCounts(map, context) ? sumParts(nodeToJson(map) as JsonObject) : undefined
+}
+
+/** Reports the first part that is neither a count nor an expression. */
+function checkCounts(map: MapNode, context: CompileContext): boolean {
+  if (map.entries.some(({ key }) => !Object.hasOwn(UNIT_MS, key))) return false
+  for (const { key, value } of map.entries) {
+    if (isExpression(value) || isCount(nodeToJson(value))) continue
+    context.report('duration_invalid', value, `\`${key}\` must be a whole number, 0 or more.`)
+    return false
   }
-  return sumParts(nodeToJson(map) as JsonObject)
+  return true
 }
 
 /** The count of one unit in the remainder that the larger units leave. */

@@ -30,25 +30,30 @@ function doubled(count: number): readonly string[] {
   return ['    f0: { set: { paid: true } }', ...calls.map((list, i) => `    f${i + 1}: { do: ${list} }`)]
 }
 
+/** A definition that waits for one event with this filter. */
+function listenTo(filter: string): string {
+  return task(`listen: { to: { one: ${filter} } }`)
+}
+
 const ERRORS = {
   source_too_large: {
     title: 'The definition is too large',
     explanation:
-      'A definition has at most 262,144 bytes and 50,000 words and signs. Long lists belong into the input of the flow, or into a collection.',
+      'A definition has at most 262,144 bytes and 50,000 words and signs. Put long lists into the input of the flow, or into a collection.',
     example: `¦${flow('do: [{ pay: { set: { paid: true } } }]')}#${' '.repeat(262_144)}`,
     fix: task('set: { paid: true }'),
   },
   compiled_too_large: {
     title: 'The compiled flow is too large',
     explanation:
-      'The compiled form travels with each run and has at most 1,048,576 characters. A function counts wherever it is called, an extension at each task that it extends.',
+      'Each execution carries the compiled form, which has at most 1,048,576 characters. It contains a function once per call, and an extension once per extended task.',
     example: `¦${flow('use:', '  functions:', ...doubled(24), 'do: [{ pay: { call: f24 } }]')}`,
     fix: flow('use:', '  functions:', ...doubled(2), 'do: [{ pay: { call: f2 } }]'),
   },
   nesting_too_deep: {
     title: 'The definition is nested too deeply',
     explanation:
-      'Mappings and lists stand at most 64 deep within each other, and functions call each other 32 deep. Functions make deep definitions flat.',
+      'Mappings and lists are nested at most 64 levels deep, and function calls 32 levels. Declare deep parts as functions under `use`.',
     example: task(`set: { deep: ${'['.repeat(60)}¦[${']'.repeat(61)} }`),
     fix: task(`set: { deep: ${'['.repeat(50)}${']'.repeat(50)} }`),
   },
@@ -62,7 +67,7 @@ const ERRORS = {
   yaml_alias_refused: {
     title: 'Anchors and aliases are not allowed',
     explanation:
-      'A definition is read as it stands; with aliases a small text could become a huge one. What is used twice is declared under `use`.',
+      'With aliases, a small text could expand to a huge definition. Declare repeated parts under `use`.',
     example: task('set: &paid ¦{ paid: true }'),
     fix: task('set: { paid: true }'),
   },
@@ -79,14 +84,14 @@ const ERRORS = {
     fix: task('set: { paid: true }'),
   },
   yaml_duplicate_key: {
-    title: 'A key stands twice in one mapping',
-    explanation: 'Only one of the two could count. One of them has another name, or goes.',
+    title: 'A key occurs twice in one mapping',
+    explanation: 'Only one of the two values could be used. Rename or remove one of them.',
     example: task('set: { paid: true, ¦paid: false }'),
     fix: task('set: { paid: true }'),
   },
   yaml_key_not_string: {
     title: 'A key is not a string',
-    explanation: 'Keys of JSON are strings. A number, a date or `true` as a key needs quotes.',
+    explanation: 'Keys of JSON are strings. Put a number, a date or `true` into quotes to use it as a key.',
     example: task('set: { ¦1: true }'),
     fix: task('set: { "1": true }'),
   },
@@ -99,46 +104,46 @@ const ERRORS = {
   wrong_type: {
     title: 'A value has the wrong type',
     explanation:
-      'Another type of value belongs here: a mapping, a list, a string, a number, true or false. YAML reads `1.0` and `yes` as it likes; quotes make strings.',
+      'The value must have another type: a mapping, a list, a string, a number, true or false. YAML reads `1.0` as a number; quotes make a string.',
     example: task('set: ¦paid'),
     fix: task('set: { paid: true }'),
   },
   value_invalid: {
     title: 'A value is not one of those allowed',
-    explanation: 'The type is right and the value is not. The message says what is allowed.',
+    explanation: 'The type is correct, but the value is not. The message lists what is allowed.',
     example: task('call: http', 'with: { method: GET, endpoint: ¦/orders }'),
     fix: task('call: http', 'with: { method: GET, endpoint: https://example.com/orders }'),
   },
   missing_key: {
     title: 'A key is missing',
-    explanation: 'Something cannot do without this key.',
+    explanation: 'The mapping requires this key.',
     example: task('call: http', 'with: ¦{ method: GET }'),
     fix: task('call: http', 'with: { method: GET, endpoint: https://example.com }'),
   },
   unknown_key: {
     title: 'A key is not known',
     explanation:
-      'Keys that are not known are refused, since one with a slip would be ignored silently. The nearest known key is named.',
+      'Unknown keys are rejected, since a misspelled key would be ignored silently. The message names the nearest known key.',
     example: task('set: { paid: true }', '¦thn: end'),
     fix: task('set: { paid: true }', 'then: end'),
   },
   dsl_version_unsupported: {
     title: 'The version of the language is not supported',
     explanation:
-      '`document.dsl` says for which version of the Open Workflow Specification the flow is written. There are 1.0.0 to 1.0.3.',
+      '`document.dsl` is the version of the Open Workflow Specification that the flow is written for: 1.0.0 to 1.0.3.',
     example: task('set: { paid: true }').replace("'1.0.3'", "¦'2.0.0'"),
     fix: task('set: { paid: true }'),
   },
   unsupported_feature: {
     title: 'A part of the language is not supported in this release',
-    explanation: 'The specification has it and this platform has not, or not yet.',
+    explanation: 'The feature is part of the specification, but the platform does not support it (yet).',
     example: flow('evaluate: { language: ¦cel }', 'do: [{ pay: { set: { paid: true } } }]'),
     fix: flow('evaluate: { language: jq }', 'do: [{ pay: { set: { paid: true } } }]'),
   },
   duration_invalid: {
     title: 'A duration is not valid',
     explanation:
-      'A duration is a mapping such as {hours: 1, minutes: 30}, or a text of ISO 8601 such as PT1H30M, without years and months, whose length nobody knows; at most 365 days.',
+      'A duration is a mapping such as {hours: 1, minutes: 30}, or an ISO 8601 text such as PT1H30M, of at most 365 days. Years and months are not allowed, since their length varies.',
     example: task('wait: ¦1 hour'),
     fix: task('wait: { hours: 1 }'),
   },
@@ -167,7 +172,7 @@ const ERRORS = {
   pattern_refused: {
     title: 'A regular expression cannot be matched',
     explanation:
-      'Patterns of a schema are matched while a flow runs, in time that grows with the text alone. So they cannot refer back to what a group has matched.',
+      'Patterns of a schema are matched in time that is linear in the length of the text. So back references are not supported.',
     example: flow(
       "input: { schema: { document: { pattern: ¦'^(a|b)\\1$' } } }",
       'do: [{ pay: { set: { paid: true } } }]',
@@ -178,16 +183,15 @@ const ERRORS = {
     ),
   },
   unsupported_call: {
-    title: 'A kind of call is not supported in this release',
+    title: 'A type of call is not supported in this release',
     explanation:
-      'Calls by AsyncAPI, gRPC, A2A and MCP are known and not made. Another server is called by `http` or `openapi`.',
+      'Calls by AsyncAPI, gRPC, A2A and MCP are not supported. Use `http` or `openapi` to call another server.',
     example: task('call: ¦grpc'),
     fix: task('call: http', 'with: { method: GET, endpoint: https://example.com }'),
   },
   task_not_single: {
     title: 'An item of a task list must be one name with one task',
-    explanation:
-      'Each item of a list is one name, with the keys of the task two spaces further in than the name.',
+    explanation: 'Each item of a list is one name, with the keys of the task indented below it.',
     example: flow(
       'do:',
       '  - pay:',
@@ -198,14 +202,14 @@ const ERRORS = {
     fix: flow('do:', '  - pay:', '      set: { paid: true }', '  - ship:', '      set: { shipped: true }'),
   },
   task_kind_missing: {
-    title: 'A task does not say what it does',
-    explanation: 'A task has one key that names its kind, such as `call`, `set` or `wait`.',
+    title: 'A task has no type',
+    explanation: 'A task has one key that names its type, such as `call`, `set` or `wait`.',
     example: task('¦sett: { paid: true }'),
     fix: task('set: { paid: true }'),
   },
   task_kind_ambiguous: {
-    title: 'A task says two things at once',
-    explanation: 'A task has one kind. Two things are two tasks, one after the other.',
+    title: 'A task has two types',
+    explanation: 'A task has one type. Split it into two tasks, one after the other.',
     example: task('set: { paid: true }', '¦wait: PT1S'),
     fix: flow('do:', '  - pay:', '      set: { paid: true }', '  - rest:', '      wait: PT1S'),
   },
@@ -217,7 +221,8 @@ const ERRORS = {
   },
   task_name_reserved: {
     title: 'A task has the name of a flow directive',
-    explanation: '`continue`, `exit` and `end` are what `then` may say, so no task has these names.',
+    explanation:
+      '`continue`, `exit` and `end` are flow directives of `then`, so no task may have these names.',
     example: flow('do:', '  - ¦end: { set: { paid: true } }'),
     fix: flow('do:', '  - finish: { set: { paid: true } }'),
   },
@@ -231,7 +236,7 @@ const ERRORS = {
   unknown_reference: {
     title: 'A name is not declared',
     explanation:
-      'The name stands for something that is declared elsewhere in the definition, most often under `use`, and is not there.',
+      'The name refers to a declaration, in most cases under `use`, that does not exist in this definition.',
     example: task('raise: { error: ¦declined }'),
     fix: flow(
       'use: { errors: { declined: { type: https://example.com/declined, status: 402 } } }',
@@ -241,21 +246,21 @@ const ERRORS = {
     ),
   },
   circular_reference: {
-    title: 'A declaration leads back to itself',
-    explanation: 'A function that calls itself, and a schema that refers to itself, would never end.',
+    title: 'A declaration refers to itself',
+    explanation: 'A function that calls itself, or a schema that refers to itself, would never end.',
     example: flow('use: { functions: { pay: { call: ¦pay } } }', 'do: [{ pay: { call: pay } }]'),
     fix: flow('use: { functions: { pay: { set: { paid: true } } } }', 'do: [{ pay: { call: pay } }]'),
   },
   secret_not_named: {
     title: 'A secret is not read by its name',
-    explanation: 'Which secrets a flow reads is known before it runs, so each is read as $secrets.name.',
+    explanation: 'The secrets of a flow must be known before it runs, so each is read as $secrets.name.',
     example: flow('use: { secrets: [key] }', 'do:', '  - pay:', "      set: { all: ¦'${ $secrets }' }"),
     fix: flow('use: { secrets: [key] }', 'do:', '  - pay:', "      set: { one: '${ $secrets.key }' }"),
   },
   secret_stored: {
     title: 'A secret would be stored in a document or an object',
     explanation:
-      'Documents and objects are read by keys, by other flows and in exports, and a secret in them is there in the clear. A run that comes to store one by other ways faults with the type `configuration`.',
+      'API keys, other flows and exports read documents and objects, which would contain the secret in plain text. An execution that would store one in another way faults with the type `configuration`.',
     example: flow(
       'use: { secrets: [token] }',
       'do:',
@@ -274,7 +279,7 @@ const ERRORS = {
   unsupported_catalog: {
     title: 'Functions of other catalogs are not loaded',
     explanation:
-      'Nothing outside is read when a flow is compiled. Functions of the platform are in the catalog `default`; others are declared under `use.functions`.',
+      'The compiler loads nothing from outside. Functions of the platform are in the catalog `default`; declare others under `use.functions`.',
     example: task('call: ¦https://example.com/pay/function.yaml'),
     fix: task('call: http', 'with: { method: GET, endpoint: https://example.com }'),
   },
@@ -292,20 +297,21 @@ const ERRORS = {
   },
   unknown_argument: {
     title: 'An argument is not known to the function',
-    explanation: 'The function has no argument of this name. The nearest one is named.',
+    explanation: 'The function has no argument of this name. The message names the nearest one.',
     example: task('call: collection.get', 'with: { name: orders, id: o-1, ¦ide: o-2 }'),
     fix: task('call: collection.get', 'with: { name: orders, id: o-1 }'),
   },
   expression_invalid: {
     title: 'An expression cannot be parsed',
     explanation:
-      'Expressions are jq. The place is where the reader could not go on; variables that are not there at this place are named too.',
+      'Expressions are jq. The location is that of the first error: a syntax error, or a variable that is not defined there.',
     example: task("set: { paid: '${ .total + ¦}' }"),
     fix: task("set: { paid: '${ .total + 1 }' }"),
   },
   expression_partial: {
     title: 'An expression must be the whole of a string',
-    explanation: 'A text with values in it is an expression that makes a text: ${ "Hello, \\(.name)!" }.',
+    explanation:
+      'To insert values into a text, make the whole string an expression with interpolation: ${ "Hello, \\(.name)!" }.',
     example: task("set: { note: 'Paid ¦${ .total }' }"),
     fix: task('set: { note: \'${ "Paid \\(.total)" }\' }'),
   },
@@ -313,9 +319,9 @@ const ERRORS = {
 
 export const WARNINGS = {
   task_unreachable: {
-    title: 'No way leads to a task',
+    title: 'A task is unreachable',
     explanation:
-      'A warning; the flow runs as it stands. Whatever the conditions say, no task that is reached goes on to it or names it in a `then`. What stands behind it and cannot be reached either is not named again.',
+      'This is a warning; the flow can be published and runs. Under no conditions does a reachable task continue with this task or name it in `then`. Unreachable tasks that follow it are not reported.',
     example: flow(
       'do:',
       '  - pay: { set: { paid: true }, then: end }',
@@ -326,6 +332,27 @@ export const WARNINGS = {
       '  - pay: { if: .free, set: { paid: true }, then: end }',
       '  - ship: { set: { shipped: true } }',
     ),
+  },
+  looks_like_expression: {
+    title: 'A text looks like an expression',
+    explanation:
+      'This is a warning. The value is compared as text, because only strings in `${ }` are expressions there. Put the expression into `${ }`.',
+    example: listenTo('{ with: { type: paid }, correlate: { id: { from: .data.id, expect: ¦.id } } }'),
+    fix: listenTo("{ with: { type: paid }, correlate: { id: { from: .data.id, expect: '${ .id }' } } }"),
+  },
+  attribute_within_itself: {
+    title: 'A filter reads an attribute within itself',
+    explanation:
+      'This is a warning. In a filter of events, `.` is the value of the attribute. The expression under `data` writes `.team` for the field `team` of the data; `.data.team` would be a field within a field `data`.',
+    example: listenTo('{ with: { type: paid, data: ¦\'${ .data.team == "QA" }\' } }'),
+    fix: listenTo('{ with: { type: paid, data: \'${ .team == "QA" }\' } }'),
+  },
+  condition_assigns: {
+    title: 'A condition assigns instead of comparing',
+    explanation:
+      'This is a warning. In jq, `=` yields a copy of the data with a changed value. The copy counts as true, so the condition always holds. `==` compares.',
+    example: task('if: ¦.total = 0', 'set: { paid: true }'),
+    fix: task('if: .total == 0', 'set: { paid: true }'),
   },
 } as const satisfies Record<string, DiagnosticKind>
 

@@ -3,7 +3,7 @@
 import type { Catalogue } from '../compile/compile-context.ts'
 import { CLIENT_AUTHENTICATIONS, ENCODINGS, GRANTS } from '../components/authentication.ts'
 import { UNSUPPORTED_CALLS } from '../tasks/call.ts'
-import { HTTP_OUTPUTS, METHODS } from '../tasks/call-http.ts'
+import { DELIVERIES, HTTP_ERRORS, HTTP_OUTPUTS, METHODS } from '../tasks/call-http.ts'
 import {
   EXPRESSION,
   either,
@@ -28,9 +28,9 @@ const URI = text('An absolute http or https URI; {name} in it is a field of the 
 const pairs = (description: string) =>
   either(description, named('Names and values.', ref('filter')), EXPRESSION)
 
-const USE = text('The name of a secret under `use.secrets` that has these properties.')
+const USE = text('The name of a secret under `use.secrets` that contains these properties.')
 
-/** The properties of a scheme, or the secret that has them. */
+/** The properties of a scheme, or the name of a secret that contains them. */
 const scheme = (
   description: string,
   properties: Readonly<Record<string, Schema>>,
@@ -54,11 +54,15 @@ const TOKEN = (description: string) =>
   })
 
 const CLIENT = {
-  ...mapping('The OAuth 2 client that asks for the token.', {
+  ...mapping('The OAuth 2 client that requests the token.', {
     id: text('The id of the client.'),
     secret: text('The secret of the client.'),
-    assertion: text('A signed JWT that stands for the client.'),
-    authentication: choice('How the client says who it is.', CLIENT_AUTHENTICATIONS, 'client_secret_post'),
+    assertion: text('A signed JWT that authenticates the client.'),
+    authentication: choice(
+      'The method by which the client authenticates.',
+      CLIENT_AUTHENTICATIONS,
+      'client_secret_post',
+    ),
   }),
   ...when(
     { properties: { authentication: { const: 'none' } }, required: ['authentication'] },
@@ -75,27 +79,27 @@ const CLIENT = {
 
 const OAUTH2 = {
   authority: either(
-    'The URI of whoever gives out tokens.',
+    'The URI of the authority that issues tokens.',
     { type: 'string', pattern: '^[Hh][Tt][Tt][Pp][Ss]?://\\S+$' },
     EXPRESSION,
   ),
-  grant: choice('The grant by which a token is asked for.', GRANTS),
+  grant: choice('The OAuth 2 grant type.', GRANTS),
   client: CLIENT,
-  request: mapping('How a token is asked for.', {
+  request: mapping('The token request.', {
     encoding: choice('The media type of the request.', ENCODINGS, ENCODINGS[0]),
   }),
-  issuers: ref('strings', 'Who may have issued the token.'),
-  scopes: ref('strings', 'The scopes that are asked for.'),
-  audiences: ref('strings', 'Whom the token is for.'),
+  issuers: ref('strings', 'Issuers whose tokens are accepted.'),
+  scopes: ref('strings', 'The requested scopes.'),
+  audiences: ref('strings', 'The audiences of the token.'),
   ...PASSWORD,
-  subject: TOKEN('The token of the party on whose behalf it is asked.'),
+  subject: TOKEN('The token of the party on whose behalf the token is requested.'),
   actor: TOKEN('The token of the party that acts.'),
 }
 
 const ENDPOINTS = mapping('Paths of the authority.', {
-  token: text('Where tokens are asked for.', { default: '/oauth2/token' }),
-  revocation: text('Where tokens are revoked.', { default: '/oauth2/revoke' }),
-  introspection: text('Where tokens are looked into.', { default: '/oauth2/introspect' }),
+  token: text('The token endpoint.', { default: '/oauth2/token' }),
+  revocation: text('The revocation endpoint.', { default: '/oauth2/revoke' }),
+  introspection: text('The introspection endpoint.', { default: '/oauth2/introspect' }),
 })
 
 /** The grant `password` requires both credentials. */
@@ -107,26 +111,38 @@ const withPassword = (one: Schema): Schema => ({
   ),
 })
 
-/** Options for the response. */
-const RESPONSE_OPTIONS: Readonly<Record<string, Schema>> = {
+/** Options of requests. */
+const OPTIONS: Readonly<Record<string, Schema>> = {
   output: either(
-    'What the task yields: the content, the whole response, or the bytes in base64.',
+    'The output of the task: the content, the whole response, or the bytes in base64.',
     { enum: HTTP_OUTPUTS, default: 'content' },
     EXPRESSION,
   ),
   redirect: either(
-    'Whether a redirect (300 to 399) is an answer, not an error.',
+    'If true, a redirect (300 to 399) is an output, not an error.',
     { type: 'boolean', default: false },
     EXPRESSION,
+  ),
+  errors: choice(
+    'data: a response with any status is an output, not an error. It needs `output: response`.',
+    HTTP_ERRORS,
+    'fault',
+  ),
+  delivery: choice(
+    'How often the request is sent if the worker that sends it is lost. Safe methods are repeated by default, others are not.',
+    DELIVERIES,
   ),
 }
 
 export const CALLS: Readonly<Record<string, Schema>> = {
   policy: {
-    ...mapping('How a call says who it is: one scheme.', {
+    ...mapping('The authentication of a call, by one scheme.', {
       basic: scheme('Name and password (RFC 7617).', PASSWORD, ['username', 'password']),
-      bearer: scheme('A token (RFC 6750).', { token: text('The token.') }, ['token']),
-      digest: scheme('Name and password, by digest (RFC 7616).', PASSWORD, ['username', 'password']),
+      bearer: scheme('A bearer token (RFC 6750).', { token: text('The token.') }, ['token']),
+      digest: scheme('Name and password, by digest access authentication (RFC 7616).', PASSWORD, [
+        'username',
+        'password',
+      ]),
       oauth2: withPassword(
         scheme('A token by OAuth 2.', { ...OAUTH2, endpoints: ENDPOINTS }, ['authority', 'grant']),
       ),
@@ -136,14 +152,14 @@ export const CALLS: Readonly<Record<string, Schema>> = {
     maxProperties: 1,
   },
   authentication: either(
-    'How the call says who it is.',
+    'The authentication of the call.',
     ref('policy'),
     mappingRequiring('A policy by its name.', ['use'], {
       use: text('The name of a policy under `use.authentications`.'),
     }),
   ),
   endpoint: either(
-    'Where the request goes.',
+    'The URI of the request.',
     URI,
     EXPRESSION,
     mappingRequiring('The URI with its authentication.', ['uri'], {
@@ -162,19 +178,19 @@ export const CALLS: Readonly<Record<string, Schema>> = {
     headers: pairs('Headers of the request.'),
     query: pairs('Parameters of the query.'),
     body: ref('filter', 'The body of the request.'),
-    ...RESPONSE_OPTIONS,
+    ...OPTIONS,
   }),
   openapi: mappingRequiring('An operation of an OpenAPI document.', ['document', 'operationId'], {
-    document: mappingRequiring('Where the document is.', ['endpoint'], {
-      name: text('What it is called.'),
+    document: mappingRequiring('The OpenAPI document.', ['endpoint'], {
+      name: text('The name of the document.'),
       endpoint: ref('endpoint'),
     }),
     operationId: text('The id of the operation.'),
-    parameters: pairs('Parameters by their names.'),
+    parameters: pairs('Parameters, by name.'),
     authentication: ref('authentication'),
-    ...RESPONSE_OPTIONS,
+    ...OPTIONS,
   }),
-  functionArguments: named('Arguments by their names.', ref('filter')),
+  functionArguments: named('Arguments, by name.', ref('filter')),
 }
 
 /** The task types of `call`: HTTP, OpenAPI, each function of the catalogue, and functions under `use`. */
@@ -201,7 +217,7 @@ function callOf(name: string, catalogue: Catalogue): TaskKeys {
   const properties = Object.fromEntries([...required, ...optional].map((key) => [key, ref('filter')]))
   const keys = {
     call: { const: name, description: `${description}.` },
-    with: mappingRequiring('Arguments by their names.', required, properties),
+    with: mappingRequiring('Arguments, by name.', required, properties),
   }
   return { keys, required: required.length > 0 ? ['call', 'with'] : ['call'] }
 }

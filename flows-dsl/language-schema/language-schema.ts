@@ -3,7 +3,7 @@
 
 import type { Catalogue } from '../compile/compile-context.ts'
 import { CONCURRENCY_MAX, ON_LIMIT } from '../compile/concurrency.ts'
-import { SEMVER } from '../compile/definition.ts'
+import { SEMVER, TASKS_MAX } from '../compile/definition.ts'
 import { CLOCK_OPTIONS, CRON_CHARS_MAX, CRONS_MAX, OVERLAPS, TRIGGERS } from '../compile/schedule.ts'
 import { ON_FAULT } from '../compile/task-list.ts'
 import {
@@ -25,6 +25,7 @@ import { TASKS } from '../tasks/index.ts'
 import { CALLS } from './calls.ts'
 import { ERRORS, EVENTS, taskSchemas } from './tasks.ts'
 import {
+  EXPRESSION,
   either,
   flag,
   integer,
@@ -38,40 +39,45 @@ import {
   type Schema,
   text,
   VALUES,
+  when,
   word,
 } from './values.ts'
 
 const NAME = { pattern: '^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$' }
 
-const DOCUMENT = mappingRequiring('What the flow is called.', ['dsl', 'namespace', 'name', 'version'], {
-  dsl: { ...word('The version of the language.', ['1.0.3', '1.0.2', '1.0.1', '1.0.0']), default: '1.0.3' },
-  namespace: text('What the name belongs to.', NAME),
-  name: text('The name of the flow.', NAME),
-  version: text('The version of the flow, as the author counts (semantic versioning).', {
-    pattern: SEMVER,
-  }),
-  title: text('The title of the flow, for people.'),
-  summary: text('What the flow does, in Markdown.'),
-  tags: { description: 'Names and values by which flows are found.', type: 'object' },
-  metadata: { description: 'Whatever the author likes.', type: 'object' },
-})
+const DOCUMENT = mappingRequiring(
+  'The name and version of the flow.',
+  ['dsl', 'namespace', 'name', 'version'],
+  {
+    dsl: { ...word('The version of the language.', ['1.0.3', '1.0.2', '1.0.1', '1.0.0']), default: '1.0.3' },
+    namespace: text('The namespace of the flow.', NAME),
+    name: text('The name of the flow.', NAME),
+    version: text('The version of the flow (semantic versioning), chosen by the author.', {
+      pattern: SEMVER,
+    }),
+    title: text('The title of the flow, for people.'),
+    summary: text('A description of the flow, in Markdown.'),
+    tags: { description: 'Names and values that classify the flow.', type: 'object' },
+    metadata: { description: 'Any data of the author.', type: 'object' },
+  },
+)
 
 const EXTENSION = {
-  ...mappingRequiring('Tasks around other tasks.', ['extend'], {
+  ...mappingRequiring('Tasks that run before and after other tasks.', ['extend'], {
     extend: {
-      description: 'The kind of task that is extended.',
+      description: 'The task type that is extended.',
       enum: ['all', 'composite', ...TASKS.map(({ kind }) => kind)],
     },
-    when: ref('condition', 'Only where this holds.'),
-    before: ref('tasks', 'Tasks that are run before the task.'),
-    after: ref('tasks', 'Tasks that are run after the task.'),
+    when: ref('condition', 'The extension applies only if this is true.'),
+    before: ref('tasks', 'Tasks that run before the task.'),
+    after: ref('tasks', 'Tasks that run after the task.'),
   }),
   anyOf: [{ required: ['before'] }, { required: ['after'] }],
 }
 
-const CATALOG = mappingRequiring('Where a catalog of functions is.', ['endpoint'], {
+const CATALOG = mappingRequiring('A catalog of functions.', ['endpoint'], {
   endpoint: either(
-    'Its URI.',
+    'The URI of the catalog.',
     { type: 'string' },
     mappingRequiring('The URI with its authentication.', ['uri'], {
       uri: { type: 'string' },
@@ -80,18 +86,24 @@ const CATALOG = mappingRequiring('Where a catalog of functions is.', ['endpoint'
   ),
 })
 
-const USE = mapping('What is declared once and named in many places.', {
-  authentications: named('How calls say who they are, by name.', ref('policy')),
+const USE = mapping('Declarations that other parts of the definition refer to by name.', {
+  authentications: named('Authentication policies, by name.', ref('policy')),
   catalogs: named('Catalogs of functions, by name.', CATALOG, { not: { const: 'default' } }),
   errors: named('Errors, by name.', ref('error')),
-  extensions: list('Tasks around other tasks.', namedList('', EXTENSION)['items'] as Schema),
-  functions: named('Tasks that can be called, by name.', ref('task')),
-  retries: named('Retries, by name.', ref('retryPolicy')),
+  extensions: list(
+    'Extensions: tasks that run before and after other tasks.',
+    namedList('', EXTENSION)['items'] as Schema,
+  ),
+  functions: named('Tasks that `call` can run, by name.', ref('task')),
+  retries: named('Retry policies, by name.', ref('retryPolicy')),
   secrets: list(
     'Names of secrets that the flow reads.',
     text('A name.', { pattern: '^[A-Za-z_][A-Za-z0-9_.-]{0,62}$' }),
   ),
-  timeouts: named('Timeouts, by name.', mappingRequiring('A timeout.', ['after'], { after: ref('limit') })),
+  timeouts: named(
+    'Timeouts, by name.',
+    mappingRequiring('A timeout.', ['after'], { after: ref('dynamicDuration') }),
+  ),
 })
 
 const CRON = text('Minute, hour, day of the month, month, day of the week.', {
@@ -99,7 +111,10 @@ const CRON = text('Minute, hour, day of the month, month, day of the week.', {
   maxLength: CRON_CHARS_MAX,
 })
 
-const HEADER = text('A name in small letters.', { pattern: WEBHOOK_HEADER, not: { pattern: SECRET_HEADER } })
+const HEADER = text('A header name in lower case.', {
+  pattern: WEBHOOK_HEADER,
+  not: { pattern: SECRET_HEADER },
+})
 
 const HMAC = mappingRequiring('An HMAC of the body.', ['header'], {
   header: text('The header that contains it.', { pattern: WEBHOOK_HEADER }),
@@ -134,24 +149,26 @@ const WEBHOOK = mapping('A way for others to start a run, with an address and a 
 })
 
 const SCHEDULE = {
-  ...mapping('When the flow runs by itself.', {
-    every: ref('duration', 'Again and again, after this time.'),
+  ...mapping('The triggers of the flow.', {
+    every: ref('duration', 'Starts the flow repeatedly, at this interval.'),
     cron: either(
-      'By the calendar.',
+      'Starts the flow at the times of cron expressions.',
       CRON,
-      list('Several of them.', CRON, { minItems: 1, maxItems: CRONS_MAX, uniqueItems: true }),
+      list('Several cron expressions.', CRON, { minItems: 1, maxItems: CRONS_MAX, uniqueItems: true }),
     ),
-    after: ref('duration', 'Again, so long after it has ended.'),
-    on: ref('events', 'When events come; they are its input.'),
+    after: ref('duration', 'Starts the flow again, this long after the previous execution has ended.'),
+    on: ref('events', 'Starts the flow for events, which are its input.'),
     read: ref('read'),
-    timezone: text('Of `cron`: a name of the IANA database, such as Europe/Berlin; UTC without it.'),
-    overlap: word('What becomes of a start whose time comes while an earlier run goes on.', OVERLAPS),
-    catchUp: ref('duration', 'A start that is late by more than this is left out; a minute without it.'),
-    jitter: ref('duration', 'Each start is late by a random time, at most this.'),
+    timezone: text(
+      'The time zone of `cron`: a name of the IANA database, such as Europe/Berlin; by default UTC.',
+    ),
+    overlap: word('The policy for a start that is due while an earlier execution runs.', OVERLAPS),
+    catchUp: ref('duration', 'A start that is later than this is skipped; by default one minute.'),
+    jitter: ref('duration', 'Each start is delayed by a random time of at most this.'),
     webhook: either(
-      'When others call; what they send is its input.',
+      'Starts the flow for HTTP requests, which are its input.',
       WEBHOOK,
-      list('Several of them.', WEBHOOK, { minItems: 1, maxItems: WEBHOOKS_MAX }),
+      list('Several webhooks.', WEBHOOK, { minItems: 1, maxItems: WEBHOOKS_MAX }),
     ),
   }),
   anyOf: TRIGGERS.map((key) => ({ required: [key] })),
@@ -164,20 +181,37 @@ const SCHEDULE = {
   ),
 }
 
-const CONCURRENCY = mappingRequiring('How many executions of the flow may run at the same time.', ['limit'], {
-  limit: integer('So many.', { minimum: 1, maximum: CONCURRENCY_MAX }),
-  key: { description: 'Executions whose input yields the same are counted together.' },
-  onLimit: word('What becomes of one more.', ON_LIMIT),
+const CONCURRENCY = mappingRequiring('The limit of concurrent executions of the flow.', ['limit'], {
+  limit: integer('The maximum of concurrent executions.', { minimum: 1, maximum: CONCURRENCY_MAX }),
+  key: text('An expression on the input. Executions with equal results share one limit.'),
+  onLimit: word('The policy for a start beyond the limit.', ON_LIMIT),
   holdWhileWaiting: flag(
-    'Whether an execution that waits keeps its place, or gives it back and queues before it goes on.',
+    'If false, an execution that waits releases its slot, and queues for a new one before it continues.',
     true,
   ),
 })
 
-const EVALUATE = mapping('How expressions are told from texts.', {
-  language: word('The language of expressions.', ['jq']),
-  mode: word('Whether an expression must stand in ${ }, or every text is one.', ['strict', 'loose']),
+const LIMITS = mappingRequiring('The limits of an execution.', ['tasks'], {
+  tasks: integer('The maximum of tasks that an execution may enter.', {
+    minimum: 1,
+    maximum: TASKS_MAX,
+    default: 10_000,
+  }),
 })
+
+const EVALUATE = mapping('The way in which expressions are recognised.', {
+  language: word('The language of expressions.', ['jq']),
+  mode: word('strict: an expression is written in ${ }; loose: every string may be one.', [
+    'strict',
+    'loose',
+  ]),
+})
+
+/** In loose mode, text without `${ }` is an expression, too. */
+const IS_LOOSE = {
+  properties: { evaluate: { properties: { mode: { const: 'loose' } }, required: ['mode'] } },
+  required: ['evaluate'],
+}
 
 /**
  * Builds the schema. It is as strict as the compiler, except for what a schema cannot express: declared names, the
@@ -194,8 +228,12 @@ export function editorSchema(catalogue: Catalogue): Schema {
     output: ref('output'),
     schedule: SCHEDULE,
     concurrency: CONCURRENCY,
+    limits: LIMITS,
     evaluate: EVALUATE,
-    onFault: word('What becomes of a flow that faults: it fails, or waits for somebody to decide.', ON_FAULT),
+    onFault: word(
+      'The policy for a flow that faults: it fails, or waits for an operator to decide.',
+      ON_FAULT,
+    ),
   }
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -204,6 +242,7 @@ export function editorSchema(catalogue: Catalogue): Schema {
       ['document', 'do'],
       properties,
     ),
+    ...when(IS_LOOSE, {}, { properties: { concurrency: { properties: { key: EXPRESSION } } } }),
     $defs: { ...taskSchemas(catalogue), ...VALUES, ...ERRORS, ...EVENTS, ...CALLS, jsonSchema: jsonSchema() },
   }
 }

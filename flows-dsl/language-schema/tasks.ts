@@ -2,11 +2,13 @@
 
 import type { Catalogue } from '../compile/compile-context.ts'
 import { ON_FAULT } from '../compile/task-list.ts'
+import { SHORT_TYPE, SHORT_TYPES } from '../errors.ts'
 import { ON_DEADLINE, ON_REJECT, QUORUM_MAX } from '../tasks/approve.ts'
 import { ATTRIBUTE } from '../tasks/event-filters.ts'
 import { ITERATIONS_MAX, ON_ERROR } from '../tasks/for.ts'
 import { POINTER } from '../tasks/raise.ts'
 import { FLOW_NAME } from '../tasks/run.ts'
+import { TIME } from '../tasks/wait.ts'
 import { callTasks } from './calls.ts'
 import {
   EXPRESSION,
@@ -28,23 +30,23 @@ import {
 } from './values.ts'
 
 const COMMON: Readonly<Record<string, Schema>> = {
-  if: ref('condition', 'The task is skipped where this does not hold. `.` is the data that comes in.'),
+  if: ref('condition', 'The task is skipped if this is false. `.` is the raw input of the task.'),
   input: ref('input'),
   output: ref('output'),
   export: ref('export'),
   timeout: ref('timeout'),
   [THEN]: ref('directive'),
   metadata: {
-    description: 'Whatever the author likes; `tenon` is for the platform.',
+    description: 'Any data of the author; `tenon` is for the platform.',
     type: 'object',
     properties: {
       tenon: {
-        description: 'How the platform does the task.',
+        description: 'Options of the platform.',
         type: 'object',
         properties: {
           local: {
             description:
-              'Whether a call that may be made twice is made beside the run, which is where it is if nothing is said.',
+              'If false, the call is always an activity. By default, a call that may be repeated is a local activity, which is faster.',
             type: 'boolean',
           },
         },
@@ -55,59 +57,63 @@ const COMMON: Readonly<Record<string, Schema>> = {
   },
   compensate: ref(
     'tasks',
-    'Tasks that undo this one once it has completed, where the flow comes to nothing.',
+    'Tasks that undo this task, if it has completed and the flow faults or is cancelled.',
   ),
-  onFault: word(
-    'What becomes of the task where it faults: it fails, or waits for somebody to decide.',
-    ON_FAULT,
-  ),
+  onFault: word('The policy for a task that faults: it fails, or waits for an operator to decide.', ON_FAULT),
 }
 
-const LOOP = mappingRequiring('What the tasks are run for.', ['in'], {
-  each: variable('The variable that has the item.', 'item'),
+const LOOP = mappingRequiring('The items of the loop.', ['in'], {
+  each: variable('The name of the variable that holds the item.', 'item'),
   in: either(
     'The items.',
     text('An expression that yields an array.', { examples: ['.lines'] }),
     list('The items themselves.', { type: 'object' }),
   ),
-  at: variable('The variable that has the number of the item, from 0.', 'index'),
-  concurrency: integer('How many are run at the same time; one after the other where nothing is said.', {
+  at: variable('The name of the variable that holds the index of the item, from 0.', 'index'),
+  concurrency: integer('The maximum of concurrent iterations; by default they run one after the other.', {
     minimum: 1,
     maximum: ITERATIONS_MAX,
   }),
-  onError: word('What an iteration that faults does: it faults the task, or yields its error.', ON_ERROR),
+  onError: word(
+    'The policy for an iteration that faults: it faults the task, or its output is the error.',
+    ON_ERROR,
+  ),
 })
 
 const CASE = mappingRequiring('A case.', [THEN], {
-  when: ref('condition', 'Taken where this holds. The case without it is the default.'),
+  when: ref('condition', 'The case is taken if this is true. A case without `when` is the default.'),
   [THEN]: ref('directive'),
 })
 
-const RUN = mappingRequiring('What is run.', ['workflow'], {
+const RUN = mappingRequiring('The process to run.', ['workflow'], {
   workflow: mappingRequiring('Another flow.', ['namespace', 'name'], {
     namespace: text('The namespace of the flow.', { pattern: FLOW_NAME }),
     name: text('The name of the flow.', { pattern: FLOW_NAME }),
-    version: text('Its version.', { pattern: FLOW_NAME, default: 'latest' }),
-    input: either('Its input.', { type: 'object' }, EXPRESSION),
+    version: text('The version of the flow.', { pattern: FLOW_NAME, default: 'latest' }),
+    input: either('The input of the flow.', { type: 'object' }, EXPRESSION),
   }),
-  await: flag('Whether the task lasts as long as the flow that it runs.', true),
-  return: word('What the task yields: the output of the flow (stdout), or nothing.', ['stdout', 'none']),
+  await: flag('If true, the task waits until the flow ends.', true),
+  return: word('The output of the task: that of the flow (stdout), or null (none).', ['stdout', 'none']),
 })
 
 const APPROVE: Schema = {
   ...mappingRequiring('Waits for people to decide.', ['approvers'], {
-    title: text('What is to be decided, for people.'),
-    form: ref('jsonSchema', 'What must come with a decision.'),
+    title: text('The question, for people.'),
+    form: ref('jsonSchema', 'The schema of the form that a decision includes.'),
     approvers: either(
-      'Who may decide.',
+      'The approvers.',
       list('Names; each may be an expression.', text('A name.', { pattern: '\\S' }), { minItems: 1 }),
       text('An expression that yields a list of names.'),
     ),
-    quorum: integer('How many must approve.', { minimum: 1, maximum: QUORUM_MAX, default: 1 }),
-    deadline: ref('duration', 'How long there is to decide.'),
-    fourEyes: flag('Whoever started the run may not decide.', true),
-    onDeadline: word('What becomes of it when the time is over.', ON_DEADLINE),
-    onReject: word('What a rejection is: an output, or an error.', ON_REJECT),
+    quorum: integer('The number of approvals that are required.', {
+      minimum: 1,
+      maximum: QUORUM_MAX,
+      default: 1,
+    }),
+    deadline: ref('dynamicDuration', 'The time in which to decide.'),
+    fourEyes: flag('If true, the subject that started the execution may not decide.', true),
+    onDeadline: word('The policy for an approval that is undecided at the deadline.', ON_DEADLINE),
+    onReject: word('The result of a rejection: an output, or an error.', ON_REJECT),
   }),
   dependentRequired: { onDeadline: ['deadline'] },
 }
@@ -125,15 +131,18 @@ const KINDS: readonly TaskKeys[] = [
   kind(
     {
       for: LOOP,
-      while: ref('condition', 'Asked before each iteration; where it does not hold, the loop ends.'),
+      while: ref('condition', 'Tested before each iteration; the loop ends if it is false.'),
       do: ref('tasks', 'Runs tasks for each item.'),
     },
     ['for', 'do'],
   ),
   kind({
     fork: mappingRequiring('Runs branches at the same time.', ['branches'], {
-      branches: ref('tasks', 'A branch each; the output is the list of theirs.'),
-      compete: flag('The first to end gives the output; the others are cancelled.', false),
+      branches: ref('tasks', 'The branches, one task each. The output is the list of their outputs.'),
+      compete: flag(
+        'If true, the first branch to complete gives the output, and the others are cancelled.',
+        false,
+      ),
     }),
   }),
   kind({
@@ -141,21 +150,36 @@ const KINDS: readonly TaskKeys[] = [
     foreach: ref('foreach'),
   }),
   kind({
-    raise: mappingRequiring('Ends in an error.', ['error'], {
+    raise: mappingRequiring('Faults with an error.', ['error'], {
       error: either('The error.', ref('error'), text('The name of an error under `use.errors`.')),
     }),
   }),
   kind({ run: RUN }),
-  kind({ set: either('The output, with expressions in it.', { type: 'object' }, EXPRESSION) }),
-  kind({ switch: namedList('Goes where the first case that holds says.', CASE) }),
+  kind({ set: either('The output; it may contain expressions.', { type: 'object' }, EXPRESSION) }),
+  kind({ switch: namedList('Follows the directive of the first case that is true.', CASE) }),
   kind({ try: ref('tasks', 'Tasks whose errors are caught.'), catch: ref('catch') }, ['try', 'catch']),
-  kind({ wait: ref('duration', 'Lets time pass.') }),
+  kind({
+    wait: either(
+      'Waits for this time, or until a time.',
+      ref('dynamicDuration'),
+      mappingRequiring('Waits until a time.', ['until'], {
+        until: either(
+          'A date and time with an offset (RFC 3339), or an expression that yields one.',
+          text('A time.', { pattern: TIME }),
+          EXPRESSION,
+        ),
+      }),
+    ),
+  }),
 ]
 
 /** `tasks` is a list of them, `task` one of any kind. */
 export function taskSchemas(catalogue: Catalogue): Record<string, Schema> {
   const kinds = [...callTasks(catalogue), ...KINDS]
-  const task = either('A task: the keys of one kind, and those that all tasks have.', ...kinds.map(taskOf))
+  const task = either(
+    'A task: the keys of one task type, and those that all tasks have.',
+    ...kinds.map(taskOf),
+  )
   const names = { minLength: 1, not: { enum: ['continue', 'exit', 'end'] } }
   return { tasks: namedList('Tasks, one after the other, each with its name.', ref('task'), names), task }
 }
@@ -179,57 +203,64 @@ const plain = (description: string): Schema => ({ ...text(description), not: EXP
 const NOTHING = { type: 'object', maxProperties: 0 }
 
 const CONDITIONS = {
-  when: ref('condition', 'Only where this holds.'),
-  exceptWhen: ref('condition', 'Only where this does not hold.'),
+  when: ref('condition', 'Applies only if this is true.'),
+  exceptWhen: ref('condition', 'Applies only if this is false.'),
 }
 
-const POLICY = mapping('How an attempt is made again.', {
+const POLICY = mapping('A retry policy.', {
   ...CONDITIONS,
-  delay: ref('duration', 'The wait before a retry; none where nothing is said.'),
+  delay: ref('dynamicDuration', 'The delay before a retry; by default none.'),
   backoff: {
-    ...mapping('How the wait grows: not at all, by the delay each time, or doubled each time.', {
-      constant: { description: 'The delay as it is.', ...NOTHING },
-      linear: { description: 'The delay times the number of the retry.', ...NOTHING },
-      exponential: { description: 'The delay doubled with each retry.', ...NOTHING },
+    ...mapping('The growth of the delay: none, linear or exponential.', {
+      constant: { description: 'The delay is always the same.', ...NOTHING },
+      linear: { description: 'The delay is multiplied by the number of the retry.', ...NOTHING },
+      exponential: { description: 'The delay doubles with each retry.', ...NOTHING },
     }),
     minProperties: 1,
     maxProperties: 1,
   },
-  limit: mapping('When to stop.', {
-    attempt: mapping('Of attempts.', {
-      count: integer('How often at most, after the first attempt.', { minimum: 1 }),
-      duration: ref('duration', 'How long each attempt may last, the first included.'),
+  limit: mapping('The limits of retries.', {
+    attempt: mapping('Limits of attempts.', {
+      count: integer('The maximum of retries after the first attempt.', { minimum: 1 }),
+      duration: ref('dynamicDuration', 'The maximum duration of each attempt, including the first.'),
     }),
-    duration: ref('duration', 'From the start of the first attempt to the start of the last.'),
+    duration: ref(
+      'dynamicDuration',
+      'The maximum time from the start of the first attempt to the start of the last.',
+    ),
   }),
-  jitter: mappingRequiring('A time between these two is added to each wait.', ['from', 'to'], {
-    from: ref('duration', 'At least this.'),
-    to: ref('duration', 'At most this.'),
+  jitter: mappingRequiring('A random time in this range is added to each delay.', ['from', 'to'], {
+    from: ref('dynamicDuration', 'The minimum.'),
+    to: ref('dynamicDuration', 'The maximum.'),
   }),
 })
 
 export const ERRORS: Readonly<Record<string, Schema>> = {
   error: mappingRequiring('An error (RFC 7807).', ['type', 'status'], {
     type: either(
-      'A URI that says what kind of error it is.',
-      { type: 'string', pattern: '^\\S+$' },
+      'The type of the error: a URI, or the short name of a standard type.',
+      { enum: [...SHORT_TYPES] },
+      { type: 'string', pattern: '^\\S+$', not: { pattern: SHORT_TYPE } },
       EXPRESSION,
     ),
     status: integer('The status, as in HTTP.'),
-    title: text('What all errors of this type have in common, for people.'),
-    detail: text('What happened this time, for people.'),
+    title: text('A summary of the error type, for people.'),
+    detail: text('An explanation of this occurrence, for people.'),
     instance: either(
-      'The JSON pointer of what it comes from; that of the task where nothing is said.',
+      'The JSON pointer of the origin of the error; by default that of the task.',
       { type: 'string', pattern: POINTER },
       EXPRESSION,
     ),
   }),
   retryPolicy: POLICY,
-  catch: mapping('Which errors are caught, and what is done about them.', {
+  catch: mapping('The errors that are caught, and their handling.', {
     errors: mapping('Errors that have all of these fields.', {
       with: {
-        ...mapping('Fields as they must be.', {
-          type: plain('The type of the error.'),
+        ...mapping('The required values of fields.', {
+          type: {
+            ...plain('The type of the error: a URI, or the short name of a standard type.'),
+            anyOf: [{ enum: [...SHORT_TYPES] }, { not: { pattern: SHORT_TYPE } }],
+          },
           status: integer('The status of the error.'),
           title: plain('The title of the error.'),
           detail: plain('The detail of the error.'),
@@ -238,26 +269,26 @@ export const ERRORS: Readonly<Record<string, Schema>> = {
         minProperties: 1,
       },
     }),
-    as: variable('The variable that has the error.', 'error'),
+    as: variable('The name of the variable that holds the error.', 'error'),
     ...CONDITIONS,
     retry: either(
-      'Whether and how the tasks are run again.',
+      'The policy by which the tasks are retried; without it they are not.',
       ref('retryPolicy'),
-      text('The name of a retry under `use.retries`.'),
+      text('The name of a retry policy under `use.retries`.'),
     ),
     do: ref('tasks', 'Tasks that handle the error.'),
-    [THEN]: ref('directive', 'Where to go after an error that was caught.'),
+    [THEN]: ref('directive', 'The flow directive after an error that was caught.'),
   }),
 }
 
 const ATTRIBUTES: Readonly<Record<string, string>> = {
-  type: 'What kind of event it is.',
-  source: 'Where it comes from; the flow where nothing is said.',
-  subject: 'What it is about.',
+  type: 'The type of the event.',
+  source: 'The source of the event; by default the flow.',
+  subject: 'The subject of the event.',
   datacontenttype: 'The media type of the data.',
   dataschema: 'The URI of the schema of the data.',
-  id: 'Its id, unique with the source; made of the run and the task where nothing is said.',
-  time: 'When it happened; now where nothing is said.',
+  id: 'The id of the event, unique together with the source; by default derived from the execution and the task.',
+  time: 'The time of the event; by default the current time.',
 }
 
 const attributes = (more: Schema): Record<string, Schema> =>
@@ -265,8 +296,8 @@ const attributes = (more: Schema): Record<string, Schema> =>
 
 const MODES: Readonly<Record<string, Schema>> = {
   one: ref('eventFilter', 'One event.'),
-  any: list('Events of any of these; without any, every event.', ref('eventFilter')),
-  all: list('One event of each of these.', ref('eventFilter'), { minItems: 1 }),
+  any: list('Events that match any of these filters; an empty list matches every event.', ref('eventFilter')),
+  all: list('One event for each of these filters.', ref('eventFilter'), { minItems: 1 }),
 }
 
 /** Exactly one of the three. */
@@ -279,23 +310,23 @@ export const EVENTS: Readonly<Record<string, Schema>> = {
   event: mappingRequiring('An event (CloudEvents 1.0).', ['with'], {
     with: mappingRequiring('The attributes of the event; each may be an expression.', ['type'], {
       ...attributes({ minLength: 1 }),
-      data: ref('filter', 'What it carries.'),
+      data: ref('filter', 'The data of the event.'),
     }),
   }),
-  eventFilter: mappingRequiring('Which events are meant.', ['with'], {
+  eventFilter: mappingRequiring('A filter of events.', ['with'], {
     with: {
       description:
-        'Attributes and what they must be; an expression yields the value, or says whether it fits.',
+        'The required values of attributes. An expression yields the value, or a boolean: true matches.',
       type: 'object',
-      properties: { ...attributes({}), data: ref('filter', 'What the data must be.') },
+      properties: { ...attributes({}), data: ref('filter', 'The required value of the data.') },
       propertyNames: { pattern: ATTRIBUTE },
       minProperties: 1,
     },
     correlate: named(
-      'Values that events that belong together share.',
-      mappingRequiring('One such value.', ['from'], {
+      'Values that correlated events share, by name.',
+      mappingRequiring('A correlation value.', ['from'], {
         from: ref('condition', 'Reads the value from the event.'),
-        expect: ref('filter', 'What it must be; without it, what it was in the first event.'),
+        expect: ref('filter', 'The expected value; by default that of the first event.'),
       }),
     ),
   }),
@@ -303,21 +334,25 @@ export const EVENTS: Readonly<Record<string, Schema>> = {
   listenTo: {
     ...strategy('One event, any of several, or one of each.', {
       until: either(
-        'When `any` has enough: a condition, asked after each event, or events that end it.',
+        'Ends the wait for `any`: a condition that is tested after each event, or events.',
         ref('condition'),
-        strategy('Events that end it; they are no part of the output.', { until: { const: false } }),
+        strategy('Events that end the wait. They are not part of the output.', { until: { const: false } }),
       ),
     }),
     dependentRequired: { until: ['any'] },
   },
-  read: word('How events are read: their data, or with their attributes.', ['data', 'envelope', 'raw']),
-  foreach: mapping('What is done with each event, one after the other.', {
-    item: variable('The variable that has the event.', 'item'),
-    at: variable('The variable that has its number, from 0.', 'index'),
-    do: ref('tasks', 'Tasks that are run for each event.'),
-    output: mapping('What is kept of it.', {
-      as: ref('filter', 'Makes the output of what the tasks yielded.'),
+  read: word('The part of an event that is read: its data, the whole event, or its data as text.', [
+    'data',
+    'envelope',
+    'raw',
+  ]),
+  foreach: mapping('The handling of each event, one after the other.', {
+    item: variable('The name of the variable that holds the event.', 'item'),
+    at: variable('The name of the variable that holds the index of the event, from 0.', 'index'),
+    do: ref('tasks', 'Tasks that run for each event.'),
+    output: mapping('The output for each event.', {
+      as: ref('filter', 'Makes the output. `.` is the raw output of the tasks.'),
     }),
-    export: mapping('What is kept in `$context`.', { as: ref('filter', 'Replaces `$context`.') }),
+    export: mapping('The data that is kept in `$context`.', { as: ref('filter', 'Replaces `$context`.') }),
   }),
 }

@@ -95,15 +95,17 @@ export const variable = (description: string, fallback: string): Schema => ({
   not: { enum: [...RESERVED] },
 })
 
+const countOf = (unit: string) => either(`Number of ${unit}.`, { type: 'integer', minimum: 0 }, EXPRESSION)
+
 export const VALUES: Readonly<Record<string, Schema>> = {
   condition: either(
-    'An expression of jq, with or without ${ }; what it yields counts as true unless it is false or null.',
+    'A jq expression, with or without ${ }. Its result counts as true unless it is false or null.',
     { type: 'boolean' },
-    text('An expression of jq.', { examples: ['.total > 100', '${ .status == "open" }'] }),
+    text('A jq expression.', { examples: ['.total > 100', '${ .status == "open" }'] }),
   ),
   filter: {
     description:
-      'An expression of jq, with or without ${ }, or any value with expressions in it: strings in ${ }.',
+      'A jq expression, with or without ${ }, or any value that contains expressions as strings in ${ }.',
   },
   duration: either(
     'A span of time: {seconds: 2}, or an ISO 8601 duration of weeks, days and time, such as PT2S or P1DT12H.',
@@ -117,35 +119,40 @@ export const VALUES: Readonly<Record<string, Schema>> = {
     }),
   ),
   timeout: either(
-    'How long it may last: then it ends in an error of the type timeout.',
-    mappingRequiring('A timeout.', ['after'], { after: ref('limit') }),
+    'The maximum duration. Beyond it, an error of the type timeout is raised.',
+    mappingRequiring('A timeout.', ['after'], { after: ref('dynamicDuration') }),
     text('The name of a timeout under `use.timeouts`.'),
   ),
-  limit: either('A duration, or an expression that yields one.', ref('duration'), EXPRESSION),
+  dynamicDuration: either(
+    'A duration, or an expression that yields one; the parts may be expressions, too.',
+    ref('duration'),
+    EXPRESSION,
+    mapping('The sum of its parts.', Object.fromEntries(UNITS.map((unit) => [unit, countOf(unit)]))),
+  ),
   directive: either(
-    'Where to go next: on (`continue`), out of this list (`exit`), to the end of the flow (`end`), or to a task here.',
+    'The next step: the following task (`continue`), the end of this list (`exit`), the end of the flow (`end`), or a named task.',
     { enum: ['continue', 'exit', 'end'], default: 'continue' },
     text('The name of a task in the same list.'),
   ),
   schema: mappingRequiring(
-    'A JSON Schema that data must fit, or the task ends in an error of the type validation.',
+    'A JSON Schema that data must match, or an error of the type validation is raised.',
     ['document'],
     {
       format: word('The format of the schema.', ['json', 'json:2020-12']),
       document: ref('jsonSchema', 'The schema itself.'),
     },
   ),
-  input: mapping('What is done with the data that comes in.', {
-    schema: ref('schema', 'What the data must fit before anything else is done with it.'),
-    from: ref('filter', 'Makes the input of the data that comes in. `.` is that data.'),
+  input: mapping('Validation and transformation of the input.', {
+    schema: ref('schema', 'The schema of the raw input, validated first.'),
+    from: ref('filter', 'Makes the input. `.` is the raw input.'),
   }),
-  output: mapping('What is done with the data that goes out.', {
-    as: ref('filter', 'Makes the output of what was yielded. `.` is what was yielded.'),
-    schema: ref('schema', 'What the output must fit.'),
+  output: mapping('Transformation and validation of the output.', {
+    as: ref('filter', 'Makes the output. `.` is the raw output.'),
+    schema: ref('schema', 'The schema of the output.'),
   }),
-  export: mapping('What is kept in `$context`, which all later tasks see.', {
+  export: mapping('The data that is kept in `$context`, which all later tasks see.', {
     as: ref('filter', 'Replaces `$context`. `.` is the output of the task.'),
-    schema: ref('schema', 'What the new `$context` must fit.'),
+    schema: ref('schema', 'The schema of the new `$context`.'),
   }),
   strings: list('Strings.', { type: 'string' }),
 }
@@ -159,15 +166,15 @@ const SHAPES: Readonly<Record<Shape, Schema>> = {
   any: {},
   schema: SCHEMA,
   schemas: list('Schemas.', SCHEMA, { minItems: 1 }),
-  schemaMap: named('Schemas by names.', SCHEMA),
-  patternMap: named('Schemas by patterns.', SCHEMA),
+  schemaMap: named('Schemas, by name.', SCHEMA),
+  patternMap: named('Schemas, by pattern.', SCHEMA),
   count: { type: 'integer', minimum: 0 },
   number: { type: 'number' },
   positive: { type: 'number', exclusiveMinimum: 0 },
   boolean: { type: 'boolean' },
   text: TEXT,
   texts: TEXTS,
-  textsMap: named('Texts by names.', TEXTS),
+  textsMap: named('Texts, by name.', TEXTS),
   types: either(
     'A type, or several.',
     { enum: [...TYPES] },

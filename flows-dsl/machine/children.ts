@@ -70,15 +70,15 @@ export class Children {
 
   #effectOf(task: TaskFrame, child: Exclude<Child, { list: string } | { task: unknown }>): Effect {
     if ('call' in child) {
-      const { call, arguments: given, local } = child
-      const beside = Boolean(local) &&
-        this.#machine.frames.enclosingForks(task).length > 0 && { beside: true as const }
+      const { call, arguments: given, local, timeoutMs } = child
+      const isConcurrent = Boolean(local) && this.#machine.frames.enclosingForks(task).length > 0
       return {
         do: 'call',
         function: call,
         arguments: given,
         ...(local !== undefined && { local }),
-        ...beside,
+        ...(timeoutMs !== undefined && { timeoutMs }),
+        ...(isConcurrent && { isConcurrent }),
       }
     }
     if ('await' in child) return { do: 'await', what: child.await, details: child.details }

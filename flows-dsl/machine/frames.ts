@@ -25,10 +25,12 @@ export class Frames {
   }
 
   /** The stable path of a task ({@link stepPath}) and, for people, its enclosing tasks ({@link breadcrumbs}). */
-  locate(task: TaskFrame): { path: string; breadcrumbs: string } {
+  locate(task: TaskFrame): { path: string; callPath: string; breadcrumbs: string } {
     const above: Frame[] = []
     for (let at = this.get(task.parent); at !== undefined; at = this.get(at.parent)) above.unshift(at)
-    return { path: stepPath([...above, task]), breadcrumbs: breadcrumbs(above) }
+    const path = stepPath([...above, task])
+    const callPath = path.includes('/try~x') ? stepPath([...above.map(withoutAttempt), task]) : path
+    return { path, callPath, breadcrumbs: breadcrumbs(above) }
   }
 
   get(id: number): Frame | undefined {
@@ -143,6 +145,13 @@ function stepPath(frames: readonly Frame[]): string {
   return frames
     .map((frame) => `${nameOf(frame) ?? ''}${frame.occurrence === undefined ? '' : `~x${frame.occurrence}`}`)
     .join('')
+}
+
+/** The list of a `try` without the count of its runs, which are attempts at the same work. */
+function withoutAttempt(frame: Frame): Frame {
+  if (frame.is !== 'list' || frame.list !== 'try') return frame
+  const { occurrence: _, ...first } = frame
+  return first
 }
 
 /** @param enclosing the frames around a task, the outermost first @returns such as `each[2] / both` */

@@ -77,7 +77,13 @@ export class MachineContext {
   }
 
   record(task: TaskFrame, what: Omit<StepEvent, 'step' | 'at_ms'>): void {
-    this.environment.record({ step: this.step(task), at_ms: this.environment.nowMs(), ...what })
+    const { environment } = this
+    environment.record({
+      step: this.step(task),
+      at_ms: environment.nowMs(),
+      input: task.input ?? task.raw,
+      ...what,
+    })
   }
 
   step(task: TaskFrame): StepRef {
@@ -85,16 +91,27 @@ export class MachineContext {
   }
 
   /** The same for a task that may have ended. */
-  stepAt(entry: Pick<StepRef, 'pointer' | 'iteration' | 'path' | 'breadcrumbs'>): StepRef {
-    const { pointer, iteration, path, breadcrumbs } = entry
+  stepAt(
+    entry: Pick<StepRef, 'pointer' | 'iteration' | 'path' | 'breadcrumbs'> & { callPath?: string },
+  ): StepRef {
+    const { pointer, iteration, path, breadcrumbs, callPath = path } = entry
     const { name, kind, body } = this.nodes.at(pointer)
     const summary = clip(`${name}: ${taskType(kind)?.summary(body) ?? kind}`, SUMMARY_BYTES_MAX)
-    return { pointer, name, kind, iteration, path, breadcrumbs, summary }
+    return { pointer, name, kind, iteration, path, callPath, breadcrumbs, summary }
   }
 
   #flowStep(): StepRef {
     const { name } = this.ir.document
-    return { pointer: '', name, kind: 'flow', iteration: 0, path: '', breadcrumbs: '', summary: name }
+    return {
+      pointer: '',
+      name,
+      kind: 'flow',
+      iteration: 0,
+      path: '',
+      callPath: '',
+      breadcrumbs: '',
+      summary: name,
+    }
   }
 }
 

@@ -3,9 +3,9 @@
  * awaited.
  */
 
-import { durationText } from '../compile/duration.ts'
+import { durationOf, durationText } from '../compile/duration.ts'
 import { ERRORS, type ErrorObject, FinalError, FlowError } from '../errors.ts'
-import type { FlowIR, Json, JsonObject, RunInfo } from '../ir.ts'
+import type { FlowIR, Json, JsonObject, RunInfo, Template } from '../ir.ts'
 import type { ChildResult } from '../tasks/task.ts'
 import { Approvals } from './approvals.ts'
 import { Compensator } from './compensation.ts'
@@ -87,7 +87,12 @@ export class Machine {
     const { evaluation, ir } = this.#context
     return this.#context.run(() => {
       const branchContext = { context: {}, isExported: false }
-      this.#context.scheduleNext(() => this.#startTimeout())
+      let timeoutMs: number | undefined
+      this.#atFlow('/timeout/after', () => {
+        timeoutMs = this.#timeoutMs()
+      })
+      if (this.#isOver) return
+      this.#context.scheduleNext(() => this.#startTimeout(timeoutMs))
       this.#atFlow('/input/schema', () =>
         evaluation.validate(ir.input?.schema, this.state.input, 'The input'),
       )
@@ -211,9 +216,15 @@ export class Machine {
     return open.map((frame) => this.#context.startCommand(frame))
   }
 
+  #timeoutMs(): number | undefined {
+    const { evaluation, ir, state } = this.#context
+    const evaluate = (template: Template) =>
+      evaluation.filter(template, state.input, evaluation.flowVariables({}))
+    return ir.timeoutMs === undefined ? undefined : durationOf(ir.timeoutMs, '`timeout.after`', 1, evaluate)
+  }
+
   /** Starts the timer of the flow's own timeout, which no task can catch. */
-  #startTimeout(): void {
-    const { timeoutMs } = this.#context.ir
+  #startTimeout(timeoutMs: number | undefined): void {
     if (timeoutMs === undefined || this.#isOver) return
     const untilMs = this.#context.environment.nowMs() + timeoutMs
     const summary = `at most ${durationText(timeoutMs)}`
@@ -269,5 +280,6 @@ export class Machine {
 }
 
 function tookTooLong({ timeoutMs = 0 }: FlowIR): FinalError {
-  return new FinalError(ERRORS.timeout, `The flow took longer than ${durationText(timeoutMs)}.`, '/timeout')
+  const limit = typeof timeoutMs === 'number' ? durationText(timeoutMs) : 'its timeout'
+  return new FinalError(ERRORS.timeout, `The flow took longer than ${limit}.`, '/timeout')
 }

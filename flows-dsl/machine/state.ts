@@ -75,6 +75,8 @@ export type Effect =
       readonly arguments: JsonObject
       /** Runs inline in the workflow worker: short, and safe to repeat. */
       readonly local?: InlineOption
+      /** The `timeout` of its task, in milliseconds. */
+      readonly timeoutMs?: number
       /** An inline call in a concurrent branch, so its order among other calls is undefined. */
       readonly isConcurrent?: true
     }
@@ -169,7 +171,7 @@ export type EffectResult =
   | { readonly id: number; readonly output: Json }
   | { readonly id: number; readonly error: FlowError }
 
-/** What the host supplies. All of it is the same at each replay. */
+/** Services of the host. They return the same values at each replay. */
 export interface Environment {
   nowMs(): number
   /** From 0 to below 1. */

@@ -1,13 +1,13 @@
 /** Runs one task: `if`, its data pipeline, the transitions of its type, its end (OWS 1.0 "Data Flow"). */
 
-import { durationText, millisecondsOf } from '../compile/duration.ts'
+import { durationOf, durationText } from '../compile/duration.ts'
 import { ERRORS, FinalError, FlowError } from '../errors.ts'
 import type { Json, TaskNode } from '../ir.ts'
 import type { ChildResult, Message, TaskResult, Transition } from '../tasks/task.ts'
 import { Children, Extensions, Lists, type TaskEntry } from './children.ts'
 import { type HeldDecision, holdTask, shouldHold } from './data-patch.ts'
 import { type MachineContext, taskContextOf } from './machine-context.ts'
-import type { CompletedTask, Frame, TaskFrame } from './state.ts'
+import type { CompletedTask, Frame, RunState, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
 
 const RUN_STEPS_MAX = 10_000
@@ -116,7 +116,7 @@ export class Tasks {
   }
 
   #enter(node: TaskNode, at: TaskEntry): void {
-    const { state, frames, environment } = this.#machine
+    const { ir, state, frames, environment } = this.#machine
     const { pointer } = node
     const iteration = state.entered[pointer] ?? 0
     state.entered[pointer] = iteration + 1
@@ -125,8 +125,8 @@ export class Tasks {
     const task = frames.add<TaskFrame>(frame)
     this.#attempt(task, () => {
       state.steps += 1
-      const { stepsMax = RUN_STEPS_MAX } = state.info
-      if (state.steps > stepsMax) throw endless(stepsMax, pointer)
+      const stepsMax = state.info.stepsMax ?? ir.limits?.tasks ?? RUN_STEPS_MAX
+      if (state.steps > stepsMax) throw tooManySteps(stepsMax, state.entered, pointer)
       if (!this.#matchesIf(node, task)) return this.#skip(task)
       this.#machine.record(task, { phase: 'started' })
       this.#begin(node, task)
@@ -161,7 +161,7 @@ export class Tasks {
       const summary = `at most ${durationText(timeoutMs)}`
       this.#children.plan(task, [{ key: TIMEOUT, sleepMs: timeoutMs, limits: true, summary }])
     }
-    this.#move(node, task, move)
+    this.#move(node, task, timeoutMs === undefined ? move : withTimeout(move, timeoutMs))
   }
 
   #timeoutOf(node: TaskNode, task: TaskFrame): number | undefined {
@@ -170,9 +170,9 @@ export class Tasks {
     const { input = null } = task
     const { evaluation } = this.#machine
     const variables = evaluation.variablesOf(task, { input, task: evaluation.taskDescriptor(node, task) })
-    const durationMs = millisecondsOf(evaluation.filter(timeoutMs, input, variables))
-    if (durationMs !== undefined) return durationMs
-    throw new FlowError(ERRORS.expression, '`timeout` must yield a duration, at least 1 millisecond.')
+    return durationOf(timeoutMs, '`timeout.after`', 1, (template) =>
+      evaluation.filter(template, input, variables),
+    )
   }
 
   #move(node: TaskNode, task: TaskFrame, move: Transition): void {
@@ -268,8 +268,15 @@ export class Tasks {
   }
 }
 
-function endless(stepsMax: number, pointer: string): FinalError {
-  const detail = `The run has entered more than ${stepsMax} tasks; does \`then\` lead in a circle?`
+/** Tells calls for how long they are waited for. */
+function withTimeout(move: Transition, timeoutMs: number): Transition {
+  if ('done' in move || move.start === undefined) return move
+  return { ...move, start: move.start.map((child) => ('call' in child ? { ...child, timeoutMs } : child)) }
+}
+
+function tooManySteps(stepsMax: number, entered: RunState['entered'], pointer: string): FinalError {
+  const [most, count] = Object.entries(entered).reduce((a, b) => (b[1] > a[1] ? b : a))
+  const detail = `The execution has entered more than ${stepsMax} tasks, most of them at ${most} (×${count}). Does \`then\` lead in a circle? If not, raise \`limits.tasks\`, or run parts as flows of their own.`
   return new FinalError(ERRORS.runtime, detail, pointer)
 }
 

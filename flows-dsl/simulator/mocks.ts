@@ -1,9 +1,9 @@
 /** Answers the effects of a simulation from the given mocks, on a virtual clock; a missing answer is an error. */
 
 import { millisecondsOf } from '../compile/duration.ts'
-import { ERRORS, type ErrorKind, FlowError } from '../errors.ts'
+import { type ErrorResponse, FlowError, standardError } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
-import { fieldOf, isObject, pointerTo } from '../json.ts'
+import { isObject, pointerTo } from '../json.ts'
 import type { Effect } from '../machine/state.ts'
 import type { StepRef } from '../tasks/task.ts'
 import { type Answer, type MissingAnswer, type Mocks, SimulationInvalid } from './types.ts'
@@ -52,16 +52,29 @@ export function parseDelay(duration: Json, at: string): number {
 
 /** A standard error by its name (`{type: timeout}`), or any other error. Missing fields have the defaults of the type. */
 function errorOf(given: JsonObject, at: string): FlowError {
-  if (!isObject(given)) throw new SimulationInvalid(at, 'An error is {type, status?, title?, detail?}.')
-  const { type, status, title, detail = '' } = given
+  if (!isObject(given))
+    throw new SimulationInvalid(at, 'An error is {type, status?, title?, detail?, code?, response?}.')
+  const { type, status, title, detail = '', code, response } = given
   if (typeof type !== 'string') throw new SimulationInvalid(`${at}/type`, 'An error needs a type.')
-  const known = fieldOf<ErrorKind>(ERRORS, type) ?? { type, status: 500, title: 'Error' }
+  const known = standardError(type) ?? { type, status: 500, title: 'Error' }
   const kind = {
     type: known.type,
     status: typeof status === 'number' ? status : known.status,
     title: typeof title === 'string' ? title : known.title,
+    ...(typeof code === 'string' && { code }),
+    ...(response !== undefined && { response: responseOf(response, `${at}/response`) }),
   }
   return new FlowError(kind, String(detail))
+}
+
+/** The response of a failed call: `{status?, headers?, content?}`. Names of headers are in lower case, as in executions. */
+function responseOf(given: Json, at: string): ErrorResponse {
+  if (!isObject(given)) throw new SimulationInvalid(at, 'A response is {status, headers?, content?}.')
+  const { status = 500, headers = {}, content = null } = given
+  if (typeof status !== 'number') throw new SimulationInvalid(`${at}/status`, 'A status is a number.')
+  if (!isObject(headers)) throw new SimulationInvalid(`${at}/headers`, 'Headers are a mapping.')
+  const entries = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)])
+  return { status, headers: Object.fromEntries(entries), content }
 }
 
 /** The request of an effect, for the trace. */

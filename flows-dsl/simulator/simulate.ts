@@ -50,7 +50,13 @@ class SimulatedRun {
   /** The trace index of the last start of each step. */
   readonly #traceIndexes = new Map<string, number>()
   readonly #missing = new Map<number, MissingAnswer>()
+  /** Calls and sub-flows among those without an answer. */
+  readonly #missingCalls = new Set<number>()
   readonly #open = new Set<number>()
+  /** Open timers that are timeouts. */
+  readonly #limits = new Set<number>()
+  /** Decisions without a time that no task waits for yet. */
+  readonly #early: PlannedDecision[] = []
   readonly #lifecycle: LifecycleEvent[] | undefined
   #events: number = EVENTS.run
   #remainingChars = TRACE_CHARS_MAX
@@ -94,14 +100,24 @@ class SimulatedRun {
       if (this.#machine.stepsUsed > EVALUATION_STEPS_MAX)
         throw new SimulationInvalid('', 'The expressions of the flow take too long to be simulated.')
       const next = this.#clock.next((one) => !('effect' in one) || this.#open.has(one.effect))
-      if (next === undefined) return this.#simulated()
+      if (next === undefined || this.#isTimeoutOfMissing(next)) return this.#simulated()
       this.#apply(next)
+      this.#decideEarly()
     }
     this.#recordLifecycle(flowEnded(this.#run, this.#clock.nowMs, this.#machine.result))
     return this.#simulated()
   }
 
+  /** Tests if a timeout ends a call only because the simulation has no answer for it. */
+  #isTimeoutOfMissing(input: ScheduledInput): boolean {
+    return 'effect' in input && this.#limits.has(input.effect) && this.#missingCalls.size > 0
+  }
+
+  /** @throws SimulationInvalid if a decision is left for a task that never waited for one */
   #simulated(): Simulated {
+    const [early] = this.#early
+    if (early !== undefined && this.#missingCalls.size === 0)
+      throw nothingWaits(early, 'Nothing has waited for a decision there')
     const { result } = this.#machine
     const held = this.#machine.held()
     const isHeld = Object.keys(held).length > 0
@@ -144,24 +160,35 @@ class SimulatedRun {
     } else if ('event' in input) {
       this.#events += EVENTS.turn + 1
       this.#execute(this.#machine.event(input.event))
-    } else this.#decide(input.decision)
+    } else if (!this.#decide(input.decision)) {
+      if (input.decision.after !== undefined)
+        throw nothingWaits(input.decision, 'Nothing waits for a decision there at that time')
+      this.#early.push(input.decision)
+    }
   }
 
-  /** @throws SimulationInvalid if no task waits for the decision, or the task refuses it */
-  #decide({ task, decision }: PlannedDecision): void {
+  /** Makes the decisions that the tasks wait for now. */
+  #decideEarly(): void {
+    for (let index = 0; index < this.#early.length; ) {
+      const decision = this.#early[index]
+      if (decision !== undefined && this.#decide(decision)) this.#early.splice(index, 1)
+      else index += 1
+    }
+  }
+
+  /** @returns whether a task has waited for the decision @throws SimulationInvalid if the task refuses it */
+  #decide({ task, decision }: PlannedDecision): boolean {
     const open = Object.values(this.#machine.state.frames).filter((frame) => frame.is === 'task')
     const named = open.filter(({ pointer }) => pointer === task || pointer.endsWith(`/${task}`))
+    if (named.length === 0) return false
     const [refused] = named.flatMap(({ pointer, iteration }) => {
       const decided = this.#machine.decide(`${pointer}#${iteration}`, decision)
       this.#execute(decided.commands)
       return decided.refused ?? []
     })
     this.#events += EVENTS.turn + 1
-    if (named.length === 0 || refused !== undefined)
-      throw new SimulationInvalid(
-        '/decisions',
-        `${task}: ${refused ?? 'nothing waits for a decision there.'}`,
-      )
+    if (refused !== undefined) throw new SimulationInvalid('/decisions', `${task}: ${refused}`)
+    return true
   }
 
   #execute(commands: readonly Command[]): void {
@@ -170,6 +197,7 @@ class SimulatedRun {
       else {
         this.#open.delete(command.id)
         this.#missing.delete(command.id)
+        this.#missingCalls.delete(command.id)
       }
     }
   }
@@ -178,6 +206,7 @@ class SimulatedRun {
     this.#open.add(id)
     this.#events += EVENTS[effect.do]
     if (effect.do === 'sleep') {
+      if (effect.limits) this.#limits.add(id)
       this.#clock.schedule(effect.untilMs, { effect: id, result: { output: null } })
       return
     }
@@ -185,7 +214,10 @@ class SimulatedRun {
     const answer = this.#answers.next(step, ...namesOf(effect))
     if (answer !== undefined) {
       this.#clock.schedule(this.#clock.nowMs + answer.afterMs, { effect: id, result: answer.result })
-    } else this.#missing.set(id, missingAnswer(effect, step))
+      return
+    }
+    this.#missing.set(id, missingAnswer(effect, step))
+    if (effect.do === 'call' || effect.what === 'workflow') this.#missingCalls.add(id)
   }
 
   #record({ step, at_ms: _now, ...what }: StepEvent): void {
@@ -194,7 +226,7 @@ class SimulatedRun {
     if (what.phase === 'started' || what.phase === 'retried')
       this.#traceIndexes.set(`${pointer}#${iteration}`, this.#trace.length)
     const at = new Date(this.#clock.nowMs).toISOString()
-    const { output, answer: _given, ...rest } = what
+    const { output, answer: _given, input: _input, ...rest } = what
     const recorded = output === undefined ? {} : this.#fits(output) ? { output } : ({ cut: true } as const)
     this.#trace.push({ at, pointer, iteration, name, kind, ...rest, ...recorded })
   }
@@ -216,6 +248,11 @@ class SimulatedRun {
     if (index === undefined || entry === undefined) return
     this.#trace[index] = { ...entry, ...(this.#fits(asks) ? { asks } : { cut: true }) }
   }
+}
+
+function nothingWaits({ task }: PlannedDecision, what: string): SimulationInvalid {
+  const hint = 'Without `after`, a decision is made as soon as the task waits for it.'
+  return new SimulationInvalid('/decisions', `${task}: ${what}. ${hint}`)
 }
 
 /** The names under which mocks may answer an effect: the function, the flow, or the kind of event it awaits. */

@@ -44,7 +44,7 @@ export interface Simulation {
 }
 
 /** One line of the trace. */
-export type TraceEntry = Omit<StepEvent, 'step' | 'at_ms' | 'answer'> & {
+export type TraceEntry = Omit<StepEvent, 'step' | 'at_ms' | 'answer' | 'input'> & {
   /** RFC 3339, in virtual time. */
   readonly at: string
   readonly pointer: string

@@ -1,10 +1,10 @@
 /** `approve`: waits for people to decide. An extension of ours; OWS 1.0 has no tasks for people. */
 
 import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
-import { durationIn } from '../compile/duration.ts'
+import { durationOf, dynamicDuration } from '../compile/duration.ts'
 import { entryOf, type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError, REJECTED } from '../errors.ts'
-import type { Json, JsonObject, Template } from '../ir.ts'
+import type { Duration, Json, JsonObject, Template } from '../ir.ts'
 import { clip, fieldOf, isObject, omitUndefined } from '../json.ts'
 import { checkSchema } from '../json-schema/check-schema.ts'
 import { resultOf, type TaskContext, type TaskType, type Transition } from './task.ts'
@@ -18,7 +18,7 @@ export interface ApproveBody {
   readonly approvers: Template
   /** The number of approvals that are required. */
   readonly quorum: number
-  readonly deadlineMs?: number
+  readonly deadlineMs?: Duration
   readonly onDeadline: (typeof ON_DEADLINE)[number]
   readonly onReject: (typeof ON_REJECT)[number]
   /** The subject that started the execution may not decide. */
@@ -61,7 +61,9 @@ export const approve: TaskType<ApproveBody> = {
   },
   start(body, task) {
     const { taskState, details } = request(body, task)
-    const { deadlineMs: sleepMs } = body
+    const { deadlineMs } = body
+    const evaluate = (template: Template) => task.evaluate(template, task.input)
+    const sleepMs = deadlineMs && durationOf(deadlineMs, '`deadline`', 1, evaluate)
     const deadline = sleepMs === undefined ? [] : [{ key: 'deadline', sleepMs, summary: 'deadline' }]
     return {
       taskState: taskState as unknown as Json,
@@ -76,7 +78,7 @@ export const approve: TaskType<ApproveBody> = {
       const isApproved = isObject(output) && fieldOf(output, 'approved') === true
       return { ...resultOf(ended), ...(isApproved && { approvers: approval.approvers }) }
     }
-    if (body.onDeadline === 'fault') throw new FlowError(ERRORS.timeout, 'Nobody has decided in time.')
+    if (body.onDeadline === 'fault') throw new FlowError(ERRORS.timeout, 'No decision was made in time.')
     return decide(body, approval, body.onDeadline === 'approve', { deadline_passed: true })
   },
   onMessage(body, taskState, message, task) {
@@ -119,10 +121,15 @@ function compileApprovers(map: MapNode, context: CompileContext): Template | und
   const given = context.required(map, '`approve`', 'approvers')
   if (given === undefined) return undefined
   if (given.kind !== 'list') {
-    return context.text(given, '`approvers`') === undefined ? undefined : context.filter(given, SCOPES.task)
+    if (context.text(given, '`approvers`') === undefined) return undefined
+    const yielded = context.filter(given, SCOPES.task)
+    if (yielded === undefined || !('expression' in yielded) || yielded.expression.op !== 'literal')
+      return yielded
+    const message = '`approvers` must be a list of names, or an expression that yields one.'
+    return context.report('value_invalid', given, message, 'Write [ada], or .approvers.')
   }
   if (given.items.length === 0) {
-    return context.report('value_invalid', given, '`approvers` must name somebody.')
+    return context.report('value_invalid', given, '`approvers` must not be empty.')
   }
   const isValid = given.items.map((item) => checkName(item, context)).every(Boolean)
   return isValid ? context.template(given, SCOPES.task) : undefined
@@ -131,6 +138,10 @@ function compileApprovers(map: MapNode, context: CompileContext): Template | und
 function checkName(item: SourceNode, context: CompileContext): boolean {
   const name = context.text(item, 'An approver')
   if (name?.trim() === '') context.report('value_invalid', item, 'An approver needs a name.')
+  if (context.isLikeExpression(item, SCOPES.task)) {
+    const message = `\`${name}\` is taken as a name: in a list, expressions are written in \${ }.`
+    return context.report('value_invalid', item, message, `Write '\${ ${name} }'.`) === null
+  }
   return name !== undefined && name.trim() !== ''
 }
 
@@ -158,10 +169,10 @@ function compileDeadline(
   const policy = entryOf(map, 'onDeadline')
   const onDeadline = context.choice(map, 'onDeadline', ON_DEADLINE)
   if (given === undefined && policy !== undefined) {
-    return context.report('missing_key', policy.at, '`onDeadline` needs the key `deadline` beside it.')
+    return context.report('missing_key', policy.at, '`onDeadline` requires the key `deadline`.')
   }
   if (onDeadline === undefined || given === undefined) return onDeadline && { onDeadline }
-  const deadlineMs = durationIn(given, '`deadline`', 1, context)
+  const deadlineMs = dynamicDuration(given, '`deadline`', 1, SCOPES.task, context)
   return deadlineMs === undefined ? undefined : { deadlineMs, onDeadline }
 }
 
@@ -218,7 +229,7 @@ function formError({ form }: ApproveBody, decision: Decision, task: TaskContext)
   if (form === undefined) return decision.form === undefined ? undefined : 'There is no form to fill in.'
   if (decision.form === undefined && !decision.approved) return undefined
   try {
-    task.validate(form.literal, decision.form ?? null, 'The form')
+    task.validate(form.literal, decision.form ?? {}, 'The form')
   } catch (error) {
     if (error instanceof FlowError) return error.message
     throw error
@@ -235,7 +246,7 @@ function decide(
 ): Transition {
   if (!approved && onReject === 'fault') {
     const by = decisions.filter((one) => !one.approved).map((one) => one.by)
-    const detail = by.length === 0 ? 'Nobody has decided in time.' : `It was rejected by ${by.join(', ')}.`
+    const detail = by.length === 0 ? 'No decision was made in time.' : `It was rejected by ${by.join(', ')}.`
     throw new FlowError(REJECTED, detail)
   }
   return {
@@ -250,7 +261,7 @@ export function decisionOf(given: JsonObject, nowMs: number): Decision | string 
   const [by, approved, comment, form] = ['by', 'approved', 'comment', 'form'].map((key) =>
     fieldOf(given, key),
   )
-  if (typeof by !== 'string' || by === '') return 'A decision needs `by`, the name of who decides.'
+  if (typeof by !== 'string' || by === '') return 'A decision needs `by`, the name of the approver.'
   if (typeof approved !== 'boolean') return 'A decision needs `approved`, true or false.'
   if (comment !== undefined && (typeof comment !== 'string' || comment.length > COMMENT_MAX))
     return `\`comment\` must be a string of at most ${COMMENT_MAX} characters.`

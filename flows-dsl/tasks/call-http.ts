@@ -26,8 +26,12 @@ export interface OpenApiBody {
 
 export const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 export const HTTP_OUTPUTS = ['content', 'response', 'raw']
-const HTTP_KEYS = ['method', 'endpoint', 'headers', 'query', 'body', 'output', 'redirect']
-const OPENAPI_KEYS = ['document', 'operationId', 'parameters', 'authentication', 'output', 'redirect']
+export const HTTP_ERRORS = ['fault', 'data']
+/** How often a request is sent if its worker is lost. */
+export const DELIVERIES = ['at_most_once', 'at_least_once']
+const OPTION_KEYS = ['output', 'redirect', 'errors', 'delivery']
+const HTTP_KEYS = ['method', 'endpoint', 'headers', 'query', 'body', ...OPTION_KEYS]
+const OPENAPI_KEYS = ['document', 'operationId', 'parameters', 'authentication', ...OPTION_KEYS]
 
 export function compileHttp(task: MapNode, context: CompileContext): HttpBody | undefined {
   const args = context.requiredMap(task, '`call: http`', 'with', HTTP_KEYS)
@@ -36,11 +40,11 @@ export function compileHttp(task: MapNode, context: CompileContext): HttpBody | 
   const method = context.required(args, '`with`', 'method')
   context.wordOrExpression(args, 'method', METHODS)
   for (const name of ['headers', 'query']) checkMapping(args, name, context)
-  checkResponseOptions(args, context)
+  checkOptions(args, context)
   const template = fieldsExcept(args, ['endpoint'], context)
   const authentication = compileEndpointAuthentication(args, context)
   if (endpoint === undefined || template === undefined) return undefined
-  const isInline = compileInlineOption(task, isSafe(method), context)
+  const isInline = compileInlineOption(task, isSafe(method) && mayRepeat(args), context)
   return {
     endpoint,
     arguments: template,
@@ -55,7 +59,7 @@ export function compileOpenApi(task: MapNode, context: CompileContext): OpenApiB
   const document = compileDocument(args, context)
   context.requiredText(args, '`with`', 'operationId')
   checkMapping(args, 'parameters', context)
-  checkResponseOptions(args, context)
+  checkOptions(args, context)
   const given = valueAt(args, 'authentication')
   const authentication = given && compileAuthentication(given, context)
   const template = fieldsExcept(args, ['document', 'authentication'], context)
@@ -116,11 +120,33 @@ function checkMapping(args: MapNode, key: string, context: CompileContext): void
   if (value !== undefined && !isExpression(value)) context.map(value, `\`${key}\``)
 }
 
-/** The options `output` and `redirect`. */
-function checkResponseOptions(args: MapNode, context: CompileContext): void {
+/** An inline request may be sent twice, which `at_most_once` and an expression that may yield it rule out. */
+function mayRepeat(args: MapNode): boolean {
+  const delivery = valueAt(args, 'delivery')
+  return delivery === undefined || (delivery.kind === 'scalar' && delivery.value === 'at_least_once')
+}
+
+/** The options `output`, `redirect`, `errors` and `delivery`. */
+function checkOptions(args: MapNode, context: CompileContext): void {
   context.wordOrExpression(args, 'output', HTTP_OUTPUTS)
+  context.wordOrExpression(args, 'errors', HTTP_ERRORS)
+  context.wordOrExpression(args, 'delivery', DELIVERIES)
+  checkErrorsAsData(args, context)
   const redirect = valueAt(args, 'redirect')
   if (redirect !== undefined && !isExpression(redirect)) context.boolean(args, 'redirect', false)
+}
+
+/** With `errors: data`, only the status tells an error from a success. */
+function checkErrorsAsData(args: MapNode, context: CompileContext): void {
+  const [errors, output] = [valueAt(args, 'errors'), valueAt(args, 'output')]
+  if (errors?.kind !== 'scalar' || errors.value !== 'data') return
+  if (
+    output !== undefined &&
+    (isExpression(output) || (output.kind === 'scalar' && output.value === 'response'))
+  )
+    return
+  const message = '`errors: data` needs `output: response`, which has the status.'
+  context.report('value_invalid', errors, message, 'Add `output: response`; the status is `.statusCode`.')
 }
 
 /**
@@ -176,8 +202,8 @@ function authenticationOf(
 }
 
 /**
- * Simple string expansion (RFC 6570 §3.2.2) of top-level fields by name; a missing field is empty (OWS 1.0 "URI
- * Template"). Values that would form a dot segment are rejected: they would lead to another path.
+ * Simple string expansion (RFC 6570 §3.2.2) of top-level fields by name. A missing or empty value is rejected, although
+ * RFC 6570 allows it: `/orders/{id}` without an id would address all orders. So are values that would form a dot segment.
  */
 function expandUri(parts: readonly string[], input: Json): string {
   const uri = parts.map((part, index) => (index % 2 === 0 ? part : encodeField(part, input))).join('')
@@ -186,11 +212,19 @@ function expandUri(parts: readonly string[], input: Json): string {
 }
 
 function encodeField(name: string, input: Json): string {
-  const value = (isObject(input) ? fieldOf(input, name) : undefined) ?? ''
+  const value = isObject(input) ? fieldOf(input, name) : undefined
+  const isText = value !== null && value !== '' && value !== undefined && typeof value !== 'object'
   // A lone surrogate cannot be encoded; it becomes U+FFFD, as in UTF-8.
-  if (typeof value !== 'object') return encodeURIComponent(String(value).replace(/\p{Surrogate}/gu, '\ufffd'))
-  const detail = `The endpoint needs \`${name}\`, a string, number or boolean, in the input.`
+  if (isText) return encodeURIComponent(String(value).replace(/\p{Surrogate}/gu, '\ufffd'))
+  const detail = `\`{${name}}\` of the endpoint: ${unusable(name, value)}.`
   throw new FlowError(ERRORS.expression, detail)
+}
+
+function unusable(name: string, value: Json | undefined): string {
+  if (value === undefined) return `the input of the task has no \`${name}\``
+  const what =
+    value === null ? 'null' : value === '' ? 'empty' : Array.isArray(value) ? 'a list' : 'a mapping'
+  return `\`${name}\` in the input of the task is ${what}, not a text, number or boolean`
 }
 
 export function summaryOf({ arguments: args, endpoint }: HttpBody): string {

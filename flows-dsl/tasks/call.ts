@@ -103,7 +103,10 @@ function compileFunction(
   const known = [...required, ...optional]
   for (const { key, at } of args?.entries ?? []) {
     if (known.includes(key)) continue
-    context.reportUnknown('unknown_argument', at, `\`${name}\` has no argument \`${key}\`.`, key, known)
+    const message = `\`${name}\` has no argument \`${key}\`.`
+    if (key === 'name' && required.includes('id'))
+      context.report('unknown_argument', at, message, 'Did you mean id? It takes a name, too.')
+    else context.reportUnknown('unknown_argument', at, message, key, known)
   }
   const template = args === undefined ? ({ literal: {} } as const) : context.fields(args, SCOPES.task)
   if (stores && args !== undefined && template !== undefined) checkNoSecrets(name, args, template, context)

@@ -1,7 +1,7 @@
 /** Compiles event filters and matches events against them (OWS 1.0 "Event Filter", "Correlation"; CloudEvents 1.0). */
 
 import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
-import { entryOf, type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
+import { entryOf, type MapNode, nodeToJson, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { FlowError } from '../errors.ts'
 import {
   type Correlation,
@@ -12,6 +12,7 @@ import {
   type JsonObject,
   type Template,
 } from '../ir.ts'
+import { childrenOf, type Expression } from '../jq/expression.ts'
 import { fieldOf, isObject, objectOf } from '../json.ts'
 import type { TaskContext } from './task.ts'
 
@@ -67,8 +68,27 @@ function compileAttributes(filter: MapNode, context: CompileContext): EventFilte
     if (key !== 'data' && KNOWN.includes(key)) context.text(value, `\`${key}\``)
     const template = context.template(value, SCOPES.task)
     if (template !== undefined) attributes.push([key, template])
+    if (template !== undefined && 'expression' in template && readsField(template.expression, key)) {
+      const message = `\`.\` is \`${key}\` of the event here: \`.${key}\` is a field within it.`
+      context.warnings.report('attribute_within_itself', value, message, hintWithout(key, value))
+    }
   }
   return attributes.length < map.entries.length ? undefined : attributes
+}
+
+/** Tests if an expression reads a field of `.` itself. */
+function readsField(expression: Expression, name: string): boolean {
+  if (expression.op === 'index' && expression.of.op === 'identity')
+    return expression.key.op === 'literal' && expression.key.value === name
+  // Right of a pipe `.` is something else.
+  if (expression.op === 'pipe') return readsField(expression.left, name)
+  return childrenOf(expression).some((child) => readsField(child, name))
+}
+
+function hintWithout(key: string, value: SourceNode): string | undefined {
+  const text = value.kind === 'scalar' ? String(value.value) : ''
+  const found = new RegExp(`\\.${key}(\\.\\w+)?`).exec(text)
+  return found === null ? undefined : `Write \`${found[1] ?? '.'}\` instead of \`${found[0]}\`.`
 }
 
 function compileCorrelations(filter: MapNode, context: CompileContext): readonly Correlation[] | undefined {
@@ -90,6 +110,11 @@ function compileCorrelation(
   const from = source && context.condition(source, '`from`', SCOPES.task)
   const expected = valueAt(map, 'expect')
   const expect = expected && context.template(expected, SCOPES.task)
+  if (expected !== undefined && context.isLikeExpression(expected, SCOPES.task)) {
+    const text = String(nodeToJson(expected))
+    const message = `\`expect\` is the text \`${text}\`, not the value of an expression.`
+    context.warnings.report('looks_like_expression', expected, message, `Write '\${ ${text} }'.`)
+  }
   if (from === undefined || (expected !== undefined && expect === undefined)) return undefined
   return { name, from, ...(expect !== undefined && { expect }) }
 }

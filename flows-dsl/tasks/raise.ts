@@ -1,8 +1,8 @@
 /** `raise`: faults with an error (OWS 1.0 "Raise", "Error"). */
 
 import type { CompileContext } from '../compile/compile-context.ts'
-import { type SourceNode, valueAt } from '../compile/source-nodes.ts'
-import { ERRORS, FlowError, standardError } from '../errors.ts'
+import { type Location, type SourceNode, valueAt } from '../compile/source-nodes.ts'
+import { ERRORS, FlowError, isShortType, SHORT_TYPES, standardError } from '../errors.ts'
 import type { Template } from '../ir.ts'
 import { omitUndefined } from '../json.ts'
 import type { TaskContext, TaskType } from './task.ts'
@@ -29,7 +29,8 @@ export const raise: TaskType<RaiseBody> = {
     return context.components.resolve('errors', source, ({ value }) => compileError(value, context))
   },
   start(body, task) {
-    const type = textOf(body.type, 'type', task) ?? ''
+    const given = textOf(body.type, 'type', task) ?? ''
+    const type = (isShortType(given) ? standardError(given)?.type : undefined) ?? given
     const title = textOf(body.title, 'title', task) ?? standardError(type)?.title ?? 'Error'
     const detail = textOf(body.detail, 'detail', task) ?? ''
     const instance = textOf(body.instance, 'instance', task)
@@ -51,6 +52,8 @@ export function compileError(given: SourceNode, context: CompileContext): RaiseB
   const status = code && context.integer(code, '`status`')
   if (uri !== undefined && !matchesPattern(type, /^\S+$/)) {
     context.report('value_invalid', uri, '`type` must be a URI.')
+  } else if (uri !== undefined && type !== undefined && 'literal' in type) {
+    errorType(uri, String(type.literal), context)
   }
   const [title, detail, instance] = ['title', 'detail', 'instance'].map((key) => {
     const value = valueAt(error, key)
@@ -62,6 +65,13 @@ export function compileError(given: SourceNode, context: CompileContext): RaiseB
   })
   if (type === undefined || status === undefined) return undefined
   return { type, status, ...omitUndefined({ title, detail, instance }) }
+}
+
+/** The type of an error: a URI, or the short name of a standard type. */
+export function errorType(at: Location, type: string, context: CompileContext): string | undefined {
+  if (!isShortType(type) || standardError(type) !== undefined) return type
+  const message = `There is no standard error \`${type}\`; other types are URIs.`
+  return context.reportUnknown('value_invalid', at, message, type, SHORT_TYPES)
 }
 
 /** Also true for an expression, whose value only the execution knows, and for text that has a diagnostic already. */

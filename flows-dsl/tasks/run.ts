@@ -57,7 +57,7 @@ export const run: TaskType<RunBody> = {
 function reportProcess(map: MapNode, context: CompileContext): boolean {
   const found = map.entries.find(({ key }) => PROCESSES.includes(key))
   if (found === undefined) return false
-  const message = `\`run: ${found.key}\` is known to the language, and the operator has not enabled it.`
+  const message = `\`run: ${found.key}\` is known to the language and is not run by this platform.`
   context.report('unsupported_feature', found.at, message, 'A function of the platform can do it: `call`.')
   return true
 }

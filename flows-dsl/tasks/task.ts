@@ -16,6 +16,8 @@ export interface StepRef {
   readonly iteration: number
   /** The stable path of the step, the same in every execution that takes the same route (machine/step-path.ts). */
   readonly path: string
+  /** `path` without the counts of `try`: equal for all attempts of a call, and different for every other call. */
+  readonly callPath: string
   /** The enclosing tasks by name, the outermost first: `each[2] / both`; empty at the top. */
   readonly breadcrumbs: string
   /** One line for people, at most 200 bytes of UTF-8. */
@@ -29,6 +31,8 @@ export interface StepEvent {
   readonly at_ms: number
   /** The outcome that the task took, such as the name of a case. */
   readonly took?: string
+  /** The input of the task, after `input.from` if it got so far. */
+  readonly input?: Json
   readonly output?: Json
   /** The raw result of the effect, before `output.as`. */
   readonly answer?: Json
@@ -96,7 +100,13 @@ export type Child = { readonly key: string } & (
       readonly input: Json
       readonly isolated?: boolean
     }
-  | { readonly call: string; readonly arguments: JsonObject; readonly local?: InlineOption }
+  | {
+      readonly call: string
+      readonly arguments: JsonObject
+      readonly local?: InlineOption
+      /** The `timeout` of the task, set by the machine. */
+      readonly timeoutMs?: number
+    }
   | { readonly sleepMs: number; readonly summary?: string; readonly limits?: boolean }
   | { readonly await: string; readonly details: JsonObject }
 )

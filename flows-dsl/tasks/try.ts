@@ -1,12 +1,19 @@
 /** `try`: runs tasks, catches their errors and retries (OWS 1.0 "Try", "Catch", "Retry"). */
 
 import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
-import { DURATION_MS_MAX, durationIn, durationText, optionalDuration } from '../compile/duration.ts'
+import {
+  DURATION_MS_MAX,
+  durationOf,
+  durationText,
+  dynamicDuration,
+  optionalDynamicDuration,
+} from '../compile/duration.ts'
 import { type MapEntry, type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError, standardError } from '../errors.ts'
-import type { Json, JsonObject, TaskNode } from '../ir.ts'
+import type { Duration, Json, JsonObject, TaskNode, Template } from '../ir.ts'
 import type { Expression } from '../jq/expression.ts'
 import { fieldOf, omitUndefined } from '../json.ts'
+import { errorType } from './raise.ts'
 import {
   namesOf,
   resultOf,
@@ -23,15 +30,22 @@ interface Conditions {
 }
 
 interface Retry extends Conditions {
-  readonly delayMs: number
+  readonly delayMs: Duration
   readonly backoff: (typeof BACKOFFS)[number]
   /** The maximum of retries, after the first attempt. */
   readonly count?: number
   /** From the start of the first attempt to the start of the last. */
-  readonly limitMs?: number
+  readonly limitMs?: Duration
   /** Timeout of each attempt, the first included. */
-  readonly attemptMs?: number
+  readonly attemptMs?: Duration
   /** A random time in this range is added to the delay. */
+  readonly jitter?: { readonly fromMs: Duration; readonly toMs: Duration }
+}
+
+/** The durations of a policy for one retry, in milliseconds. */
+interface RetryTimes extends Pick<Retry, 'backoff'> {
+  readonly delayMs: number
+  readonly limitMs?: number
   readonly jitter?: { readonly fromMs: number; readonly toMs: number }
 }
 
@@ -136,9 +150,11 @@ function compileErrors(map: MapNode, context: CompileContext): JsonObject {
 
 function compileLiteral(value: SourceNode, key: string, context: CompileContext): string | undefined {
   const text = context.text(value, `\`${key}\``)
-  if (!text?.includes('${')) return text
-  const hint = 'Write the expression as `when`, below `catch`.'
-  return context.report('value_invalid', value, `\`${key}\` is compared as it stands.`, hint)
+  if (text?.includes('${')) {
+    const hint = 'Write the expression as `when`, below `catch`.'
+    return context.report('value_invalid', value, `\`${key}\` is compared as it stands.`, hint)
+  }
+  return key === 'type' && text !== undefined ? errorType(value, text, context) : text
 }
 
 function compileConditions(map: MapNode, context: CompileContext): Conditions {
@@ -167,7 +183,7 @@ export function compileRetryPolicy(given: SourceNode, context: CompileContext): 
   const jitter = compileJitter(map, context)
   return {
     ...compileConditions(map, context),
-    delayMs: optionalDuration(map, 'delay', 0, context) ?? 0,
+    delayMs: optionalDynamicDuration(map, 'delay', 0, SCOPES.task, context) ?? 0,
     backoff: compileBackoff(map, context),
     ...compileLimit(map, context),
     ...(jitter !== undefined && { jitter }),
@@ -196,8 +212,8 @@ function compileLimit(
   const count = attempt && valueAt(attempt, 'count')
   return omitUndefined({
     count: count && context.integer(count, '`count`', 1),
-    limitMs: optionalDuration(limit, 'duration', 1, context),
-    attemptMs: optionalDuration(attempt, 'duration', 1, context),
+    limitMs: optionalDynamicDuration(limit, 'duration', 1, SCOPES.task, context),
+    attemptMs: optionalDynamicDuration(attempt, 'duration', 1, SCOPES.task, context),
   })
 }
 
@@ -206,10 +222,10 @@ function compileJitter(retry: MapNode, context: CompileContext): Retry['jitter']
   if (jitter === undefined) return undefined
   const from = context.required(jitter, '`jitter`', 'from')
   const to = context.required(jitter, '`jitter`', 'to')
-  const fromMs = from && durationIn(from, '`from`', 0, context)
-  const toMs = to && durationIn(to, '`to`', 0, context)
+  const fromMs = from && dynamicDuration(from, '`from`', 0, SCOPES.task, context)
+  const toMs = to && dynamicDuration(to, '`to`', 0, SCOPES.task, context)
   if (to === undefined || fromMs === undefined || toMs === undefined) return undefined
-  if (fromMs <= toMs) return { fromMs, toMs }
+  if (typeof fromMs !== 'number' || typeof toMs !== 'number' || fromMs <= toMs) return { fromMs, toMs }
   return context.report('value_invalid', to, '`to` must not be shorter than `from`.')
 }
 
@@ -219,15 +235,20 @@ interface Progress {
   readonly startedMs: number
 }
 
-function attempt(body: TryBody, { number, startedMs }: Progress, { input }: TaskContext): Transition {
-  const sleepMs = body.catch.retry?.attemptMs
+function attempt(body: TryBody, { number, startedMs }: Progress, task: TaskContext): Transition {
+  const { input } = task
+  const { as, retry } = body.catch
+  // A policy is compiled with the variable of the error, which does not exist yet.
+  const evaluate = (template: Template) => task.evaluate(template, input, { [as]: null })
+  const sleepMs = retry?.attemptMs && durationOf(retry.attemptMs, '`limit.attempt.duration`', 1, evaluate)
   const summary = `at most ${durationText(sleepMs ?? 0)}`
   const limit = sleepMs === undefined ? [] : [{ key: 'limit', sleepMs, limits: true, summary }]
   return { taskState: { number, startedMs }, start: [{ key: 'try', list: 'try', input }, ...limit] }
 }
 
 function timeoutError(body: TryBody, { step }: TaskContext): FlowError {
-  const limit = durationText(body.catch.retry?.attemptMs ?? 0)
+  const { attemptMs } = body.catch.retry ?? {}
+  const limit = typeof attemptMs === 'number' ? durationText(attemptMs) : 'its limit'
   return new FlowError(ERRORS.timeout, `It took longer than ${limit}.`, step.pointer)
 }
 
@@ -244,7 +265,10 @@ function handleError(body: TryBody, progress: Progress, error: FlowError, task: 
   const found = catchError(body, error, task)
   if (found === undefined) throw error
   const { number, startedMs } = progress
-  const delayMs = found.retry && retryDelay(found.retry, number, task.nowMs() - startedMs, task.random)
+  const times = found.retry && retryTimes(found.retry, number, found.variables, task)
+  const spentMs = task.nowMs() - startedMs
+  const leastMs = retryAfterMs(error, task.nowMs())
+  const delayMs = times && retryDelay(times, { number, spentMs, leastMs }, task.random)
   if (found.retry === undefined || delayMs === undefined) {
     if (body.catch.retry !== undefined && body.catch.tasks === undefined) throw error
     return runHandler(body, task.input, found.variables)
@@ -260,27 +284,73 @@ function handleError(body: TryBody, progress: Progress, error: FlowError, task: 
 }
 
 /**
- * The delay before a retry in milliseconds; undefined if there is none. Linear backoff adds the delay each time,
- * exponential backoff doubles it.
+ * Evaluates the durations of a policy, whose expressions see the error.
  * @param number of the retry, from 1
- * @param spentMs since the first attempt started
+ * @returns undefined if there are no more retries
+ * @throws FlowError (expression) if one is no duration
+ */
+function retryTimes(
+  { delayMs, backoff, limitMs, jitter, count }: Retry,
+  number: number,
+  variables: JsonObject,
+  task: TaskContext,
+): RetryTimes | undefined {
+  if (count !== undefined && number > count) return undefined
+  const timeOf = (duration: Duration, what: string, minMs: 0 | 1) =>
+    durationOf(duration, `\`${what}\` of \`retry\``, minMs, (template) =>
+      task.evaluate(template, task.input, variables),
+    )
+  return {
+    backoff,
+    delayMs: timeOf(delayMs, 'delay', 0),
+    ...(limitMs !== undefined && { limitMs: timeOf(limitMs, 'limit.duration', 1) }),
+    ...(jitter !== undefined && { jitter: jitterOf(jitter, timeOf) }),
+  }
+}
+
+function jitterOf(
+  { fromMs, toMs }: NonNullable<Retry['jitter']>,
+  timeOf: (duration: Duration, what: string, minMs: 0) => number,
+): NonNullable<RetryTimes['jitter']> {
+  const range = { fromMs: timeOf(fromMs, 'jitter.from', 0), toMs: timeOf(toMs, 'jitter.to', 0) }
+  if (range.fromMs <= range.toMs) return range
+  throw new FlowError(ERRORS.expression, '`jitter.to` of `retry` is shorter than `jitter.from`.')
+}
+
+/**
+ * The delay before a retry in milliseconds; undefined if it would exceed the limit. Linear backoff adds the delay each time,
+ * exponential backoff doubles it.
+ * @param at.number of the retry, from 1
+ * @param at.spentMs since the first attempt started
+ * @param at.leastMs the delay that the server asks for
  */
 function retryDelay(
-  { delayMs, backoff, jitter, count, limitMs }: Retry,
-  number: number,
-  spentMs: number,
+  { delayMs, backoff, jitter, limitMs }: RetryTimes,
+  { number, spentMs, leastMs }: { number: number; spentMs: number; leastMs: number },
   random: () => number,
 ): number | undefined {
-  if (count !== undefined && number > count) return undefined
   const factor = { constant: 1, linear: number, exponential: 2 ** (number - 1) }[backoff]
   const jitterMs = jitter === undefined ? 0 : jitter.fromMs + random() * (jitter.toMs - jitter.fromMs)
   // The factor grows to Infinity, and 0 * Infinity is NaN.
   const backoffMs = delayMs === 0 ? 0 : delayMs * factor
-  const waitMs = Math.min(DURATION_MS_MAX, Math.round(backoffMs + jitterMs))
+  const waitMs = Math.min(DURATION_MS_MAX, Math.round(Math.max(backoffMs, leastMs) + jitterMs))
   return limitMs !== undefined && spentMs + waitMs > limitMs ? undefined : waitMs
 }
 
-/** All URIs of a standard type are equal. */
+/** An HTTP-date (RFC 9110 §5.6.7) in its only current form. */
+const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/
+
+/** The delay that a server asks for by `Retry-After` (RFC 9110 §10.2.3), in milliseconds; 0 if it asks for none. */
+function retryAfterMs({ response }: FlowError, nowMs: number): number {
+  const { 'retry-after': after = '', date = '' } = response?.headers ?? {}
+  if (/^\d{1,10}$/.test(after)) return Number(after) * 1_000
+  if (!HTTP_DATE.test(after)) return 0
+  // The server's own clock may be wrong, and its difference from ours does not matter.
+  const sentMs = HTTP_DATE.test(date) ? Date.parse(date) : nowMs
+  return Math.max(0, Date.parse(after) - sentMs)
+}
+
+/** The short name and all URIs of a standard type are equal. */
 function matchesError(error: FlowError, wanted: JsonObject): boolean {
   const found = error.toObject()
   return Object.entries(wanted).every(([field, value]) => {

@@ -27,7 +27,8 @@ export class Access {
   /**
    * @param workspaceId from the path, for operations of an admin inside a workspace
    * @param rateLimits rate limits of the request, for operations about the caller
-   * @throws Problem 403 if the domain or the role does not fit, 404 if the workspace is not the caller's
+   * @throws Problem 403 if domain, role or scope does not fit; 404 if the workspace is not the caller's; 403 `tenant_suspended` or
+   *   `workspace_suspended`, and 409 `state_conflict` in any other state, unless an admin only reads a suspended workspace
    */
   async open(
     operation: AnyOperation,
@@ -114,7 +115,8 @@ export class Access {
   ): Promise<WorkspaceRef> {
     const { tenantId, workspaceId } = principal
     if (operation.domain === 'data_access') {
-      if (tenantId === undefined || workspaceId === undefined) throw new Problem('forbidden')
+      if (tenantId === undefined || workspaceId === undefined)
+        throw new Problem('forbidden', { detail: 'The credential names no workspace.' })
       return { tenantId, workspaceId }
     }
     if (!isWorkspaceId(wanted)) throw notFound('workspace')
@@ -149,6 +151,14 @@ export function asWorkspaceService(scope: WorkspaceScope): WorkspaceScope {
   const { services, ids } = internalsOf(scope)
   const actor: Actor = { ...scope.actor, role: 'service' }
   return new WorkspaceScope(actor, scope.ref, services, ids, scope.completionStatements)
+}
+
+/** The workspace with the right to start and follow its flows, for a key or token that has the scope for it. */
+export function asFlowRunner(scope: WorkspaceScope): WorkspaceScope {
+  const { services, ids } = internalsOf(scope)
+  const { role: credentialRole } = scope.actor
+  const actor: Actor = { ...scope.actor, role: 'workspace_admin', credentialRole }
+  return new WorkspaceScope(actor, scope.ref, services, ids)
 }
 
 /** A workspace of an admin with the rights of a service key. @throws Problem `not_found` */

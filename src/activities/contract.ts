@@ -1,5 +1,6 @@
-/** The activities that workflows may call: types only. Add, never change; recorded histories contain them. */
+/** The activities that workflows may call: types only. Recorded histories contain them, so they are added to and never changed. */
 
+import type { ErrorResponse } from '../../flows-dsl/errors.ts'
 import type {
   FlowTriggerInput,
   RegistrationInput,
@@ -21,13 +22,17 @@ import type {
 export interface FunctionCall {
   readonly function: string
   readonly arguments: { [name: string]: Json }
-  /** Where the call was held before: the attempt that it goes on with. */
+  /** The first attempt of this call, if a suspension has refused an earlier one. */
   readonly first_attempt?: FirstAttempt
-  /** Names of the secrets that the run may use; nothing where it has none. */
+  /** Names of the secrets that the execution may use; absent if its flow declares none. */
   readonly secrets?: readonly string[]
+  /** How long a call to another server may take. */
+  readonly timeout_ms?: number
+  /** The step, equal for all attempts of a call (`StepRef.callPath`): the idempotency key derives from it. */
+  readonly call_path?: string
 }
 
-/** What a request gave that was over in a moment, and how long the moment was: a run knows no time within a task. */
+/** The output of an inline request and its duration, which the workflow cannot measure: its clock stands still within a task. */
 export type InlineResult = {
   readonly output: Json
   readonly took_ms: number
@@ -39,6 +44,8 @@ export type CallFailure = {
   readonly status: number
   readonly title: string
   readonly detail: string
+  readonly code?: string
+  readonly response?: ErrorResponse
 }
 
 export interface Activities {
@@ -50,40 +57,40 @@ export interface Activities {
   buildIndex(input: IndexBuildInput, name: string): Promise<void>
   /** Records that an index could not be built. */
   indexFailed(input: IndexBuildInput, name: string, failure: WorkFailure): Promise<void>
-  /** Makes the change, unless it is made or another has come since; idempotent. */
+  /** Changes the state of a tenant or workspace, unless it was changed since the request; idempotent. */
   changeState(input: SuspensionInput): Promise<void>
-  /** Tells the open runs of a tenant, or of a workspace, how they stand now: all, or those that are not held yet. */
-  signalExecutions(target: TenantRef, whom: 'all' | 'unheld'): Promise<void>
-  /** Closes or opens the object store to the workspaces' own identities, as they stand now; idempotent. */
+  /** Signals the current suspension state to the open executions of a tenant or workspace: to all, or to those not shown as suspended. */
+  signalExecutions(target: TenantRef, which: 'all' | 'active'): Promise<void>
+  /** Closes the object store to the identities of suspended workspaces, and opens it to those of active ones; idempotent. */
   syncStorageAccess(target: TenantRef): Promise<void>
-  /** Calls a function of the catalogue; its effect happens once, however often it is attempted. */
+  /** Calls a function of the catalogue; repeated attempts have its effect once. */
   callFunction(call: FunctionCall): Promise<Json>
-  /** Writes the execution of a flow that another runs, and reads which version it is; idempotent. */
+  /** Creates the execution of a flow that another execution runs, and selects its version; idempotent. */
   startSubflow(call: FunctionCall): Promise<Json>
-  /** Writes the execution that a trigger begins, or says why it begins none; idempotent. */
+  /** Creates the execution of a due schedule trigger, or returns the reason why none starts; idempotent. */
   admitTrigger(input: FlowTriggerInput): Promise<Triggered>
-  /** Brings what triggers of a flow have outside the database to what their rows say; idempotent. */
+  /** Synchronises the external state of a flow's triggers with their rows; idempotent. */
   registerTriggers(input: RegistrationInput): Promise<void>
   /** Sends one HTTP request through the egress guard. */
   callHttp(call: FunctionCall): Promise<Json>
-  /** The same if it is over in a moment; null if it was not, and is to be sent again with time for it. */
+  /** Sends the request with the short timeout of inline calls; null if it must be sent again with {@link callHttp}. */
   callHttpInline(call: FunctionCall): Promise<InlineResult | null>
-  /** Reads an OpenAPI document; answers the arguments of `callHttp` that ask for one of its operations. */
+  /** Reads an OpenAPI document and returns the arguments of `callHttp` for one of its operations. */
   planOpenApi(call: FunctionCall): Promise<Json>
-  /** Runs user code once; never attempted a second time. */
+  /** Runs a tenant's function, and is never retried. */
   runFunction(input: FunctionRunInput): Promise<Json>
-  /** A run that waits gives its place among those of its flow back; idempotent. */
-  yieldSlot(place: SlotGeneration): Promise<void>
-  /** It wants it again: answers whether it has it, else it is told by the signal `placed`. Idempotent. */
-  reacquireSlot(place: SlotGeneration & { readonly at_once: boolean }): Promise<boolean>
-  /** Brings the projection of a run up to date; idempotent. */
+  /** Releases the slot of a waiting execution; idempotent. */
+  yieldSlot(slot: SlotGeneration): Promise<void>
+  /** Queues for the slot again. Returns false if none is free: the signal `slotGranted` follows. Idempotent. */
+  reacquireSlot(slot: SlotGeneration & { readonly at_once: boolean }): Promise<boolean>
+  /** Writes changes of an execution to its projection; idempotent. */
   recordRun(update: RunUpdate): Promise<void>
 }
 
-/** What runs say without waiting for an answer (`Sinks` of Temporal's SDK). */
+/** Calls of workflows that return nothing (`Sinks` of Temporal's SDK). */
 export type Records = {
   readonly records: {
-    /** The same as `recordRun`, by a run that ends. */
+    /** Does the same as `recordRun`, for an execution that ends. */
     write(update: RunUpdate): void
   }
 }

@@ -1,4 +1,4 @@
-/** All activities: the contract, implemented by operations in a scope of the calling workflow. */
+/** Implements all activities of the contract by operations in a scope of the calling workflow. */
 
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
@@ -30,12 +30,12 @@ import { runFunction } from './function/run-function.ts'
 import { Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
 import { redactingTokens, withDocumentSecrets } from './http/request-secrets.ts'
-import { type HttpRequests, ownerOf } from './http/requests.ts'
+import { type HttpRequests, ownerOf, rejectFinally } from './http/requests.ts'
 import { limitOutput, withHeartbeat } from './limit-output.ts'
 import { type SuspensionContext, signalExecutions, syncStorageAccess } from './tenant/suspension.ts'
 import type { ActivityContext, Scopes } from './tenant-interceptor.ts'
 
-/** The contract as it is implemented: the door adds the call. */
+/** The contract, with the context that the tenant interceptor puts before the arguments. */
 export type Implementation = {
   [Name in keyof Activities]: (
     call: ActivityContext,
@@ -43,14 +43,13 @@ export type Implementation = {
   ) => ReturnType<Activities[Name]>
 }
 
-/** Who acts for the runs of a worker. */
+/** Services that the activities of a worker share. */
 export interface ActivityServices {
   readonly scopes: Scopes
   readonly requests: HttpRequests
 }
 
-export function createActivities(platform: Platform, means: ActivityServices): Implementation {
-  const { scopes, requests } = means
+export function createActivities(platform: Platform, { scopes, requests }: ActivityServices): Implementation {
   const record = (call: ActivityContext) => scopes.workspace(call, 'workspace_admin')
   const indexBuildContext = (call: ActivityContext): IndexBuildContext => ({
     admin: scopes.admin(call),
@@ -70,8 +69,8 @@ export function createActivities(platform: Platform, means: ActivityServices): I
       await changeState(admin, input)
       invalidateState(admin, call.ref.tenantId)
     },
-    signalExecutions: (call, target, whom) =>
-      withHeartbeat(signalExecutions(suspensionContext(call), target, whom)),
+    signalExecutions: (call, target, which) =>
+      withHeartbeat(signalExecutions(suspensionContext(call), target, which)),
     syncStorageAccess: (call, target) => withHeartbeat(syncStorageAccess(suspensionContext(call), target)),
     provisionStep: (call, input, step) => provisionStep(scopes.admin(call), input, step),
     provisionFailed: (call, input, detail) => failProvisioning(scopes.admin(call), input, detail),
@@ -80,7 +79,9 @@ export function createActivities(platform: Platform, means: ActivityServices): I
     callFunction: async (call, request) => {
       const work = async (lent?: LentCallSecrets) =>
         callFunction(await scopes.active(call, 'service'), request, lent)
-      return limitOutput(await withCallSecrets(record(call), secretNamesOf(call, request), work))
+      const output = withCallSecrets(record(call), secretNamesOf(call, request), work)
+      // Only invocations last long enough for heartbeats.
+      return limitOutput(await (request.function === 'function.invoke' ? withHeartbeat(output) : output))
     },
     startSubflow: async (call, request) => {
       rejectSecrets(request.arguments)
@@ -88,18 +89,19 @@ export function createActivities(platform: Platform, means: ActivityServices): I
     },
     admitTrigger: async (call, input) => admitSchedule(await scopes.active(call, 'workspace_admin'), input),
     registerTriggers: (call, input) => syncTriggers(record(call), input),
-    callHttp: (call, request) => requests.send(call, request),
+    callHttp: (call, request) => withHeartbeat(requests.send(call, request)),
     callHttpInline: (call, request) => requests.sendInline(call, request),
     planOpenApi: async (call, request) => {
-      const whose = ownerOf(call)
-      const read = await requests.clientFor(call, LIMITS.openApi.timeoutMs)
+      const owner = ownerOf(call)
+      const clients = await requests.clientsFor(call, request, { timeoutMs: LIMITS.openApi.timeoutMs })
       const work = async (lent?: LentCallSecrets) => {
         const { arguments: given } = request
-        if (lent === undefined) return planOpenApi(given, whose, documents, read)
-        const hiding = redactingTokens(read, lent.secrecy)
-        return planOpenApi(withDocumentSecrets(given, lent.secrecy), whose, documents, hiding)
+        if (lent === undefined) return planOpenApi(given, owner, documents, clients)
+        const redacting = redactingTokens(clients, lent.secrecy)
+        return planOpenApi(withDocumentSecrets(given, lent.secrecy), owner, documents, redacting)
       }
-      return limitOutput(await withCallSecrets(record(call), secretNamesOf(call, request), work))
+      const names = secretNamesOf(call, request)
+      return limitOutput(await withHeartbeat(withCallSecrets(record(call), names, work).catch(rejectFinally)))
     },
     runFunction: (call, input) => {
       const open = () => scopes.active(call, 'service')
@@ -107,8 +109,8 @@ export function createActivities(platform: Platform, means: ActivityServices): I
         runFunction(platform.functions, open, withSecretValues(input, lent))
       return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
     },
-    yieldSlot: (call, place) => yieldSlot(record(call), place),
-    reacquireSlot: (call, place) => reacquireSlot(record(call), place),
+    yieldSlot: (call, slot) => yieldSlot(record(call), slot),
+    reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),
     recordRun: (call, update) => recordRun(record(call), update),
   }
 }

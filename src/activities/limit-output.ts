@@ -1,21 +1,22 @@
-/** Limits the output of activities, and sends heartbeats while they last. */
+/** Limits the size of an activity's output, and sends heartbeats while an activity runs. */
 
 import { heartbeat } from '@temporalio/activity'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { Json } from '../core/work.ts'
 
-/** What an operation gave, as JSON. @throws Problem `output_too_large` where Temporal would not carry it */
+/** Returns the output of an operation as JSON. @throws Problem `output_too_large` above `stepOutputBytesMax` */
 export function limitOutput(output: unknown): Json {
   const bytes = Buffer.byteLength(JSON.stringify(output) ?? '')
   if (bytes > LIMITS.stepOutputBytesMax) {
     throw new Problem('output_too_large', {
-      detail: `It has ${bytes} bytes; ${LIMITS.stepOutputBytesMax} are carried.`,
+      detail: `The output has ${bytes} bytes; the maximum is ${LIMITS.stepOutputBytesMax}.`,
     })
   }
   return output as Json
 }
 
+/** Reports progress to Temporal while `work` lasts, so that a lost worker is noticed within seconds. */
 export async function withHeartbeat<T>(work: Promise<T>): Promise<T> {
   const beat = setInterval(() => heartbeat(), LIMITS.functionHeartbeatMs / 5)
   try {

@@ -1,4 +1,4 @@
-/** The worker process: one worker per task queue, so that slow work of one kind cannot fill the slots of another. */
+/** The worker process. It runs one worker per task queue, so that slow work of one kind cannot fill the slots of another. */
 
 import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
@@ -18,8 +18,8 @@ import { patchSdk } from './sdk-patches/index.ts'
 import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
 import { buildBundle } from './workflow-bundle.ts'
 
-/** A file of the build that lies beside the worker's program (cli/stack/build.ts). */
-const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url))
+/** The path of a build file in the folder of this program (cli/stack/build.ts). */
+const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
 async function main(): Promise<void> {
   const config = parseConfig(process.env)
@@ -31,12 +31,12 @@ async function main(): Promise<void> {
   const { platform } = openPlatform(config, log, LIMITS.payloads.patienceMs)
   const connection = await NativeConnection.connect({
     address: config.TEMPORAL_ADDRESS,
-    // What it carries is compressed and encrypted by then (infra/temporal/payload-codec.ts): nothing would become smaller.
+    // Payloads are already compressed and encrypted (infra/temporal/payload-codec.ts), so compression would gain nothing.
     grpcCompression: { codec: 'none' },
   })
   const scopes = new Scopes(platform.access)
   const requests = new HttpRequests(scopes, platform.egress)
-  const kept = config.TENON_MAX_CACHED_WORKFLOWS
+  const cacheSize = config.TENON_MAX_CACHED_WORKFLOWS
   const shared: Omit<WorkerOptions, 'taskQueue'> = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
@@ -44,17 +44,19 @@ async function main(): Promise<void> {
     interceptors: { activity: [tenantInterceptor(log)] },
     dataConverter: {
       payloadCodecs: [platform.codec],
-      payloadConverterPath: beside('payload-converter.mjs'),
-      failureConverterPath: beside('failure-converter.mjs'),
+      payloadConverterPath: buildFile('payload-converter.mjs'),
+      failureConverterPath: buildFile('failure-converter.mjs'),
     },
     shutdownGraceTime: '5s',
     shutdownForceTime: '8s',
-    // A dead worker's runs are taken over after this; the default is 10 s.
+    // Other workers take over the workflows of a dead worker after this time; the SDK's default is 10 s.
     stickyQueueScheduleToStartTimeout: '3s',
-    ...(kept !== undefined && { maxCachedWorkflows: kept }),
-    // With no cache the SDK has room for one run; for the task of another it gives the one at work up, even while its local calls
-    // go on, and then the task of that one is lost until it has run out.
-    ...(kept === 0 && { maxConcurrentWorkflowTaskExecutions: 1 }),
+    // By default the SDK sends at most one heartbeat per 0.8 of the timeout, so that a short stall counts as a lost worker.
+    maxHeartbeatThrottleInterval: '3s',
+    ...(cacheSize !== undefined && { maxCachedWorkflows: cacheSize }),
+    // Without a cache the SDK holds one workflow at a time. A task of another workflow would evict it even while its local
+    // activities run, and its own task would then be lost until it times out.
+    ...(cacheSize === 0 && { maxConcurrentWorkflowTaskExecutions: 1 }),
   }
   patchSdk(config, log)
   const path = config.TENON_WORKFLOW_BUNDLE
@@ -82,20 +84,20 @@ async function main(): Promise<void> {
   ])
   const socket = config.TENON_EAGER_START_SOCKET
   const at = { connection, namespace: config.TEMPORAL_NAMESPACE }
-  const nearStarts = socket && (await openEagerStartServer(socket, at))
+  const eagerStarts = socket && (await openEagerStartServer(socket, at))
   const end = async () => {
-    if (nearStarts) await nearStarts.close()
+    if (eagerStarts) await eagerStarts.close()
     for (const worker of workers) worker.shutdown()
   }
   const stop = () => void end()
   process.once('SIGTERM', stop)
   process.once('SIGINT', stop)
   void platform.functions.warmUp()
-  void platform.functions.layers().then((layers) => log.info(layers ?? {}, 'functions isolation'))
+  void platform.functions.layers().then((layers) => log.info(layers ?? {}, 'function isolation detected'))
   platform.relay.start()
   platform.overdue.start(createRepair(platform.access))
   platform.watcher.start(createEventHandler(platform.access, log))
-  log.info({ queues: Object.values(QUEUES) }, 'ready')
+  log.info({ queues: Object.values(QUEUES) }, 'worker ready')
   await Promise.all(workers.map((worker) => worker.run()))
   await connection.close()
   await platform.close()

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { activityInfo, type Info } from '@temporalio/activity'
-import { ApplicationFailure } from '@temporalio/common'
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common'
 import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } from '@temporalio/worker'
 import type { Access } from '../access/access.ts'
 import type { AdminScope, WorkspaceScope } from '../access/scope.ts'
@@ -20,18 +20,19 @@ import {
 } from '../core/work.ts'
 import type { Log } from '../infra/log.ts'
 import { chainDepthOf } from '../workflows/chain-depth-interceptor.ts'
+import { failureOf } from './call-failure.ts'
 import type { FunctionCall } from './contract.ts'
 
-/** First argument of every activity: whose work it is, and ids that are the same at each attempt. */
+/** The first argument of every activity: the tenant, the workflow, and ids that are the same at each attempt. */
 export interface ActivityContext {
   readonly ref: TenantRef
   readonly workflowId: string
   readonly ids: IdSource
-  /** How many runs began one by the event of another before this is done; 0 for none. */
+  /** The number of executions that started one another by events, up to this one; 0 if no event started it. */
   readonly chainDepth: number
 }
 
-/** @throws Problem `forbidden` where the work is that of a tenant */
+/** @throws Problem `forbidden` if the work belongs to a tenant as a whole */
 export function workspaceOf({ ref }: Pick<ActivityContext, 'ref'>): WorkspaceRef {
   const { tenantId, workspaceId } = ref
   if (workspaceId === '-') throw new Problem('forbidden', { detail: 'This work belongs to no workspace.' })
@@ -44,19 +45,19 @@ export function tenantInterceptor(log: Log): ActivityInterceptorsFactory {
     execute: async (input, next) => {
       const info = activityInfo()
       const args = argumentsOf(info, input.args)
-      const begun = firstAttemptOf(info, args)
+      const first = firstAttemptOf(info, args)
       try {
-        const call = { ...contextOf(info, begun), chainDepth: chainDepthOf(input.headers) ?? 0 }
+        const call = { ...contextOf(info, first), chainDepth: chainDepthOf(input.headers) ?? 0 }
         return await next({ ...input, args: [call, ...args] })
       } catch (error) {
-        throw error instanceof Suspended ? suspendedFailure(error, begun) : toFailure(error, info, log)
+        throw error instanceof Suspended ? suspendedFailure(error, first) : toFailure(error, info, log)
       }
     },
   }
   return () => ({ inbound })
 }
 
-/** Where the work began: with this attempt's activity, or with the one before it that was held. */
+/** The first attempt: this activity, or an earlier one of the same call that a suspension refused. */
 function firstAttemptOf(
   { activityType, activityId, scheduledTimestampMs }: Info,
   args: unknown[],
@@ -67,47 +68,47 @@ function firstAttemptOf(
 
 const CALLS = ['callFunction', 'callHttp', 'callHttpInline', 'planOpenApi', 'startSubflow']
 
-/** Not to be tried again by itself: the run waits until it is resumed. */
+/** Temporal does not retry this failure: the workflow waits until it is resumed, and calls again. */
 function suspendedFailure({ code, message, seq }: Suspended, begun: FirstAttempt): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, 'held', { seq, code, begun } satisfies SuspendedFailure)
 }
 
-/** @throws ApplicationFailure if the platform has not made them for this activity of this workflow */
+/** @throws ApplicationFailure if the platform has not created the arguments for this activity of this workflow */
 function argumentsOf({ activityType }: Info, args: readonly unknown[]): unknown[] {
-  const meant = authenticatedArguments(`activity:${activityType}`, args)
-  if (meant === undefined) throw unauthenticated()
-  return meant
+  const authentic = authenticatedArguments(`activity:${activityType}`, args)
+  if (authentic === undefined) throw unauthenticated()
+  return authentic
 }
 
-/** @throws ApplicationFailure if the activity belongs to no workflow of ours */
-function contextOf(info: Info, begun: FirstAttempt): Omit<ActivityContext, 'chainDepth'> {
+/** @throws ApplicationFailure if the id of the workflow names no tenant */
+function contextOf(info: Info, first: FirstAttempt): Omit<ActivityContext, 'chainDepth'> {
   const workflowId = info.workflowExecution?.workflowId ?? ''
   const ref = refOf(workflowId)
   if (ref === undefined) throw unauthenticated()
-  return { ref, workflowId, ids: idsOf(info, workflowId, begun) }
+  return { ref, workflowId, ids: idsOf(info, workflowId, first) }
 }
 
 const unauthenticated = () => ApplicationFailure.nonRetryable(UNAUTHENTICATED_MESSAGE, UNAUTHENTICATED)
 
-/** Same workflow run, same activity: same ids. The time in them is when the work was first scheduled. */
-function idsOf(info: Info, workflowId: string, begun: FirstAttempt): IdSource {
-  const seed = `${workflowId}/${info.workflowExecution?.runId}/${begun.activity_id}`
+/** The same ids for each attempt of the same activity of a workflow run. Their time is that of the first scheduling. */
+function idsOf(info: Info, workflowId: string, first: FirstAttempt): IdSource {
+  const seed = `${workflowId}/${info.workflowExecution?.runId}/${first.activity_id}`
   const random = (n: number) => createHash('sha256').update(`${seed}/${n}`).digest().subarray(0, 16)
-  return seededIds(begun.at_ms, random, begun.order)
+  return seededIds(first.at_ms, random, first.order)
 }
 
-/** What is final is not asked again; the rest is. */
+/** Converts an error into a failure that Temporal retries unless the Problem is final. */
 function toFailure(error: unknown, info: Info, log: Log): unknown {
-  if (error instanceof ApplicationFailure) return error
+  if (error instanceof ApplicationFailure || error instanceof CancelledFailure) return error
   const problem = error instanceof Problem ? error : new Problem('internal', { cause: error })
   const context = {
     activity: info.activityType,
     workflow: info.workflowExecution?.workflowId,
     attempt: info.attempt,
   }
-  // What somebody's code does wrong is told to its owner.
+  // Failures of a tenant's own code are final. They are shown to the tenant and not logged.
   if (problem.status >= 500 && !problem.row.final)
-    log.warn({ err: problem.cause ?? problem, ...context }, 'activity')
+    log.warn({ err: problem.cause ?? problem, ...context }, 'activity failed')
   return ApplicationFailure.create({
     message: problem.message,
     type: problem.code,
@@ -116,31 +117,9 @@ function toFailure(error: unknown, info: Info, log: Log): unknown {
   })
 }
 
-const SPEC = 'https://serverlessworkflow.io/spec/1.0.0/errors'
-const TYPES: Readonly<Record<number, string>> = {
-  400: 'validation',
-  401: 'authentication',
-  403: 'authorization',
-  408: 'timeout',
-  504: 'timeout',
-  503: 'communication',
-}
-
-/** What went wrong between us and somebody else's server. */
-const OUTSIDE: ReadonlySet<string> = new Set(['upstream_invalid', 'upstream_unavailable'])
-
-/** The error as a flow sees it (OWS, "Standard error types"). */
-function failureOf(problem: Problem) {
-  const { code, row } = problem
-  const { status, title } = row
-  const name = OUTSIDE.has(code)
-    ? 'communication'
-    : (TYPES[status] ?? (status < 500 ? 'validation' : 'runtime'))
-  return { type: `${SPEC}/${name}`, status, title, detail: `${code}: ${problem.message}` }
-}
-
 type Role = 'service' | 'workspace_admin'
 
+/** Opens scopes for the workflow that called an activity. */
 export class Scopes {
   readonly #access: Access
 
@@ -148,23 +127,26 @@ export class Scopes {
     this.#access = access
   }
 
-  /** The tenant as a whole. */
+  /** The scope of the tenant as a whole. */
   admin({ ref, workflowId, ids }: ActivityContext): AdminScope {
     return this.#access.continueAdmin(ref.tenantId, workflowId, ids)
   }
 
-  /** The workspace of the work, for what may go on only while that is not suspended. @throws Suspended */
+  /** The scope of the workflow's workspace, for work that a suspension stops. @throws Suspended */
   active(call: ActivityContext, role: Role): Promise<WorkspaceScope> {
     return this.#access.continueActive(workspaceOf(call), actorOf(call, role), call.ids)
   }
 
-  /** A workspace as it stands, its own if no other of its tenant is named: to read, and to write down what was done. */
+  /**
+   * The scope of a workspace in any state: for reading, and for recording what was done.
+   * @param ref the workflow's own workspace by default, or another of its tenant
+   */
   workspace(call: ActivityContext, role: Role, ref: WorkspaceRef = workspaceOf(call)): WorkspaceScope {
     return this.#access.continueWorkspace(ref, { subject: call.workflowId, role }, call.ids)
   }
 }
 
-/** A run, in the role that its call needs. */
+/** The workflow as an actor, in the role that its call needs. */
 function actorOf({ workflowId, chainDepth: hops }: ActivityContext, role: Role): Actor {
   return { subject: workflowId, role, ...(hops > 0 && { chainDepth: hops }) }
 }

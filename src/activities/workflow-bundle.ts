@@ -10,8 +10,8 @@ const INTERCEPTORS = ['error-type', 'tenant', 'ordered-results', 'chain-depth'].
   at(`../workflows/${name}-interceptor.ts`),
 )
 
-/** For the Node that runs it: left alone, the SDK rewrites private members, spreads and `??` for one of 2017. */
-const asWritten: NonNullable<BundleOptions['webpackConfigHook']> = (config) => {
+/** Compiles for a current Node. By default the SDK compiles for ES2017, and rewrites private members, spreads and `??`. */
+const targetEs2022: NonNullable<BundleOptions['webpackConfigHook']> = (config) => {
   for (const rule of config.module?.rules ?? []) {
     const use = typeof rule === 'object' && rule !== null ? rule.use : undefined
     if (typeof use === 'object' && use !== null && 'options' in use && typeof use.options === 'object')
@@ -23,24 +23,24 @@ const asWritten: NonNullable<BundleOptions['webpackConfigHook']> = (config) => {
 const OPTIONS: BundleOptions = {
   workflowsPath: WORKFLOWS,
   workflowInterceptorModules: INTERCEPTORS,
-  // Without state of their own but what was compiled: evaluated once, and frozen, instead of for each run.
+  // These modules hold no state of an execution, so they are evaluated and frozen once instead of for each workflow.
   preloadModules: [...INTERCEPTORS, WORKFLOWS],
   payloadConverterPath: at('../workflows/payload-converter.ts'),
   failureConverterPath: at('../workflows/failure-converter.ts'),
-  webpackConfigHook: asWritten,
+  webpackConfigHook: targetEs2022,
 }
 
 /**
- * Builds the bundle's code: about three seconds.
- * @throws Error with what the bundler said, where a file cannot go into the sandbox
+ * Builds the code of the bundle, which takes about 3 s.
+ * @throws Error with the messages of the bundler, if a file cannot be loaded in the sandbox
  */
 export async function buildBundle(): Promise<string> {
-  const said: string[] = []
-  const logger = new DefaultLogger('ERROR', ({ message }) => said.push(message))
+  const messages: string[] = []
+  const logger = new DefaultLogger('ERROR', ({ message }) => messages.push(message))
   try {
     const { code } = await bundleWorkflowCode({ ...OPTIONS, logger })
     return code
   } catch (cause) {
-    throw new Error(`The workflow bundle cannot be built.\n${said.join('\n')}`, { cause })
+    throw new Error(`The workflow bundle cannot be built.\n${messages.join('\n')}`, { cause })
   }
 }

@@ -23,12 +23,12 @@ import { type Config, publicUrl } from '../infra/config.ts'
 import { type Log, plainLines } from '../infra/log.ts'
 import { writeAuditEntry } from './audit.ts'
 import { routePath } from './bind.ts'
+import { acceptStreams, drainBody, hasUploadDeadline } from './body-streams.ts'
 import { FLOW_SCHEMA_PATH, mountDocs, mountFlowSchema } from './docs.ts'
 import { mountIssuer } from './issuer-routes.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
 import { PROBLEM_TYPE, toProblem, toReply } from './problems.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
-import { acceptStreams, drainBody, hasUploadDeadline } from './streams.ts'
 import { mountWebhooks } from './webhooks.ts'
 
 /** Builds the application without listening. */

@@ -20,7 +20,7 @@ declare module 'fastify' {
     readonly operation?: Audited
   }
   interface FastifyRequest {
-    /** What the audit entry of this request has besides its principal. */
+    /** The data of this request's audit entry, except its principal. */
     auditContext: AuditContext | undefined
   }
 }
@@ -140,7 +140,7 @@ const CREATED: ReadonlyMap<AnyOperation, { readonly reader: AnyOperation; readon
   ),
 )
 
-/** What the operation created, as its GET returns it; undefined if there is none, or a job creates it later. */
+/** The created resource as its GET returns it; undefined if the operation creates none, or a job creates it later. */
 async function snapshotOfCreated(
   operation: AnyOperation,
   scope: unknown,
@@ -179,7 +179,7 @@ export function writeAuditEntry(
   if (operation.reads && operation.reveals === undefined && !isDenied) return undefined
   const event = auditEventOf(operation, request, reply, isDenied)
   const { principal, auditContext: context } = request
-  // What an operator does to a tenant is in the chain of the tenant.
+  // Changes of a tenant by an operator are recorded in the tenant's own chain.
   if (principal !== undefined && principal.tenantId === undefined && context?.isVerified === false) {
     const owners = [context.owner, ...(context.otherOwners ?? [])]
     const recordFor = async (owner: AuditOwner) =>

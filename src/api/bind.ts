@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { didYouMean } from '../../flows-dsl/diagnostics/diagnostics.ts'
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
-import { sourceOf } from './streams.ts'
+import { sourceOf } from './body-streams.ts'
 
 type Fields = Record<string, unknown>
 

@@ -94,7 +94,7 @@ export async function completeClaim(
     else await claim[disposition]()
   } catch (error) {
     // The effect is done, so the reply is sent; the lease of the claim expires.
-    request.log.error({ err: error, reqId: request.id }, 'the reply could not be kept')
+    request.log.error({ err: error, reqId: request.id }, 'idempotent reply not stored')
   }
 }
 

@@ -248,6 +248,7 @@ const TAGS = [
       'flow_secret',
       'execution',
       'flow_execution',
+      'execution_step',
       'schedule',
       'trigger',
     ],
@@ -276,7 +277,7 @@ const TAGS = [
   },
   {
     name: 'Audit',
-    description: 'Who changed what and who was refused, in a chain of hashes for each tenant.',
+    description: 'Changes and denied requests with their callers, in a hash chain per tenant.',
     nouns: ['audit'],
   },
 ]

@@ -20,9 +20,9 @@ import { Problem } from '../core/problem.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
 import { bind } from './bind.ts'
+import { sendBytes } from './body-streams.ts'
 import { acceptsKey, completeClaim, idempotencyRequest, replay, runWithClaim } from './idempotency.ts'
 import { sendEventStream, sendResponse } from './response.ts'
-import { sendBytes } from './streams.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -138,7 +138,12 @@ async function authorizeAndCharge(
   } catch (error) {
     forbidden = error
   }
-  const { states, headers, refused } = await limiter.limitPrincipal(principal, role, request.ip)
+  const { states, headers, refused } = await limiter.limitPrincipal(
+    principal,
+    role,
+    request.ip,
+    operation.rateClass,
+  )
   request.rateLimits = states
   reply.headers(headers)
   const problem = refused ?? forbidden

@@ -14,7 +14,7 @@ import { Limiter } from '../access/rate-limit/limiter.ts'
 import { TenantStates } from '../access/tenant-states.ts'
 import { Meters } from '../features/analytics/meters.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
-import { ExecutionReconciler } from '../features/flows/executions/find-orphans.ts'
+import { ExecutionReconciler } from '../features/flows/executions/reconciler.ts'
 import { ExecutionNotifier, ExecutionWatcher } from '../features/flows/executions/watcher.ts'
 import { TriggerConsumers } from '../features/flows/triggers/trigger-consumers.ts'
 import { WebhookVerifier } from '../features/flows/triggers/webhook-verifier.ts'
@@ -112,10 +112,10 @@ function openServices(
   log: Log,
   retryBudget: RetryBudget,
 ): { parts: PlatformServices; payloads: PayloadStore } {
-  const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection')
-  const onUnseen = (error: unknown) => log.warn({ err: error }, 'watching executions failed')
+  const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection failed')
+  const onUnseen = (error: unknown) => log.warn({ err: error }, 'execution watch failed')
   const database = Database.open(config.DATABASE_APP_URL, (error) =>
-    log.warn({ err: error }, 'idle connection lost'),
+    log.warn({ err: error }, 'idle database connection lost'),
   )
   const objects = new Objects(config)
   const secrets = new Secrets(config.TENON_MASTER_KEY)

@@ -3,6 +3,7 @@
 import { Command } from 'commander'
 import { adminVerbs, workspaceVerbs } from './admin.ts'
 import { collectionVerbs, eventVerbs, objectVerbs } from './collection.ts'
+import { egressVerbs } from './egress.ts'
 import { flowVerbs } from './flow.ts'
 import { functionVerbs } from './fn.ts'
 import { keyVerbs } from './key.ts'
@@ -29,6 +30,7 @@ addVerb(
     ['--once', 'stop after the first flow'],
     ['--ephemeral', 'use a temporary folder, and delete all data at the end'],
     ['--port <port>', 'preferred port of the API', '8787'],
+    ['--allow-loopback', 'let flows call every port of this machine; for development only'],
   ],
 )
 addVerb(program, 'migrate', 'migrate the database of DATABASE_URL to this version', async () =>
@@ -49,6 +51,7 @@ for (const verbs of [
   loginVerbs,
   keyVerbs,
   workspaceVerbs,
+  egressVerbs,
   schemaVerbs,
   collectionVerbs,
   objectVerbs,

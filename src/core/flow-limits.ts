@@ -6,6 +6,8 @@ export const FLOW_LIMITS = {
   stepOutputBytesMax: 4_194_304,
   /** The result of a call as recorded with its step, for reruns and simulations. */
   stepAnswerCharsMax: 65_536,
+  /** Each of input, arguments and output as recorded with a step, for people. */
+  stepDataCharsMax: 4_096,
   /** Results that a rerun reuses. */
   reuse: { stepsMax: 1_000, bytesMax: 393_216 },
   /** Nesting of flows that run flows. */
@@ -51,7 +53,14 @@ export const FLOW_LIMITS = {
   inputCheckSteps: 50_000,
 
   // Calls to other servers
+  /** Of a call whose task has no `timeout`, and the longest `timeout`. */
   httpCallTimeoutMs: 30_000,
+  httpCallTimeoutMsMax: 900_000,
+  /** How much longer the activity of a call may take, and the silence after which its worker counts as lost. */
+  httpCallGraceMs: 15_000,
+  callHeartbeatMs: 10_000,
+  /** `$error.response`: how much of the body is read, and how much of content and headers is kept. */
+  errorResponse: { readBytesMax: 65_536, contentBytesMax: 12_288, headersBytesMax: 4_096 },
   /** In base64, as large as the output of a step may be. */
   httpCallBytesMax: 3_145_728,
   /** Keep-alive connections: idle time (below that of common servers), per server, and for how many workspaces. */

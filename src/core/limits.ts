@@ -71,8 +71,11 @@ export const LIMITS = {
   /** Of the result of one round trip: pages of the largest documents would be hundreds of megabytes. */
   rowsBytesMax: 33_554_432,
   sealingKeysMax: 2_000,
-  /** Together with `feedCheckMs`, below the 5 s within which a suspension takes effect everywhere. */
-  keyCacheMs: 3_500,
+  /**
+   * How long a process may use what it has read of a credential: API key, account, client, revocation, state of the tenant. Together
+   * with `feedCheckMs`, below the 5 s within which a revocation or a suspension takes effect everywhere.
+   */
+  credentialCacheMs: 3_500,
   keyCacheEntriesMax: 10_000,
   keyScopesMax: 50,
   /** Requests per minute of one key. */
@@ -295,7 +298,7 @@ export const LIMITS = {
   /** A client that reads nothing for this long during the replay of past events is disconnected. */
   feedStallMs: 30_000,
   feedHeartbeatMs: 15_000,
-  /** Mostly served from the cache (`keyCacheMs`). */
+  /** Mostly served from the cache (`credentialCacheMs`). */
   feedCheckMs: 1_000,
 
   // Hosted MCP servers

@@ -7,6 +7,9 @@ import { LIMITS } from './limits.ts'
 import { type Domain, domainOf, type Role, scopeOf } from './policy.ts'
 import { type InputError, Problem } from './problem.ts'
 
+/** Rate limits beside those of the roles. */
+export type RateClass = 'flows'
+
 type Stability = 'stable' | 'preview' | 'experimental'
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
@@ -96,6 +99,8 @@ export interface Operation<Scope = never, Input = never, Output = unknown> {
   /** The scope that a restricted key or token needs (policy.ts); undefined for operations that keys cannot run. */
   readonly requiredScope: string | undefined
   readonly conditionalScope?: ConditionalScope<Input>
+  /** The rate limit that its calls are charged to, if it is not the usual one of the caller's role. */
+  readonly rateClass?: RateClass
   readonly input: TObject
   readonly output: TSchema
   readonly http: HttpBinding<Output>
@@ -117,6 +122,9 @@ export interface OperationSpec<Scope, I extends TObject, O extends TSchema> {
   readonly reveals?: (input: Static<I>) => readonly string[]
   /** The area of its scope. Default: the plural of the noun. */
   readonly area?: string
+  /** Its scope, if it is not `area:read` or `area:write`. */
+  readonly scope?: string
+  readonly rateClass?: RateClass
   readonly conditionalScope?: ConditionalScope<Static<I>>
   readonly input: I
   readonly output: O
@@ -141,7 +149,9 @@ export function operation<Scope, I extends TObject, O extends TSchema>(
     reach,
     domain: reach === 'caller' ? 'any' : domain,
     requiredScope:
-      reach !== 'caller' && domain === 'data_access' ? scopeOf(spec.name, spec.area, reads) : undefined,
+      reach !== 'caller' && domain === 'data_access'
+        ? (spec.scope ?? scopeOf(spec.name, spec.area, reads))
+        : undefined,
     parse: parser(spec.input, spec.http),
   }
 }

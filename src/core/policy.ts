@@ -1,6 +1,7 @@
 /**
  * Roles, the two privilege domains, OAuth scopes, and the role in which a principal runs an operation. Operations declare
- * them (operation.ts). `permit` in access/access.ts calls these functions for each request, and decides the 403.
+ * them (operation.ts). `permit` in access/access.ts calls these functions for each request, and throws the 403 for a role, domain
+ * or scope that does not fit. docs/internals/requests.md lists all codes with status 403.
  */
 
 import { Problem } from './problem.ts'
@@ -59,6 +60,8 @@ export interface Principal {
 export interface Actor {
   readonly subject: string
   readonly role: Role
+  /** The role of the credential, if the scope has another one. */
+  readonly credentialRole?: Role
   /** For an execution: its chain depth. */
   readonly chainDepth?: number
 }
@@ -73,7 +76,7 @@ export function inDomain(principal: Principal, domain: Domain | 'any'): boolean 
   return domain === 'any' || principal.roles.some((role) => domainOf(role) === domain)
 }
 
-const FORM = /^[a-z][a-z0-9_]*:(read|write)$/
+const FORM = /^[a-z][a-z0-9_]*:(read|write|run|approve)$/
 
 /** The scope of an operation, such as `collections:read` for `collection.list`. Default area: the plural of the noun. */
 export function scopeOf(operation: string, area: string | undefined, reads: boolean): string {
@@ -82,7 +85,7 @@ export function scopeOf(operation: string, area: string | undefined, reads: bool
   return `${area ?? plural}:${reads ? 'read' : 'write'}`
 }
 
-export const isWriteScope = (scope: string): boolean => scope.endsWith(':write')
+export const isReadScope = (scope: string): boolean => scope.endsWith(':read')
 
 /**
  * The platform's scopes among the scope names of a credential; undefined if none has that form (`openid`). A misspelt scope
@@ -102,7 +105,7 @@ export function requireScope(scopes: ReadonlySet<string> | undefined, needed: st
   if (scopes === undefined || (needed !== undefined && scopes.has(needed))) return
   const challenge = 'Bearer realm="tenon", error="insufficient_scope"'
   if (needed === undefined) {
-    const detail = 'This takes a credential that no scope narrows.'
+    const detail = 'This needs a credential without scope restrictions.'
     throw new Problem('insufficient_scope', { detail, headers: { 'www-authenticate': challenge } })
   }
   throw new Problem('insufficient_scope', {

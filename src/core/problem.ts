@@ -360,6 +360,11 @@ export const PROBLEMS = {
     'Its error is in the execution that `execution_id` names.',
     { final: true },
   ),
+  upstream_timeout: row(
+    504,
+    'The upstream server did not respond in time',
+    'Raise the `timeout` of the call, or ask for less at once.',
+  ),
   function_error: row(502, 'The function failed', 'See `detail`, `error` and `logs`.', { final: true }),
   function_out_of_memory: row(
     502,

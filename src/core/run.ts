@@ -2,7 +2,7 @@
 
 import type { Json } from './work.ts'
 
-/** Whether the workspace of an execution is suspended. Of two, the one with the higher `seq` is newer. */
+/** The suspension state of an execution's workspace. The one with the higher `seq` is newer. */
 export interface SuspensionState {
   readonly seq: number
   readonly suspended: boolean
@@ -34,8 +34,27 @@ export interface StepUpdate {
   readonly digest?: string
   /** The execution of the flow that it runs. */
   readonly child?: string
+  readonly data?: StepData
   readonly started_at: string
   readonly ended_at?: string
+}
+
+/** Where a value is recorded: the `seq` of a step, and which of its values it is. */
+export type ValueLocation = readonly [seq: number, name: 'input' | 'output' | 'result']
+
+/** The values of a step for people who debug the flow. `…_at` names the location of a value that is recorded elsewhere. */
+export interface StepData {
+  /** The input of the task, after `input.from` if it got so far. */
+  readonly input?: Json
+  readonly input_at?: ValueLocation
+  /** What the task asked of its environment: the arguments of a call, the form of an approval. */
+  readonly arguments?: Json
+  readonly arguments_at?: ValueLocation
+  /** The output of the task, after `output.as`. */
+  readonly output?: Json
+  readonly output_at?: ValueLocation
+  /** The names of values that were shortened. */
+  readonly cut?: readonly ('input' | 'arguments' | 'output')[]
 }
 
 /** Changes of an execution since the previous update. */
@@ -50,14 +69,14 @@ export interface RunUpdate {
   /** Steps that were compensated and those whose compensation failed, if any. */
   readonly compensation?: Json
   readonly ended_at?: string
-  /** Whether the execution is paused, if that changed, and the reason given. */
+  /** True for a pause, false for its end, with the reason; absent if that has not changed. */
   readonly paused?: boolean
   readonly pause_reason?: string | null
   /** The generation of the slot that the execution acknowledges ({@link SlotGeneration}). */
   readonly ack_generation?: number
 }
 
-/** A concurrency slot and its generation: `turn` counts how often the execution has yielded it. */
+/** A concurrency slot and its generation, which counts how often the execution has yielded it. */
 export interface SlotGeneration {
   readonly execution_id: string
   readonly generation: number
@@ -69,7 +88,7 @@ export interface SlotState {
   readonly is: 'held' | 'yielded' | 'requested'
 }
 
-/** What starts executions. */
+/** The kinds of start of an execution. */
 export const TRIGGER_KINDS = ['manual', 'schedule', 'webhook', 'event', 'flow', 'rerun'] as const
 
 export interface RunTrigger {
@@ -161,10 +180,10 @@ export type ReusedResult = ({ readonly output: Json } | { readonly error: Json }
 
 /** Results that a rerun reuses. */
 export interface RunReuse {
-  /** The path of the step from which on nothing is reused. */
-  readonly from: string
+  /** The path of the step from which on nothing is reused; absent if every result is, whenever its step is reached. */
+  readonly from?: string
   /** By the paths of steps. */
-  readonly results: { readonly [place: string]: ReusedResult }
+  readonly results: { readonly [path: string]: ReusedResult }
 }
 
 /** An execution that another execution starts. */

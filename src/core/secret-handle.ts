@@ -12,6 +12,9 @@ const BEGIN = 'tenonsecret~'
 const MARK_CHARS = 32
 /** The name, and a mark of fixed length that only the platform can create; text may follow it directly. */
 const HANDLE = `${BEGIN}([A-Za-z0-9_.-]{1,63})~[A-Za-z0-9_-]{${MARK_CHARS}}`
+/** The longest handle. */
+export const HANDLE_CHARS_MAX = BEGIN.length + 63 + 1 + MARK_CHARS
+
 /** A new instance each time: a global pattern has state, which workflows must not share. */
 const handles = () => new RegExp(HANDLE, 'g')
 

@@ -2,9 +2,8 @@
 
 import type { AnyOperation } from '../core/operation.ts'
 import * as apiKeys from './api-keys/operations.ts'
-import { listAudit, verifyAudit } from './audit/operations.ts'
+import { listAudit, verifyAudit } from './audit/audit-api.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
-import { DATA_OPERATIONS } from './data-operations.ts'
 import { graphFlow, simulateFlow } from './flows/analyze.ts'
 import { decodePayloads, encodePayloads } from './flows/codec-api.ts'
 import * as definitions from './flows/definitions.ts'
@@ -12,6 +11,7 @@ import * as commands from './flows/executions/commands.ts'
 import { watchExecution } from './flows/executions/events.ts'
 import * as executions from './flows/executions/executions.ts'
 import { rerunExecution } from './flows/executions/rerun.ts'
+import { getStep, listSteps } from './flows/executions/steps.ts'
 import { flowMetrics } from './flows/metrics.ts'
 import * as secrets from './flows/secrets.ts'
 import * as triggers from './flows/triggers/triggers-api.ts'
@@ -20,6 +20,7 @@ import * as functions from './functions/functions.ts'
 import * as accounts from './identity/accounts.ts'
 import { getMe } from './identity/me.ts'
 import * as oauth from './identity/oauth-clients.ts'
+import { KEY_OPERATIONS } from './key-operations.ts'
 import { MCP_OPERATIONS } from './mcp-servers/index.ts'
 import { getLimits, getQuotas, setQuotas } from './quotas/quotas-api.ts'
 import { getOperation, listOperations } from './tenants/jobs.ts'
@@ -75,7 +76,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   verifyAudit,
   decodePayloads,
   encodePayloads,
-  ...DATA_OPERATIONS,
+  ...KEY_OPERATIONS,
   functions.createFunction,
   functions.getFunction,
   functions.listFunctions,
@@ -102,6 +103,8 @@ export const OPERATIONS: readonly AnyOperation[] = [
   secrets.deleteFlowSecret,
   executions.startExecution,
   executions.getExecution,
+  listSteps,
+  getStep,
   executions.listExecutions,
   executions.listFlowExecutions,
   watchExecution,

@@ -80,9 +80,9 @@ const ConfigSchema = Type.Object({
   ),
   TENON_EGRESS_ALLOWLIST: Type.String({
     default: '',
-    pattern: '^$|^[^,\\s]+:[0-9]+(,[^,\\s]+:[0-9]+)*$',
+    pattern: '^$|^[^,\\s]+:([0-9]+|\\*)(,[^,\\s]+:([0-9]+|\\*))*$',
     description:
-      'Comma-separated host:port pairs that flows may reach although their addresses are not public.',
+      'Comma-separated host:port pairs that flows may reach although their addresses are not public; `host:*` for all ports.',
   }),
   TENON_DENO_BIN: Type.Optional(
     Type.String({
@@ -131,6 +131,10 @@ const ConfigSchema = Type.Object({
     'Rate limit per client address (IPv6: per /64) with the anon keys of a tenant.',
   ),
   TENON_RATE_ADMIN: Rate('120/min', 'Rate limit per token subject on administrative routes.'),
+  TENON_RATE_FLOWS: Rate(
+    '1200/min burst 300',
+    'Rate limit per service key for starting, reading and approving executions, beside TENON_RATE_SERVICE.',
+  ),
   TENON_RATE_MCP: Rate('300/min burst 60', 'Rate limit per subject at the hosted MCP servers of a tenant.'),
   TENON_RATE_WEBHOOK: Rate('600/min burst 120', 'Rate limit per client address and webhook.'),
   TENON_RATE_TENANT: Rate('6000/min', 'Rate limit per tenant, for all its callers together.'),

@@ -8,6 +8,14 @@ export type Log = Logger
 /** Lines are buffered for at most a quarter of a second, and flushed at the end of the process. */
 const BUFFERED = { minLength: 4_096, periodicFlush: 250, sync: false }
 
+/** One for all logs of a process, since each has a timer. */
+let output: DestinationStream | undefined
+
+function standardOutput(): DestinationStream {
+  output ??= pino.destination(BUFFERED)
+  return output
+}
+
 /** @param into the process's output by default */
 export function openLog(level: string, process: string, into?: DestinationStream): Log {
   const options = {
@@ -29,7 +37,7 @@ export function openLog(level: string, process: string, into?: DestinationStream
     // Redacts by pattern in the whole line.
     hooks: { streamWrite: redactText },
   }
-  return pino(options, into ?? pino.destination(BUFFERED))
+  return pino(options, into ?? standardOutput())
 }
 
 /**

@@ -10,7 +10,7 @@ interface Entry<T> {
 }
 
 /** Verified credentials: they expire early enough for a revocation on another node to count within seconds. */
-const CREDENTIALS = { max: LIMITS.keyCacheEntriesMax, ttl: LIMITS.keyCacheMs }
+const CREDENTIALS = { max: LIMITS.keyCacheEntriesMax, ttl: LIMITS.credentialCacheMs }
 
 export class TtlCache<T> {
   readonly #entries: LRUCache<string, Entry<T>>

@@ -12,7 +12,7 @@ import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isCovered, scopeOf } from '../core/tool-access.ts'
 import { callTool, recordCall } from '../features/mcp-servers/call-tool.ts'
-import { findPublished, type Published } from '../features/mcp-servers/manifest.ts'
+import { findPublished, type PublishedVersion } from '../features/mcp-servers/manifest.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
 import { bearerOf, type Message, mountEndpoint, type RequestEnd, refuseForeignOrigin } from './endpoint.ts'
 import type { McpServer, McpTool } from './transport.ts'
@@ -147,7 +147,13 @@ class HostedServerHandler {
     }
   }
 
-  async #call(state: RequestState, version: Published, requestId: string, tool: string, args: unknown) {
+  async #call(
+    state: RequestState,
+    version: PublishedVersion,
+    requestId: string,
+    tool: string,
+    args: unknown,
+  ) {
     const { scope, client, server } = state
     state.recorded = true
     const caller = { channel: 'wire', principal: client.subject, requestId } as const

@@ -85,7 +85,7 @@ async function call(
     if (error instanceof Problem && error.status === 403)
       audit.enqueueThrottled(auditEvent(toolCall, { outcome: 'denied', status: 403, code: error.code }))
     if (error instanceof Problem && error.status < 500) return failure(`${error.code}: ${error.message}`)
-    log.error({ err: error, operation: operation.name }, 'tool')
+    log.error({ err: error, operation: operation.name }, 'tool call failed')
     return failure('internal: Something is wrong on our side.')
   }
 }

@@ -25,7 +25,7 @@ function recordErrorType(error: unknown): never {
   throw error
 }
 
-/** `communication`, `function_failed`; undefined of what does not end the run, but moves it, or fails its task. */
+/** The error type, such as `communication`; undefined for errors that end no execution: continue-as-new, failed tasks. */
 function typeOf(error: unknown): string | undefined {
   if (error instanceof ActivityFailure || error instanceof ChildWorkflowFailure) return typeOf(error.cause)
   if (error instanceof TimeoutFailure) return 'timeout'

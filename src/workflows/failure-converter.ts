@@ -10,13 +10,13 @@ import {
 } from '@temporalio/common'
 import { MARK, type Mark, UNAUTHENTICATED } from '../core/work.ts'
 
-/** A failure with a line that operators may read: no data is in it. */
+/** A failure with a summary that operators may read, since it contains no data. */
 export class SummarizedFailure extends ApplicationFailure {
   readonly summary: string
 
-  constructor(open: string, message: string, type: string, details: unknown) {
+  constructor(summary: string, message: string, type: string, details: unknown) {
     super(message, type, true, [details])
-    this.summary = open
+    this.summary = summary
   }
 }
 
@@ -46,7 +46,7 @@ class Failures extends DefaultFailureConverter {
     }
   }
 
-  /** A failure keeps its type; texts and details that the platform has not sealed for this workflow are left out. */
+  /** Keeps the type of a failure, and omits texts and details that the platform has not sealed for this workflow. */
   override failureToError(
     failure: ProtoFailure,
     converter: PayloadConverter,
@@ -78,5 +78,5 @@ function withMark(payload: Payload, mark: Mark): Payload {
   return { ...payload, metadata: { ...payload.metadata, [MARK]: new TextEncoder().encode(mark) } }
 }
 
-/** Loaded by the worker from a file of its own. */
+/** The worker loads this module by its path, so the export has the name that Temporal expects. */
 export const failureConverter = new Failures()

@@ -1,31 +1,31 @@
-/** Delivers the results of local activities one by one, since a replay may bring several at once that came one by one. */
+/** Delivers results of local activities one by one, since a replay may deliver results together that first came apart. */
 
 import { CancellationScope, condition, type WorkflowInterceptorsFactory } from '@temporalio/workflow'
 
 /**
- * The history says in which order local activities ended, not which of them were told to the run together. In a replay, all
- * that can come together do; what an interpreter does with two results at once (which branch is first, what is one record)
- * has to be what it did with one after the other.
+ * The history has the order in which local activities ended, but not which results the workflow got in one activation: a
+ * replay delivers as many together as it can. Delivered one by one, they have the same effect in both cases, such as which
+ * branch wins and which changes share a record.
  */
 export const interceptors: WorkflowInterceptorsFactory = () => {
   let last: Promise<void> = Promise.resolve()
-  const turn = () => {
-    const mine = last
-    last = mine.then(flushMicrotasks)
-    return mine
+  const waitForTurn = () => {
+    const turn = last
+    last = turn.then(flushMicrotasks)
+    return turn
   }
-  const inTurn = <T>(work: Promise<T>): Promise<T> =>
+  const inOrder = <T>(work: Promise<T>): Promise<T> =>
     work.then(
-      (result) => turn().then(() => result),
+      (result) => waitForTurn().then(() => result),
       (error) =>
-        turn().then(() => {
+        waitForTurn().then(() => {
           throw error
         }),
     )
-  return { outbound: [{ scheduleLocalActivity: (input, next) => inTurn(next(input)) }] }
+  return { outbound: [{ scheduleLocalActivity: (input, next) => inOrder(next(input)) }] }
 }
 
-/** The SDK evaluates a condition when it is made, and again when no promise of the workflow can go on (`condition`). */
+/** Resolves once all pending promise reactions have run: the SDK evaluates a condition when it is created, and again then. */
 export function flushMicrotasks(): Promise<void> {
   let evaluations = 0
   return CancellationScope.nonCancellable(() => condition(() => evaluations++ > 0))

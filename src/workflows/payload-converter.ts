@@ -1,6 +1,6 @@
 /**
- * Converts values of workflows and arguments of activities to payloads: Temporal's default, with the marks that the codec
- * obeys and the purpose that each argument of durable work is bound to.
+ * Converts values of workflows and arguments of activities to payloads, as Temporal's default converter does, and adds marks
+ * for the codec and the purpose of each argument.
  */
 
 import {
@@ -24,8 +24,8 @@ import {
 } from '../core/work.ts'
 
 /**
- * A line for operators, which the codec leaves as it is: never anything that a run was given or has made. The SDK
- * hands it to the converter below as it is.
+ * Wraps a line for operators, which the codec does not encrypt: it must not contain data of an execution. The SDK passes the
+ * wrapped line to the converter below unchanged.
  */
 export function plaintext(text: string): string {
   return new RawValue(text) as unknown as string
@@ -46,7 +46,7 @@ export const payloadConverter: PayloadConverter = {
       },
     }
   },
-  /** @throws ApplicationFailure for a result or a detail that the platform has not sealed for its workflow */
+  /** @throws ApplicationFailure for a result or a failure detail that the platform has not sealed for its workflow */
   fromPayload: <T>(payload: Payload, context?: SerializationContext, hint?: unknown): T => {
     if (isRejected(payload)) return rejected(context) as T
     const purpose = textOf(payload, PURPOSE) as Purpose | undefined
@@ -55,11 +55,11 @@ export const payloadConverter: PayloadConverter = {
   },
 }
 
-/** Lines for operators are not sealed; nothing that a workflow reads is one. */
+/** Plaintext is rejected as well: lines for operators are never read by a workflow. */
 const isRejected = (payload: Payload) =>
   textOf(payload, 'encoding') === REJECTED || textOf(payload, MARK) === ('open' satisfies Mark)
 
-/** An interceptor refuses an argument, and so ends the work; a result has none that could. */
+/** Returns a marker for an argument, which an interceptor refuses. Results pass no such interceptor, so it throws for them. */
 function rejected(context: SerializationContext | undefined): WorkInput {
   const isArgument = inWorkflowContext()
     ? context?.type === 'workflow' && context.workflowId === workflowInfo().workflowId
@@ -77,8 +77,8 @@ const bytesOf = (text: string) => new TextEncoder().encode(text)
 const MARKS = { open: bytesOf('open'), inside: bytesOf('inside') } as const
 
 /**
- * No value of a flow is a RawValue: only lines for operators are, and what Temporal itself asks a workflow about its code. The
- * worker that runs a workflow takes the arguments of its local activities; histories have their results alone.
+ * The mark of a value. Only lines for operators and results of Temporal's built-in queries are RawValues, never values of a
+ * flow. Arguments of local activities stay in the worker: the history contains only the results.
  */
 function markOf(value: unknown, context: SerializationContext | undefined): keyof typeof MARKS | undefined {
   if (value instanceof RawValue) return 'open'

@@ -18,13 +18,13 @@ import { plaintext } from './payload-converter.ts'
 export const interceptors: WorkflowInterceptorsFactory = () => ({
   inbound: [
     {
-      // Asynchronous, so that a refusal fails the run; thrown at once it would only fail the task, for ever.
+      // Asynchronous, so that a refusal fails the workflow; a synchronous error would only fail its task, again and again.
       execute: async (input, next) => {
         const { workflowId, workflowType } = workflowInfo()
         if (refOf(workflowId) === undefined) throw unauthenticated()
         return next({ ...input, args: authenticated(`start:${workflowType}`, input.args) })
       },
-      // A signal has no sender who could be told.
+      // A signal has no response that could report the refusal.
       handleSignal: async (input, next) => {
         const args = authenticatedArguments(`signal:${input.signalName}`, input.args)
         if (args !== undefined) return next({ ...input, args })
@@ -60,16 +60,16 @@ function sealed<
   return { ...input, options, args: workArguments(`activity:${input.activityType}`, input.args) }
 }
 
-/** @throws ApplicationFailure if the platform has not made them for this purpose */
+/** @throws ApplicationFailure if the platform has not created the arguments for this purpose */
 function authenticated(purpose: Purpose, args: readonly unknown[]): unknown[] {
-  const meant = authenticatedArguments(purpose, args)
-  if (meant === undefined) throw unauthenticated()
-  return meant
+  const unwrapped = authenticatedArguments(purpose, args)
+  if (unwrapped === undefined) throw unauthenticated()
+  return unwrapped
 }
 
 const unauthenticated = () => ApplicationFailure.nonRetryable(UNAUTHENTICATED_MESSAGE, UNAUTHENTICATED)
 
-/** What steps and flows are called stands in their definition: operators may read it. */
+/** Marks a summary as readable by operators: names of steps and flows are part of the definition, not data. */
 function summaryOf({ summary }: { summary?: string | undefined }) {
   return summary === undefined ? {} : { summary: plaintext(summary) }
 }

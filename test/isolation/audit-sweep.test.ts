@@ -52,9 +52,9 @@ async function send(operation: AnyOperation, as: Caller, kind: string): Promise<
 
 /** Deleting and disabling operations come late, suspension last. */
 const LATE = [/delete|revoke|quota\.set|(mcp_server|account)\.update/, /(tenant|workspace)\.(suspend|resume)/]
-const turnOf = ({ name }: AnyOperation) => LATE.findIndex((late) => late.test(name))
+const orderOf = ({ name }: AnyOperation) => LATE.findIndex((late) => late.test(name))
 
-const changing = OPERATIONS.filter(({ reads }) => !reads).sort((a, b) => turnOf(a) - turnOf(b))
+const changing = OPERATIONS.filter(({ reads }) => !reads).sort((a, b) => orderOf(a) - orderOf(b))
 
 function byOperation(entries: readonly Entry[]): Record<string, number> {
   const counts: Record<string, number> = {}

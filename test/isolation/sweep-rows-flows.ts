@@ -23,6 +23,13 @@ const row = (path: (world: World) => string, body?: () => unknown) => ({
   foreign: 'not_found' as const,
 })
 
+/** A row with a path that names no workspace. */
+const keyed = (path: (world: World) => string, body?: () => unknown) => ({
+  path: (world: World) => `/v1/flows${path(world)}`,
+  ...(body !== undefined && { body }),
+  foreign: 'not_found' as const,
+})
+
 const flow = (tail: string, body?: () => unknown) =>
   row(({ flowId }) => `/definitions/${flowId}${tail}`, body)
 const run = (tail: string, body?: () => unknown) =>
@@ -82,9 +89,19 @@ export const FLOW_ROWS = {
   'execution.cancel': run('/cancel', () => ({})),
   'execution.rerun': run('/rerun', () => ({})),
   'execution.get': run(''),
+  'execution_step.list': run('/steps'),
+  'execution_step.get': run('/steps/0'),
   'execution.watch': run('/events'),
   'execution.list': row(() => '/executions'),
   'flow_execution.list': flow('/executions'),
+  'flow.start': keyed(
+    ({ flowId }) => `/${flowId}/executions`,
+    () => ({ input: {} }),
+  ),
+  'flow.list_executions': keyed(({ flowId }) => `/${flowId}/executions`),
+  'flow.get_execution': keyed(({ executionId }) => `/executions/${executionId}`),
+  'flow.watch_execution': keyed(({ executionId }) => `/executions/${executionId}/events`),
+  'flow.get_result': keyed(({ executionId }) => `/executions/${executionId}/result`),
   'schedule.list': row(() => '/schedules'),
   'schedule.get': schedule(''),
   'schedule.pause': schedule('/pause', () => ({})),

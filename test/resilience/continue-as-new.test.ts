@@ -40,13 +40,13 @@ async function run(name: string, tasks: string, input: object) {
   return body
 }
 
-const become = (id: string, statuses: readonly string[], ms = 60_000) =>
+const waitForStatus = (id: string, statuses: readonly string[], ms = 60_000) =>
   eventually(async () => {
     const { body } = await call('GET', `${workspace.flows}/executions/${id}`)
     return statuses.includes(body.status) ? body : undefined
   }, ms)
 
-const ended = (id: string) => become(id, ['completed', 'faulted', 'cancelled'])
+const ended = (id: string) => waitForStatus(id, ['completed', 'faulted', 'cancelled'])
 
 const documents = async (collection: string) => {
   const path = `/v1/collections/${collection}/documents?page[size]=200`
@@ -160,7 +160,7 @@ test('approval, events and compensation over many histories: take effect as in o
   - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }
 `
   const { id, workflow_id } = await run('saga', tasks, { by: started.running.clientId })
-  await become(id, ['waiting'])
+  await waitForStatus(id, ['waiting'])
   for (const type of ['a', 'b', 'c']) {
     const signalled = await call('POST', `${workspace.flows}/executions/${id}/signal`, {
       event: { type, id: type },
@@ -214,7 +214,7 @@ test('cancel after several histories: compensates everything, ends cancelled', a
   - long: { wait: { hours: 1 } }
 `
   const { id } = await run('cancelled', tasks, {})
-  await become(id, ['waiting'])
+  await waitForStatus(id, ['waiting'])
   await call('POST', `${workspace.flows}/executions/${id}/cancel`, {})
   expect(await ended(id)).toMatchObject({ status: 'cancelled' })
   expect(await documents('taken')).toHaveLength(10)

@@ -7,7 +7,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { testExamples } from '../conformance/flows/examples-run.ts'
 import { KINDS, type Kinds, prepare, runKind } from '../conformance/flows/flow-per-task-type.ts'
 import { FlowRunner } from '../conformance/flows/flow-runner.ts'
-import { agrees, generatedFlows, isShort, quietCorpus } from '../conformance/flows/simulator-agreement.ts'
+import {
+  agrees,
+  corpusWithoutRequests,
+  generatedFlows,
+  isShort,
+} from '../conformance/flows/simulator-agreement.ts'
 import { eventually } from '../support/fixtures/tenants.ts'
 import { FakeServers } from '../support/servers/fake-servers.ts'
 import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
@@ -34,7 +39,7 @@ describe.each([
   beforeAll(async () => {
     own = await ownPlatform({ servers, env })
     kinds = {
-      place: new FlowRunner(own.workspace, own.started.running),
+      runner: new FlowRunner(own.workspace, own.started.running),
       fakeServers: await FakeServers.open(),
     }
     await prepare(kinds)
@@ -44,7 +49,7 @@ describe.each([
     await kinds?.fakeServers.close()
   })
 
-  testExamples(() => kinds.place)
+  testExamples(() => kinds.runner)
 
   test.each(KINDS)('$name: same result', async (kind) => {
     await runKind(kind, kinds)
@@ -53,9 +58,9 @@ describe.each([
   test('flow with five calls: continues as new as often as configured', async () => {
     const calls = Array.from({ length: 5 }, (_, n) => `  - call${n}: ${CALL}`)
     const head = "document: { dsl: '1.0.3', namespace: n, name: moves, version: '1.0.0' }"
-    await kinds.place.publish('moves', `${head}\ndo:\n${calls.join('\n')}`)
-    const { id, workflow_id } = await kinds.place.begin('moves', {})
-    expect(await kinds.place.ended(id)).toMatchObject({ status: 'completed' })
+    await kinds.runner.publish('moves', `${head}\ndo:\n${calls.join('\n')}`)
+    const { id, workflow_id } = await kinds.runner.start('moves', {})
+    expect(await kinds.runner.ended(id)).toMatchObject({ status: 'completed' })
     // Visibility lags.
     const expected = atOnce === 1 ? 1 : 5
     await eventually(async () => ((await histories(workflow_id)) >= expected ? true : undefined))
@@ -66,12 +71,12 @@ describe.each([
     const madeUp = generatedFlows(repeated(6, 20)).filter(isShort)
     const remaining = [
       ...madeUp.map((source, n) => ({ name: `made-${n}`, source, input: {} })),
-      ...quietCorpus().filter((_, n) => n % repeated(3, 1) === 0),
+      ...corpusWithoutRequests().filter((_, n) => n % repeated(3, 1) === 0),
     ]
     expect(remaining.length).toBeGreaterThan(10)
     const lane = async () => {
       for (let next = remaining.pop(); next !== undefined; next = remaining.pop()) {
-        await agrees(kinds.place, next.name, next.source, next.input)
+        await agrees(kinds.runner, next.name, next.source, next.input)
       }
     }
     await Promise.all(Array.from({ length: atOnce }, lane))
@@ -86,7 +91,7 @@ describe.each([
         if (tasks.length > 1) many.push(tasks.some(({ taskQueue }) => taskQueue?.kind === STICKY))
       }
       return many
-    }, kinds.place.at)
+    }, kinds.runner.at)
     expect(stickyUse.length).toBeGreaterThan(20)
     expect(stickyUse.includes(true)).toBe(!('TENON_MAX_CACHED_WORKFLOWS' in env))
   })
@@ -97,5 +102,5 @@ describe.each([
       let count = 0
       for await (const _ of client.workflow.list({ query: `WorkflowId = "${workflowId}"` })) count += 1
       return count
-    }, kinds.place.at)
+    }, kinds.runner.at)
 })

@@ -23,7 +23,13 @@ beforeAll(async () => {
   started = own.started
   workspace = own.workspace
 }, 120_000)
-afterAll(() => own?.end())
+afterAll(async () => {
+  // Those of a test that failed would go on in the platform that the next file shares.
+  const { data = [] } =
+    workspace === undefined ? {} : (await call('GET', `${workspace.flows}/schedules`)).body
+  for (const { id } of data) await call('POST', `${workspace.flows}/schedules/${id}/pause`, {})
+  await own?.end()
+})
 
 const call = (method: string, path: string, body?: object) =>
   callAt(method, path, { as: workspace.operator, at: started.running, ...(body !== undefined && { body }) })

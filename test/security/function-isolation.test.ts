@@ -37,7 +37,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-/** What the program managed to do. */
+/** The actions in which the program succeeded. */
 interface Capabilities {
   readonly key: boolean
   readonly env: boolean
@@ -170,5 +170,5 @@ describe('functions in the layers found', () => {
 
 test('log of the running worker: names the layers', async () => {
   const log = await readFile(join(inject('tenon').logs, 'worker.log'), 'utf8')
-  expect(log).toMatch(/"active":\["deno permissions"[^\n]*"functions isolation"/)
+  expect(log).toMatch(/"active":\["deno permissions"[^\n]*"function isolation detected"/)
 })

@@ -320,7 +320,7 @@ describe('consent', () => {
     await ok(approve(mcpServer, 2))
     const remove = () => client.callTool({ name: 'notes_delete', arguments: { id: 'x' } })
     await expect(remove()).rejects.toThrow(/unauthorized/i)
-    expect(authProvider.asked).toHaveLength(2)
+    expect(authProvider.requestedScopes).toHaveLength(2)
     await finish(transport)
     expect(await remove()).toMatchObject({
       isError: true,

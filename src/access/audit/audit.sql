@@ -32,11 +32,11 @@ create function tenon.forbid_update() returns trigger language plpgsql set searc
 begin
   raise exception 'the audit log is only appended to' using errcode = 'insufficient_privilege';
 end $$;
-create trigger rewriting before update or delete or truncate on tenon.audit
+create trigger forbid_rewrite before update or delete or truncate on tenon.audit
   for each statement execute function tenon.forbid_update();
-create trigger rewriting before delete or truncate on tenon.audit_heads
+create trigger forbid_rewrite before delete or truncate on tenon.audit_heads
   for each statement execute function tenon.forbid_update();
-create trigger rewinding before update on tenon.audit_heads
+create trigger forbid_rewind before update on tenon.audit_heads
   for each row when (new.seq <= old.seq or new.tenant_id <> old.tenant_id)
   execute function tenon.forbid_update();
 

@@ -48,7 +48,10 @@ export class Audit {
     return this.flush()
   }
 
-  /** For refusals, failures and what anonymous clients can cause: queues the first of each minute and counts the rest. */
+  /**
+   * For refusals, failures and what anonymous clients can cause: queues the first `LIMITS.auditAlikePerMinute` (20) events of a chain,
+   * outcome and network per minute, and counts the rest.
+   */
   enqueueThrottled(event: AuditEvent): void {
     this.#scheduleSummaries()
     if (this.#throttle.admit(event)) this.enqueue(event)
@@ -79,7 +82,7 @@ export class Audit {
   }
 
   #countLost({ chain }: AuditRow): void {
-    if (this.#lost.size === 0) this.#log.error('audit entries are lost')
+    if (this.#lost.size === 0) this.#log.error('audit entries lost')
     // Beyond the maximum of chains, losses are counted in the chain of the platform.
     const counted = this.#lost.has(chain) || this.#lost.size < LIMITS.auditFloodsMax ? chain : PLATFORM_CHAIN
     this.#lost.set(counted, (this.#lost.get(counted) ?? 0) + 1)
@@ -109,7 +112,7 @@ export class Audit {
     try {
       await this.#insert(rows)
     } catch (error) {
-      this.#log.error({ err: error, pending: this.#pending.length }, 'audit entries are kept for later')
+      this.#log.error({ err: error, pending: this.#pending.length }, 'audit write deferred')
       this.#flushTimer ??= setTimeout(() => void this.flush(), LIMITS.auditRetryMs).unref()
       return false
     }
@@ -133,7 +136,7 @@ export class Audit {
       const [first] = rows
       if (rows.length > 1) for (const row of rows) await this.#insert([row])
       else if (first !== undefined) {
-        this.#log.error({ err: error }, 'an audit entry was not taken')
+        this.#log.error({ err: error }, 'audit entry rejected')
         this.#countLost(first)
       }
     }
@@ -158,7 +161,7 @@ export class Audit {
         union all select tenant_id, id from workspaces
         where id = ${workspaceId ?? null} and tenant_id = coalesce(${tenantId ?? null}, tenant_id)`)
       .catch((error: unknown) => {
-        this.#log.error({ err: error }, "an operator's audit entry is in no tenant's chain")
+        this.#log.error({ err: error }, 'audit entry without chain')
         return undefined
       })
     if (found === undefined) return {}
@@ -170,7 +173,7 @@ export class Audit {
     this.#enqueueSummaries()
     await this.flush()
     clearTimeout(this.#flushTimer)
-    if (this.#pending.length > 0) this.#log.error({ pending: this.#pending.length }, 'audit entries are lost')
+    if (this.#pending.length > 0) this.#log.error({ pending: this.#pending.length }, 'audit entries lost')
   }
 }
 

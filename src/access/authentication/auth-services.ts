@@ -66,7 +66,7 @@ function embeddedIssuer(identity: () => Promise<EmbeddedIssuer>, subjects: Subje
 /** By the `iss` of their tokens. */
 function externalIssuers({ OIDC_ISSUERS: trusted }: Config, { log }: PlatformServices, now: () => number) {
   const onFailure = (issuer: string, error: unknown) =>
-    log.warn({ err: error, issuer }, 'the keys of an issuer cannot be read')
+    log.warn({ err: error, issuer }, 'issuer keys unavailable')
   // Without the allowlist of flows: the operator has configured these issuers.
   const parts = { egress: new Egress([]), now, onFailure }
   return trusted.map((settings) => [settings.issuer, new ExternalIssuer(settings, parts)] as const)

@@ -68,7 +68,7 @@ export class Authenticator {
 
   /**
    * @param failures limits lookups of unknown keys; absent for a caller that was authenticated before
-   * @throws Problem 401 if the credential is not valid
+   * @throws Problem 401 if the credential is not valid, 403 if its tenant or workspace is suspended
    */
   authenticate(credential: Credential, failures?: AuthFailureLimiter): Promise<Principal> {
     if (credential.kind === 'api_key') return this.#key(credential.text, failures)
@@ -218,7 +218,7 @@ function rejectionOf(row: KeyRow): RejectionCode | undefined {
 
 type RejectionCode = 'api_key_revoked' | 'api_key_expired' | 'api_key_disabled' | SuspendedCode
 
-const UNKNOWN_BOUNDS = 'It names what does not exist together.'
+const UNKNOWN_BOUNDS = 'The tenant or workspace does not exist, or the workspace belongs to another tenant.'
 
 interface Bounds {
   readonly tenantId?: TenantId

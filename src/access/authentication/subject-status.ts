@@ -1,4 +1,7 @@
-/** Checks per request that the subject, client and grant of a token are still active, also for hosted MCP servers. */
+/**
+ * Checks per request that the subject and client of a token are still active, also for hosted MCP servers. Revocations of tokens and
+ * grants are read by issuer-state.ts. All results are cached for `LIMITS.credentialCacheMs`.
+ */
 
 import { errors } from 'jose'
 import { idPattern } from '../../core/ids.ts'
@@ -35,20 +38,20 @@ export class SubjectStatus {
   }
 
   /** True if neither the token nor its grant was revoked. */
-  isLive(token: IssuedToken): Promise<boolean> {
-    return this.#state.isLive(token)
+  isNotRevoked(token: IssuedToken): Promise<boolean> {
+    return this.#state.isNotRevoked(token)
   }
 
   /** True if a token for the REST API is still valid: it ends with its grant, its subject and its client. */
   async isTokenActive(token: SubjectToken): Promise<boolean> {
     const { sub, clientId = sub, credential } = token
-    const checks = [this.isLive(token), this.isActive(sub, credential)]
+    const checks = [this.isNotRevoked(token), this.isActive(sub, credential)]
     if (clientId !== sub) checks.push(this.isActive(clientId))
     return (await Promise.all(checks)).every(Boolean)
   }
 
   /**
-   * @param subject of a token of the embedded issuer, or its client; the result is cached for a few seconds
+   * @param subject of a token of the embedded issuer, or its client
    * @param credential the machine's secret that it was issued for, or the generation of the account
    */
   async isActive(subject: string, credential?: string): Promise<boolean> {
@@ -61,7 +64,7 @@ export class SubjectStatus {
     return generation !== null && (credential === undefined || credential === generation)
   }
 
-  /** Drops an account from the cache of this node; other nodes reload it within a few seconds. */
+  /** Drops an account from the cache of this node; other nodes reload it within `LIMITS.credentialCacheMs`. */
   forget(account: string): void {
     this.#known.drop(account)
   }
@@ -120,10 +123,10 @@ export class McpClients {
     return { subject: claims.sub, server, scopes: claims.scopes, consentedVersion: version }
   }
 
-  /** A deleted client or account ends the token as soon as the caches of a few seconds expire. */
+  /** A deleted client or account ends the token within `LIMITS.credentialCacheMs`. */
   async #isActive(claims: HostedClaims, server: PublishedServer): Promise<boolean> {
     const { sub, clientId, credential } = claims
-    if (!(await this.#subjects.isLive(claims))) return false
+    if (!(await this.#subjects.isNotRevoked(claims))) return false
     if (clientId === OPERATOR_CLIENT) return true
     if (sub !== clientId && (await this.#subjects.isPersonActive(clientId, sub, credential))) return true
     return (await this.#mcpServers.client(clientId))?.serverId === server.id

@@ -222,7 +222,7 @@ export class IssuerAudit {
 
   /** The reply does not wait for the work. */
   #inBackground(work: () => Promise<void>): void {
-    work().catch((error: unknown) => this.#parts.log.error({ err: error }, 'an audit entry was not made'))
+    work().catch((error: unknown) => this.#parts.log.error({ err: error }, 'audit entry failed'))
   }
 
   #requesterOf(context: KoaContextWithOIDC): Requester {

@@ -16,7 +16,7 @@ interface FamilyRow {
   readonly accountId: string | null
 }
 
-/** What identifies an access token and the grant that it was issued under. */
+/** Identifies an access token and the grant under which it was issued. */
 export interface IssuedToken {
   /** Its `jti`. */
   readonly tokenId?: string | undefined
@@ -44,7 +44,7 @@ export class IssuerState {
   readonly #system: SystemScope
   readonly #secrets: Secrets
   /** By token and grant. */
-  readonly #live = new TtlCache<IssuedToken & { readonly live: boolean }>()
+  readonly #known = new TtlCache<IssuedToken & { readonly isNotRevoked: boolean }>()
 
   constructor(database: Database, secrets: Secrets) {
     this.#system = new SystemScope('issuer', database)
@@ -52,25 +52,25 @@ export class IssuerState {
   }
 
   of(model: string): Adapter {
-    const forget = (grantId: string) => this.#live.forget((token) => token.grantId === grantId)
+    const forget = (grantId: string) => this.#known.forget((token) => token.grantId === grantId)
     return new ModelState(model, this.#system, this.#secrets, forget)
   }
 
   /**
-   * True if neither the token nor its grant was revoked. Cached for `LIMITS.keyCacheMs`, so a revocation on another node
+   * True if neither the token nor its grant was revoked. Cached for `LIMITS.credentialCacheMs`, so a revocation on another node
    * takes effect within that time; one on this node takes effect at once.
    */
-  async isLive(token: IssuedToken): Promise<boolean> {
+  async isNotRevoked(token: IssuedToken): Promise<boolean> {
     const { tokenId = '', grantId = '' } = token
     if (tokenId === '' && grantId === '') return true
-    const known = await this.#live.load(`${tokenId} ${grantId}`, async () => {
-      const row = await this.#system.row<{ live: boolean }>(sql`
+    const known = await this.#known.load(`${tokenId} ${grantId}`, async () => {
+      const row = await this.#system.row<{ isNotRevoked: boolean }>(sql`
         select not exists (select from issuer_state where id = ${keyOf(REVOKED, tokenId)})
           and (${grantId} = '' or exists (
-            select from issuer_state where id = ${Buffer.from(grantId, 'base64url')} and expires_at > now())) as live`)
-      return { tokenId, grantId, live: row?.live === true }
+            select from issuer_state where id = ${Buffer.from(grantId, 'base64url')} and expires_at > now())) as "isNotRevoked"`)
+      return { tokenId, grantId, isNotRevoked: row?.isNotRevoked === true }
     })
-    return known.live
+    return known.isNotRevoked
   }
 
   /** Ends one access token. @param expiresAt seconds since 1970, when it expires */
@@ -81,11 +81,14 @@ export class IssuerState {
       insert into issuer_state (id, model, sealed, expires_at)
       values (${keyOf(REVOKED, tokenId)}, ${REVOKED}, ${sealed}, to_timestamp(${expiresAt}::bigint) + interval '5 minutes')
       on conflict (id) do nothing`)
-    this.#live.forget((token) => token.tokenId === tokenId)
+    this.#known.forget((token) => token.tokenId === tokenId)
   }
 }
 
-/** Ids of tokens, grants and sessions are bearer secrets, so the table stores their digests. */
+/**
+ * Ids of tokens, grants and sessions are bearer secrets, so the table stores their digests. The kind is the model of the row, such as
+ * `Grant` for the key of a grant's own row; `grant` for the family that a row belongs to; `<model>:uid` for a session's second id.
+ */
 const keyOf = (kind: string, id: string) => hash('sha256', `${kind}:${id}`, 'buffer')
 const optionalKeyOf = (kind: string, id: string | undefined) => (id === undefined ? null : keyOf(kind, id))
 

@@ -92,13 +92,13 @@ export function loginPage(prompt: Prompt, refused?: keyof typeof LOGIN_ERRORS): 
 export function consentPage(prompt: Prompt): Page {
   const { clientName, email, isAllowed, access, resource, serverName } = prompt
   const host = escapeHtml(new URL(prompt.redirectUri).host)
-  const others = `${button('deny', 'Deny')}${button('leave', 'Sign in as somebody else')}`
+  const others = `${button('deny', 'Deny')}${button('leave', 'Sign in with another account')}`
   if (!isAllowed) {
     const text = `<p>${escapeHtml(email)} may not use <b>${escapeHtml(clientName)}</b> for this.</p>`
     return page('Not for this account', `${text}${form(others)}`, 403, originOf(prompt))
   }
   const warning = prompt.registered
-    ? '<p class="fault">This client registered itself: nobody has checked what it calls itself.</p>'
+    ? '<p class="fault">This client registered itself. Its name is not verified.</p>'
     : ''
   const server = serverName === '' ? '' : `<b>${escapeHtml(serverName)}</b><br>`
   const body = `<p><b>${escapeHtml(clientName)}</b> wants to act for you, ${escapeHtml(email)}, at ${server}<code>${escapeHtml(resource)}</code></p>
@@ -168,8 +168,9 @@ export function invitationPage(email: string, wrong = ''): Page {
 /** Asks for the token with which the Temporal UI in this browser reads payloads. @param refused why the last one was rejected */
 export function payloadsPage(refused?: Problem): Page {
   const token = field('Token', 'name="token" type="password" maxlength="4096" autocomplete="off" required')
-  const text = `<p>The Temporal UI in this browser will show what runs carry to whoever uses it. Give a token of an operator, or of an admin of a
-tenant (<code>tenon token</code>): it is kept in a cookie that no page can read, for this alone, for an hour at most.</p>`
+  const text = `<p>The Temporal UI in this browser will show the payloads of executions to everyone who uses this browser. Enter a token of an
+operator or of a tenant admin (<code>tenon token</code>). It is stored in a cookie that no page can read and that serves no other
+purpose, for at most an hour.</p>`
   const wrong =
     refused === undefined ? '' : [PROBLEMS[refused.code].title, refused.detail].filter(Boolean).join('. ')
   const body = `${text}${errorText(wrong)}${form(`${token}<button>Show payloads</button>`)}`

@@ -21,7 +21,7 @@ const PURPOSE = 'signing-key'
 const VERIFIES_SECONDS = LIMITS.tokenSeconds + 60
 
 /** A key signs only after every node has read it, so that all can verify its tokens. */
-const SETTLED_SECONDS = LIMITS.keyCacheMs / 1_000 + 1
+const SETTLED_SECONDS = LIMITS.credentialCacheMs / 1_000 + 1
 
 export class SigningKeys {
   readonly #system: SystemScope
@@ -37,7 +37,8 @@ export class SigningKeys {
 
   /** The keys, cached for a few seconds; while the database is unavailable, the last known ones. */
   async current(): Promise<KeySet> {
-    if (this.#known !== undefined && performance.now() - this.#readMs < LIMITS.keyCacheMs) return this.#known
+    if (this.#known !== undefined && performance.now() - this.#readMs < LIMITS.credentialCacheMs)
+      return this.#known
     return this.#load().catch((error: unknown) => {
       if (this.#known === undefined) throw error
       return this.#known

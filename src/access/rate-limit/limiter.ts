@@ -1,6 +1,7 @@
-/** Rate limiter: charges every request from outside once, before its body is read, and leases slots for event streams. */
+/** Rate limiter: charges every request from outside once, before its body is read, and grants leases for event streams. */
 
 import { createHash } from 'node:crypto'
+import type { RateClass } from '../../core/operation.ts'
 import { domainOf, type Principal, type Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId } from '../../core/tenant.ts'
@@ -39,11 +40,18 @@ export class Limiter {
   /**
    * Charges one request of an authenticated principal.
    * @param role that the request needs; if undefined, the principal's first role is charged
-   * @throws Problem `dependency_unavailable` for an admin while Valkey is unavailable; data requests go on
+   * @param rateClass of the operation, if it has a rate limit of its own
+   * @throws Problem `dependency_unavailable` for an administrative role while Valkey is unavailable; data requests and requests
+   *   about the caller (`/v1/me`) go on
    */
-  limitPrincipal(principal: Principal, role: Role | undefined, address: string): Promise<RateLimitDecision> {
+  limitPrincipal(
+    principal: Principal,
+    role: Role | undefined,
+    address: string,
+    rateClass?: RateClass,
+  ): Promise<RateLimitDecision> {
     const charged = role ?? principal.roles[0] ?? 'anon'
-    const charges = this.#rates.ofPrincipal(principal, charged, networkOf(address))
+    const charges = this.#rates.ofPrincipal(principal, charged, networkOf(address), rateClass)
     return this.#charge(charges, role !== undefined && domainOf(role) === 'structural_admin')
   }
 
@@ -63,9 +71,9 @@ export class Limiter {
   }
 
   /**
-   * Acquires a slot for an event stream.
+   * Acquires a lease for an event stream.
    * @param max of the tenant, if it has a number of its own
-   * @returns releases the slot
+   * @returns releases the lease
    * @throws Problem `quota_exceeded` if there is none, `dependency_unavailable`
    */
   acquireStream(principal: Principal, role: Role, address: string, max?: number): Promise<() => void> {
@@ -100,14 +108,16 @@ export class Limiter {
     const charged = await this.#shared.charge(charges, isRequired)
     if (charged !== undefined) return decide(charges, charged.tatOffsetsUs)
     if (isRequired)
-      throw new Problem('dependency_unavailable', { detail: 'What counts requests does not answer.' })
+      throw new Problem('dependency_unavailable', {
+        detail: 'The rate limit store (Valkey) does not answer.',
+      })
     return decide(charges, this.#local.charge(charges))
   }
 }
 
 /** Maps requests to the buckets that they are charged to. Names of buckets are built here only. */
 export class Rates {
-  readonly #rates: Readonly<Record<'service' | 'anon' | 'admin', Rate>>
+  readonly #rates: Readonly<Record<'service' | 'anon' | 'admin' | RateClass, Rate>>
   readonly #streams: { readonly ofTenant: number; readonly ofAddress: number }
   readonly #limits: Readonly<
     Record<'anonAddress' | 'mcpClient' | 'tenant' | 'public' | 'authFailure' | 'webhook', Limit>
@@ -118,6 +128,7 @@ export class Rates {
       service: parseRate(config.TENON_RATE_SERVICE),
       anon: parseRate(config.TENON_RATE_ANON),
       admin: parseRate(config.TENON_RATE_ADMIN),
+      flows: parseRate(config.TENON_RATE_FLOWS),
     }
     this.#streams = {
       ofTenant: config.TENON_STREAMS_PER_TENANT,
@@ -138,9 +149,9 @@ export class Rates {
    * charged by address: one of them alone cannot exhaust the key.
    * @param network the client's address as {@link networkOf} returns it
    */
-  ofPrincipal(principal: Principal, role: Role, network: string): BucketCharge[] {
+  ofPrincipal(principal: Principal, role: Role, network: string, rateClass?: RateClass): BucketCharge[] {
     const { tenantId } = principal
-    const charges = [this.#own(principal, role)]
+    const charges = [this.#own(principal, role, rateClass)]
     if (isPublicKey(principal, role))
       charges.push({ bucket: `${bucketPrefix(tenantId)}address:${network}`, limit: this.#limits.anonAddress })
     if (tenantId !== undefined) charges.push(this.#tenant(tenantId))
@@ -149,7 +160,7 @@ export class Rates {
 
   ofMcpClient({ subject, server }: McpPrincipal): BucketCharge[] {
     const { tenantId } = server.ref
-    const bucket = `${bucketPrefix(tenantId)}guest:${digest(subject)}`
+    const bucket = `${bucketPrefix(tenantId)}mcp_client:${digest(subject)}`
     return [{ bucket, limit: this.#limits.mcpClient }, this.#tenant(tenantId)]
   }
 
@@ -177,10 +188,14 @@ export class Rates {
     return [{ key, max: this.#streams.ofAddress, quota: 'sse_streams_per_address' }, ofTenant]
   }
 
-  #own({ kind, subject, tenantId, rateLimit }: Principal, role: Role): BucketCharge {
-    const usual = this.#rates[role === 'anon' || role === 'service' ? role : 'admin']
+  #own(
+    { kind, subject, tenantId, rateLimit }: Principal,
+    role: Role,
+    rateClass: RateClass | undefined,
+  ): BucketCharge {
+    const usual = this.#rates[rateClass ?? (role === 'anon' || role === 'service' ? role : 'admin')]
     const rate = rateLimit === undefined ? usual : rateOf(rateLimit, usual)
-    const prefix = bucketPrefix(tenantId)
+    const prefix = `${bucketPrefix(tenantId)}${rateClass === undefined ? '' : `${rateClass}:`}`
     if (kind === 'api_key') return { bucket: `${prefix}key:${subject}`, limit: limitOf('key', rate) }
     return { bucket: `${prefix}${kind}:${role}:${digest(subject)}`, limit: limitOf('subject', rate) }
   }

@@ -72,7 +72,10 @@ export class StreamLeases {
     const full = await this.#redis
       .acquireStream(keys.length, ...keys, id, LIMITS.streamLeaseMs, ...maxima)
       .catch((cause: unknown) => {
-        throw new Problem('dependency_unavailable', { detail: 'What counts streams does not answer.', cause })
+        throw new Problem('dependency_unavailable', {
+          detail: 'The store of stream leases (Valkey) does not answer.',
+          cause,
+        })
       })
     const exceeded = limits[full - 1]
     if (exceeded !== undefined) throw tooMany(exceeded)

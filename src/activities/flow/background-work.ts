@@ -11,8 +11,8 @@ import { randomIds } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isPlatformTopic } from '../../features/events/events.ts'
-import type { Orphan } from '../../features/flows/executions/find-orphans.ts'
-import { promoteQueued, repairExecution } from '../../features/flows/executions/repair-execution.ts'
+import { promoteQueued, reconcileExecution } from '../../features/flows/executions/reconcile-execution.ts'
+import type { RepairCandidate } from '../../features/flows/executions/reconciler.ts'
 import { removeExpired } from '../../features/flows/executions/retention.ts'
 import type { EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
@@ -104,16 +104,16 @@ async function startExecution(
 const ACTOR = { subject: 'tenon:reconciler', role: 'workspace_admin' } as const
 
 /** @returns a function that repairs one execution, or starts the queue of one concurrency key */
-export function createRepair(access: Access): (orphan: Orphan) => Promise<void> {
-  return async (orphan) => {
-    const { ref } = orphan
+export function createRepair(access: Access): (candidate: RepairCandidate) => Promise<void> {
+  return async (candidate) => {
+    const { ref } = candidate
     // In a suspended workspace nothing is started, but ended workflows are recorded.
     const mayStart = await access.continueActive(ref, ACTOR, randomIds).then(() => true, rethrowUnlessRefused)
     const scope = access.continueWorkspace(ref, ACTOR, randomIds)
-    if ('retention' in orphan) {
-      if (mayStart) await removeAllExpired(access, scope, orphan)
-    } else if ('execution' in orphan) await repairExecution(scope, orphan.execution, mayStart)
-    else if (mayStart) await promoteQueued(scope, orphan.flow, orphan.key)
+    if ('retention' in candidate) {
+      if (mayStart) await removeAllExpired(access, scope, candidate)
+    } else if ('execution' in candidate) await reconcileExecution(scope, candidate.execution, mayStart)
+    else if (mayStart) await promoteQueued(scope, candidate.flow, candidate.key)
   }
 }
 
@@ -121,7 +121,7 @@ export function createRepair(access: Access): (orphan: Orphan) => Promise<void> 
 async function removeAllExpired(
   access: Access,
   scope: WorkspaceScope,
-  { ref, retention }: Orphan & { readonly retention: Retention },
+  { ref, retention }: RepairCandidate & { readonly retention: Retention },
 ): Promise<void> {
   const storage = access.continueWorkspace(ref, { ...ACTOR, role: 'service' }, randomIds)
   const until = performance.now() + (LIMITS.retention.pauseSeconds * 1_000) / 2

@@ -1,4 +1,7 @@
-/** Calls a function of the catalogue for an execution: the same operation as the API, with the same schema. */
+/**
+ * Calls a function of the catalogue for an execution: the same operation as the API, with the same schema. The ids of the scope are
+ * seeded (decision 4), so a repeated call creates nothing twice.
+ */
 
 import { runAudited } from '../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
@@ -12,8 +15,8 @@ import type { FunctionCall } from '../contract.ts'
 import { type LentCallSecrets, rejectStoredSecrets } from './secret-redactor.ts'
 
 /**
- * A flow can do no more than a service key.
- * @throws Problem as the operation does; `not_found` where there is none of that name
+ * Runs the operation and audits it. The scope has the role of a service key, so a flow can do no more than one.
+ * @throws Problem as the operation does; `not_found` if the catalogue has no function of that name
  */
 export async function callFunction(
   scope: WorkspaceScope,
@@ -29,9 +32,9 @@ export async function callFunction(
 }
 
 /**
- * Subscribers would see a secret that is in an event, and readers one that is stored; a function is given it by its own
- * run.
- * @throws ApplicationFailure (configuration) if a document or an object would hold a secret
+ * Passes a secret only to operations that do not show it to others: rejects arguments that would be stored, replaces secrets
+ * in events by `***`, and lets a function's own invocation resolve its handles.
+ * @throws ApplicationFailure (configuration) if a document or an object would contain a secret
  */
 function withSecrets(
   operation: AnyOperation,

@@ -17,12 +17,12 @@ import { workspaceOf } from '../tenant-interceptor.ts'
 const { holdMs, patienceMs } = LIMITS.recordRetry
 
 /**
- * The worker answers Temporal when this has ended, and not before: a task whose record cannot be written since a server is
- * away is not done, runs out, and is done again by whoever is there. Whatever else is wrong holds up no place of
- * the worker, which others wait for: it is tried again beside it.
+ * The worker completes the workflow task only after `write` has returned. While a server is unavailable, `write` retries for
+ * longer than the task's timeout, so Temporal gives the task to another worker. After that, or for another error that may
+ * pass, a background retry takes over, so that the task's slot becomes free.
  */
 export function recordSink(access: Access, log: Log): InjectedSinks<Records> {
-  const late = new RetryQueue(log)
+  const retries = new RetryQueue(log)
   return {
     records: {
       write: {
@@ -31,8 +31,8 @@ export function recordSink(access: Access, log: Log): InjectedSinks<Records> {
             const scope = scopeOf(access, workflowId, update)
             const write = () => recordRun(scope, update)
             await retryTransient(holdMs, write).catch((error: unknown) => {
-              if (!mayYetSucceed(error)) throw error
-              late.add(workflowId, write)
+              if (!isRetryable(error)) throw error
+              retries.add(workflowId, write)
             })
           } catch (error) {
             logFailure(log, workflowId, error)
@@ -43,37 +43,40 @@ export function recordSink(access: Access, log: Log): InjectedSinks<Records> {
   }
 }
 
-/** Records that are written when they can be, for as long as the process lives; one of each run. */
+/**
+ * Retries writing records in the background, at most one of each workflow. If the process ends first, the record is lost, and
+ * the reconciler marks the execution as ended.
+ */
 class RetryQueue {
   readonly #log: Log
-  readonly #runs = new Set<string>()
+  readonly #workflowIds = new Set<string>()
 
   constructor(log: Log) {
     this.#log = log
   }
 
   add(workflowId: string, write: () => Promise<void>): void {
-    // A task that is done again says the same.
-    if (this.#runs.has(workflowId)) return
-    this.#runs.add(workflowId)
-    void retryTransient(patienceMs, write, mayYetSucceed)
+    // A repeated task writes the same record.
+    if (this.#workflowIds.has(workflowId)) return
+    this.#workflowIds.add(workflowId)
+    void retryTransient(patienceMs, write, isRetryable)
       .catch((error: unknown) => logFailure(this.#log, workflowId, error))
-      .finally(() => this.#runs.delete(workflowId))
+      .finally(() => this.#workflowIds.delete(workflowId))
   }
 }
 
 function logFailure(log: Log, workflow: string, error: unknown): void {
-  log.error({ err: error, workflow }, 'the record of a run cannot be written')
+  log.error({ err: error, workflow }, 'execution record write failed')
 }
 
-/** @throws Problem `forbidden` where a run speaks of another one than itself */
+/** The workspace of the workflow. @throws Problem `forbidden` if the update is for another execution than the workflow's own */
 function scopeOf(access: Access, workflowId: string, { execution_id }: RunUpdate): WorkspaceScope {
   const ref = refOf(workflowId)
   const isItself = workflowId.endsWith(`:${uuidOf(execution_id)}`)
   if (ref === undefined || !isItself)
-    throw new Problem('forbidden', { detail: 'The record is not that of the run that its id names.' })
+    throw new Problem('forbidden', { detail: 'The record belongs to another execution than its workflow.' })
   const actor = { subject: workflowId, role: 'workspace_admin' } as const
   return access.continueWorkspace(workspaceOf({ ref }), actor, randomIds)
 }
 
-const mayYetSucceed = (error: unknown) => !(error instanceof Problem && error.isFinal)
+const isRetryable = (error: unknown) => !(error instanceof Problem && error.isFinal)

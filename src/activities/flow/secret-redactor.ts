@@ -1,4 +1,4 @@
-/** Injects the secrets of one call just before use, and redacts their values from everything that comes back. */
+/** The secrets of one call: decrypts and injects them just before use, and redacts their values from everything that comes back. */
 
 import { ApplicationFailure, TemporalFailure } from '@temporalio/common'
 import type { WorkspaceScope } from '../../access/scope.ts'
@@ -13,45 +13,47 @@ import { callFailure } from '../call-failure.ts'
 import type { FunctionCall } from '../contract.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 
-/** How a value is written in place of its handle. */
+/** Encodes a value for the place in which it replaces its handle. */
 export type Encoding = (text: string) => string
 
+/** The secrets of one call: replaces handles by values before it, and values by handles after it. */
 export class CallSecrets {
   readonly #values: ReadonlyMap<string, SecretValue>
   readonly #texts: ReadonlyMap<string, string>
-  /** What is looked for, with what stands in its place afterwards. */
-  readonly #sought = new Map<string, string>()
-  /** Handles that this call was given: one that comes back has not come from elsewhere. */
+  /** Texts to redact, with their replacements. */
+  readonly #replacements = new Map<string, string>()
+  /** Handles that the call was given. Any other handle in its output is foreign, and is masked. */
   readonly #given = new Set<string>()
-  #room: number = LIMITS.stepInputBytesMax
+  #bytesLeft: number = LIMITS.stepInputBytesMax
 
-  /** @param values by names @param texts by handles: each text of each value */
+  /** @param values by secret name @param texts by handle: each text of each value */
   constructor(values: ReadonlyMap<string, SecretValue>, texts: ReadonlyMap<string, string>) {
     this.#values = values
     this.#texts = texts
-    for (const [handle, text] of texts) if (text.length >= LIMITS.flowSecretCharsMin) this.#seek(text, handle)
+    for (const [handle, text] of texts)
+      if (text.length >= LIMITS.flowSecretCharsMin) this.#redact(text, handle)
   }
 
-  /** Reads the values as they are now, so that a secret that was replaced counts from the next attempt on. */
+  /** Reads the current values, so that a replaced secret is used from the next attempt on. */
   static async open(scope: WorkspaceScope, lent: SecretNames): Promise<CallSecrets> {
     const values = await valuesOf(scope, lent.names)
     return new CallSecrets(values, textsByHandle(scope, lent, values))
   }
 
-  /** Something else that must not be shown, such as a token that was given for a secret. */
+  /** Masks another text in the output, such as a token that was issued for a secret. */
   addSecret(text: string): void {
-    if (text.length >= LIMITS.flowSecretCharsMin) this.#seek(text, MASK)
+    if (text.length >= LIMITS.flowSecretCharsMin) this.#redact(text, MASK)
   }
 
-  #seek(text: string, by: string): void {
-    this.#sought.set(text, by)
-    for (const spelling of encodingsOf(text))
-      if (!this.#sought.has(spelling)) this.#sought.set(spelling, MASK)
+  #redact(text: string, replacement: string): void {
+    this.#replacements.set(text, replacement)
+    for (const encoded of encodingsOf(text))
+      if (!this.#replacements.has(encoded)) this.#replacements.set(encoded, MASK)
   }
 
   /**
-   * What the secret of that name is as a whole.
-   * @throws ApplicationFailure (configuration) where it is not there
+   * The whole value of a secret.
+   * @throws ApplicationFailure (configuration) if the secret does not exist
    */
   valueOf(name: string): SecretValue {
     const value = this.#values.get(name)
@@ -60,31 +62,31 @@ export class CallSecrets {
   }
 
   /**
-   * A copy with the values in place of their handles, in texts of any depth; names of members stay as they are.
-   * @throws ApplicationFailure (configuration) where a secret is not there any more, or has another form by now
+   * A copy in which values replace their handles, in strings of any depth but not in names of members.
+   * @throws ApplicationFailure (configuration) if a secret does not exist any more, or has another form
    */
-  resolveHandles<T extends Json>(value: T, spelling: Encoding = (one) => one): T {
-    if (typeof value === 'string') return this.text(value, (one) => spelling(one)) as T
+  resolveHandles<T extends Json>(value: T, encode: Encoding = (one) => one): T {
+    if (typeof value === 'string') return this.resolveText(value, (one) => encode(one)) as T
     if (typeof value !== 'object' || value === null) return value
-    if (Array.isArray(value)) return value.map((one) => this.resolveHandles(one, spelling)) as T
-    const members = Object.entries(value).map(([name, one]) => [name, this.resolveHandles(one, spelling)])
+    if (Array.isArray(value)) return value.map((one) => this.resolveHandles(one, encode)) as T
+    const members = Object.entries(value).map(([name, one]) => [name, this.resolveHandles(one, encode)])
     return Object.fromEntries(members)
   }
 
-  /** @param spelling how a value is written where its handle begins at that place */
-  text(text: string, spelling: (value: string, at: number) => string): string {
+  /** Replaces the handles in a text. @param encode gets a value and the index at which its handle begins */
+  resolveText(text: string, encode: (value: string, at: number) => string): string {
     return replaceHandles(text, (handle, name, at) => {
       const value = this.#texts.get(handle)
       if (value === undefined) throw missingSecret(name)
       this.#given.add(handle)
-      const written = spelling(value, at)
-      this.#room -= Buffer.byteLength(written)
-      if (this.#room < 0) throw callFailure('runtime', 'With its secrets, the call is too large.')
-      return written
+      const encoded = encode(value, at)
+      this.#bytesLeft -= Buffer.byteLength(encoded)
+      if (this.#bytesLeft < 0) throw callFailure('runtime', 'With its secrets, the call is too large.')
+      return encoded
     })
   }
 
-  /** Notes the handles that stay what they are in this call, and may come back. */
+  /** Records the handles in a value as given, without resolving them: the output may contain them. */
   allowHandles<T extends Json>(value: T): T {
     replaceHandles(JSON.stringify(value), (handle) => {
       this.#given.add(handle)
@@ -93,18 +95,22 @@ export class CallSecrets {
     return value
   }
 
-  /**
-   * What the call has answered, with handles in place of values, `***` in place of their other spellings, and of handles
-   * that it was not given.
-   */
+  /** Redacts the output of the call: handles replace values, `***` replaces encoded values and handles that it was not given. */
   redactOutput(output: unknown): unknown {
     if (output === undefined) return undefined
     const own = withoutHandles(output as Json, this.#given)
-    const found = this.#foundIn(own)
-    return found === undefined ? own : redactValue(own, found)
+    const pattern = this.#patternFor(own)
+    return pattern === undefined ? own : redactValue(own, pattern)
   }
 
-  /** The same of what it has failed with. */
+  /** Redacts a text that was cut: a secret that its end has begun is left out. */
+  redactExcerpt(text: string): string {
+    const redacted = this.#redactLine(text)
+    const begun = Math.max(0, ...[...this.#replacements.keys()].map((secret) => overlap(redacted, secret)))
+    return begun === 0 ? redacted : redacted.slice(0, -begun)
+  }
+
+  /** Redacts an error of the call as {@link redactOutput} does an output. Errors of the platform's own suspension pass unchanged. */
   redactFailure(error: unknown): unknown {
     if (error instanceof Suspended || !(error instanceof Error)) return error
     if (error instanceof ApplicationFailure) return this.#applicationFailure(error)
@@ -116,7 +122,7 @@ export class CallSecrets {
   #applicationFailure(error: ApplicationFailure): ApplicationFailure {
     const { message, type, nonRetryable, details } = error
     return ApplicationFailure.create({
-      message: this.#line(message),
+      message: this.#redactLine(message),
       ...(typeof type === 'string' && { type }),
       nonRetryable: nonRetryable === true,
       ...(details && { details: this.redactOutput(details) as unknown[] }),
@@ -125,8 +131,8 @@ export class CallSecrets {
 
   #problem({ code, detail, hint, errors, members, headers, cause }: Problem): Problem {
     return new Problem(code, {
-      ...(detail !== undefined && { detail: this.#line(detail) }),
-      ...(hint !== undefined && { hint: this.#line(hint) }),
+      ...(detail !== undefined && { detail: this.#redactLine(detail) }),
+      ...(hint !== undefined && { hint: this.#redactLine(hint) }),
       errors: this.redactOutput(errors) as InputError[],
       members: this.redactOutput(members) as Readonly<Record<string, unknown>>,
       headers,
@@ -134,69 +140,83 @@ export class CallSecrets {
     })
   }
 
-  /** For the log: what else an error of a library holds, nobody knows. */
+  /** A copy for the log, without the other fields of a library's error, which may contain anything. */
   #plain({ name, message, stack = '', cause }: Error): Error {
-    const plain = new Error(this.#line(message), cause instanceof Error ? { cause: this.#plain(cause) } : {})
+    const plain = new Error(
+      this.#redactLine(message),
+      cause instanceof Error ? { cause: this.#plain(cause) } : {},
+    )
     plain.name = name
-    plain.stack = this.#line(stack)
+    plain.stack = this.#redactLine(stack)
     return plain
   }
 
-  #line(text: string): string {
+  #redactLine(text: string): string {
     return this.redactOutput(text) as string
   }
 
-  /** Whatever of it is in the value at all: nearly always nothing, and a text is searched faster than a value walked. */
-  #foundIn(value: Json): RedactionPattern | undefined {
-    const text = JSON.stringify(value)
-    const there = [...this.#sought.keys()].filter((one) => text.includes(JSON.stringify(one).slice(1, -1)))
-    if (there.length === 0) return undefined
-    // Of two that begin alike, the longer one.
-    const longestFirst = there.toSorted((a, b) => b.length - a.length)
-    const pattern = new RegExp(longestFirst.map(literal).join('|'), 'g')
-    return { pattern, by: this.#sought }
+  /** The secrets that occur in a value, nearly always none: searching its JSON is faster than walking it. */
+  #patternFor(value: Json): RedactionPattern | undefined {
+    const json = JSON.stringify(value)
+    const found = [...this.#replacements.keys()].filter((text) =>
+      json.includes(JSON.stringify(text).slice(1, -1)),
+    )
+    if (found.length === 0) return undefined
+    // A secret may begin with another one, so the longest matches first.
+    const longestFirst = found.toSorted((a, b) => b.length - a.length)
+    const pattern = new RegExp(longestFirst.map(escapeRegExp).join('|'), 'g')
+    return { pattern, replacements: this.#replacements }
   }
+}
+
+/** The length of the longest end of `text` with which `secret` begins. */
+function overlap(text: string, secret: string): number {
+  for (let length = Math.min(text.length, secret.length - 1); length > 0; length--)
+    if (text.endsWith(secret.slice(0, length))) return length
+  return 0
 }
 
 interface RedactionPattern {
   readonly pattern: RegExp
-  readonly by: ReadonlyMap<string, string>
+  readonly replacements: ReadonlyMap<string, string>
 }
 
-/** Names of members too; and a number that reads like a secret. */
-function redactValue(value: Json, found: RedactionPattern): Json {
-  if (typeof value === 'string') return inText(value, found)
+/** Redacts strings, names of members, and numbers whose digits contain a secret. */
+function redactValue(value: Json, secrets: RedactionPattern): Json {
+  if (typeof value === 'string') return redactText(value, secrets)
   if (typeof value === 'number') {
-    const text = inText(String(value), found)
+    const text = redactText(String(value), secrets)
     return text === String(value) ? value : text
   }
   if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map((one) => redactValue(one, found))
-  const members = Object.entries(value).map(([name, one]) => [inText(name, found), redactValue(one, found)])
+  if (Array.isArray(value)) return value.map((one) => redactValue(one, secrets))
+  const members = Object.entries(value).map(([name, one]) => [
+    redactText(name, secrets),
+    redactValue(one, secrets),
+  ])
   return Object.fromEntries(members)
 }
 
-const inText = (text: string, { pattern, by }: RedactionPattern) =>
-  text.replaceAll(pattern, (one) => by.get(one) ?? MASK)
+const redactText = (text: string, { pattern, replacements }: RedactionPattern) =>
+  text.replaceAll(pattern, (one) => replacements.get(one) ?? MASK)
 
-/** A text as a regular expression that finds it. */
-const literal = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
+const escapeRegExp = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 function missingSecret(name: string): ApplicationFailure {
-  const detail = `The secret \`${name}\` is not there any more, or not in that form.`
+  const detail = `The secret \`${name}\` does not exist any more, or has another form.`
   return callFailure('configuration', detail)
 }
 
-/** The text within a JSON string, without the quotes around it. */
+/** Encodes a text as the content of a JSON string, without the quotes. */
 export const inJson = (text: string): string => JSON.stringify(text).slice(1, -1)
 
-/** The text as a value of a form (application/x-www-form-urlencoded). */
+/** Encodes a text as a value of a form (application/x-www-form-urlencoded). */
 export const inForm = (text: string): string => new URLSearchParams([['', text]]).toString().slice(1)
 
-/** All spellings but the text itself, each once. */
+/** The encodings in which a secret may come back, without the text itself. */
 function encodingsOf(text: string): ReadonlySet<string> {
   const percent = encodeURIComponent(text)
-  // What a URL adds to that of itself: RFC 3986 reserves more than is encoded above.
+  // Some encoders also encode these characters, which RFC 3986 reserves and `encodeURIComponent` leaves.
   const strict = percent.replaceAll(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)
   const quoted = percent.replaceAll("'", '%27')
   const encoded = [percent, strict, quoted, inForm(text)]
@@ -206,7 +226,10 @@ function encodingsOf(text: string): ReadonlySet<string> {
 
 const lowerHex = (text: string) => text.replaceAll(/%[0-9A-F]{2}/g, (code) => code.toLowerCase())
 
-/** The middle of it, for each of the three places that it may begin at within a group of bytes. */
+/**
+ * The part of the base64 text that does not depend on neighbouring bytes, for each of the three offsets at which the secret may
+ * begin within a group of three bytes.
+ */
 function inBase64(text: string): readonly string[] {
   const bytes = Buffer.from(text)
   return [0, 1, 2].flatMap((before) => {
@@ -220,12 +243,13 @@ function inBase64(text: string): readonly string[] {
   })
 }
 
+/** The secrets of a call: their names, and their values. */
 export interface LentCallSecrets {
   readonly secrets: SecretNames
   readonly secrecy: CallSecrets
 }
 
-/** What a call of the run may use; undefined where its flow declares no secrets. */
+/** The secrets that a call may use; undefined if its flow declares none. */
 export function secretNamesOf(
   { workflowId }: ActivityContext,
   { secrets }: FunctionCall,
@@ -234,8 +258,8 @@ export function secretNamesOf(
 }
 
 /**
- * Does the work with the values as they are now.
- * @param scope of the run's own workspace, with the rights of an admin
+ * Does the work with the current values of the secrets, and redacts them from its result or error.
+ * @param scope the workspace of the execution, in the role of an admin
  */
 export async function withCallSecrets(
   scope: WorkspaceScope,
@@ -251,19 +275,19 @@ export async function withCallSecrets(
   }
 }
 
-/** The run of a function with the values in its input. */
+/** Replaces the handles in the input of a function by values. */
 export function withSecretValues(run: FunctionRunInput, lent: LentCallSecrets | undefined): FunctionRunInput {
   return lent === undefined ? run : { ...run, input: lent.secrecy.resolveHandles(run.input) }
 }
 
-/** @throws ApplicationFailure (configuration) where a flow would be begun with a secret: in its run it stands for nothing */
+/** @throws ApplicationFailure (configuration) if another flow would get a handle, which has no meaning in its execution */
 export function rejectSecrets(given: FunctionCall['arguments']): void {
   if (!holdsHandle(given)) return
   const detail = 'A secret cannot be given to another flow; that flow declares it in its own `use.secrets`.'
   throw callFailure('configuration', detail)
 }
 
-/** @throws ApplicationFailure (configuration) if there is a secret in what the operation would store */
+/** @throws ApplicationFailure (configuration) if the arguments, which the operation would store, contain a secret */
 export function rejectStoredSecrets({ name }: AnyOperation, given: FunctionCall['arguments']): void {
   const [secret] = handlesIn(given)
   if (secret === undefined) return

@@ -1,4 +1,4 @@
-/** Runs one function call: reads its code in the scope of the run, and ends it if the workspace is suspended. */
+/** Runs one invocation of a function: reads its code in the caller's scope, and aborts it if the workspace is suspended. */
 
 import { cancellationSignal } from '@temporalio/activity'
 import type { WorkspaceScope } from '../../access/scope.ts'
@@ -10,8 +10,8 @@ import { compiledVersion } from '../../features/functions/functions.ts'
 import type { Functions } from '../../features/functions/sandbox/process-pool.ts'
 
 /**
- * @param open gives the run's scope, and is asked again while the function runs
- * @throws Problem as {@link Functions.run} does; `not_found` where the function was deleted meanwhile; Suspended
+ * @param open opens the caller's scope; called again while the function runs, to notice a suspension
+ * @throws Problem as {@link Functions.run} does; `not_found` if the function was deleted meanwhile; Suspended
  */
 export async function runFunction(
   functions: Functions,
@@ -20,32 +20,32 @@ export async function runFunction(
 ): Promise<Json> {
   const compiled = await compiledVersion(await open(), run.function.id, run.function.version)
   if (compiled === undefined) throw notFound('function')
-  return whileActive(open, (refused) =>
+  return whileActive(open, (suspended) =>
     functions.run({
       compiled,
       input: run.input,
       timeoutMs: run.timeout_ms,
       memoryMb: run.memory_mb,
-      signal: AbortSignal.any([cancellationSignal(), refused]),
+      signal: AbortSignal.any([cancellationSignal(), suspended]),
     }),
   )
 }
 
-/** Code that is ended in its midst has changed nothing outside: it may do nothing but compute. */
+/** Aborts the work if a periodic check throws Suspended. That is safe: a function only computes, and has no effects outside. */
 async function whileActive<T>(
-  ask: () => Promise<unknown>,
-  work: (refused: AbortSignal) => Promise<T>,
+  check: () => Promise<unknown>,
+  work: (suspended: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const ending = new AbortController()
-  const watch = setInterval(() => {
-    // What cannot be asked now is no refusal.
-    ask().catch((error: unknown) => error instanceof Suspended && ending.abort(error))
+  const abort = new AbortController()
+  const timer = setInterval(() => {
+    // Other errors, such as an unavailable database, do not abort the work.
+    check().catch((error: unknown) => error instanceof Suspended && abort.abort(error))
   }, LIMITS.feedCheckMs)
   try {
-    return await work(ending.signal)
+    return await work(abort.signal)
   } catch (error) {
-    throw ending.signal.aborted ? ending.signal.reason : error
+    throw abort.signal.aborted ? abort.signal.reason : error
   } finally {
-    clearInterval(watch)
+    clearInterval(timer)
   }
 }

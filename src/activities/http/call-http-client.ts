@@ -1,44 +1,78 @@
-/** The HTTP client of one call: bounds its time and bytes, and sends through the egress guard. */
+/** The HTTP client of one call: bounds its total time and the size of responses, and sends through the egress guard. */
 
 import { LIMITS } from '../../core/limits.ts'
 import type { Egress, Inbound, Outbound, Sender } from '../../infra/http-client/egress.ts'
+
+export interface CallHttpOptions {
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal
+  /** A clock in milliseconds that never goes back. */
+  readonly now?: () => number
+}
 
 export class CallHttpClient {
   readonly #egress: Egress
   readonly #sender: Sender
   readonly #now: () => number
   readonly #untilMs: number
+  readonly #signal: AbortSignal | undefined
   #bytesMax: number = LIMITS.httpCallBytesMax
+  #isExcerpted: (status: number) => boolean = () => false
 
   /**
-   * @param sender the workspace, and what it may reach
-   * @param timeoutMs for all requests of the call together: the activity around it must end by itself
+   * @param sender the workspace, and the addresses that it may reach
+   * @param options.timeoutMs for all requests of the call together, so that the call ends before the timeout of its activity
+   * @param options.signal ends the request
    */
   constructor(
     egress: Egress,
     sender: Sender,
-    timeoutMs: number = LIMITS.httpCallTimeoutMs,
-    now: () => number = () => performance.now(),
+    { timeoutMs = LIMITS.httpCallTimeoutMs, signal, now = () => performance.now() }: CallHttpOptions = {},
   ) {
     this.#egress = egress
     this.#sender = sender
     this.#now = now
     this.#untilMs = now() + timeoutMs
+    this.#signal = signal
   }
 
-  /** The same line, for answers of up to so many bytes. */
+  /** A client with the same deadline and another maximum size of responses. */
   withMaxBytes(bytesMax: number): CallHttpClient {
-    const line = new CallHttpClient(this.#egress, this.#sender, this.#untilMs - this.#now(), this.#now)
-    line.#bytesMax = bytesMax
-    return line
+    const client = this.#copy()
+    client.#bytesMax = bytesMax
+    return client
+  }
+
+  /** A client with the same deadline that reads only the beginning of responses with these statuses. */
+  withExcerptsOf(isExcerpted: (status: number) => boolean): CallHttpClient {
+    const client = this.#copy()
+    client.#isExcerpted = isExcerpted
+    return client
+  }
+
+  #copy(): CallHttpClient {
+    const options = {
+      timeoutMs: this.#untilMs - this.#now(),
+      now: this.#now,
+      ...(this.#signal !== undefined && { signal: this.#signal }),
+    }
+    const client = new CallHttpClient(this.#egress, this.#sender, options)
+    client.#bytesMax = this.#bytesMax
+    return client
   }
 
   /**
-   * Sends one request; a redirect is an answer, so no credential ever goes where it was not addressed.
-   * @throws Problem where no answer came, or it is not let out
+   * Sends one request. Redirects are returned and not followed, so credentials only reach the server they are meant for.
+   * @throws Problem without a response, or if the egress guard refuses the address
    */
   send(outbound: Outbound, bytesMax: number = this.#bytesMax): Promise<Inbound> {
     const timeoutMs = Math.max(1, Math.ceil(this.#untilMs - this.#now()))
-    return this.#egress.send(outbound, this.#sender, { timeoutMs, bytesMax })
+    const excerptBytes = (status: number) =>
+      this.#isExcerpted(status) ? LIMITS.errorResponse.readBytesMax : undefined
+    const bounds = { timeoutMs, bytesMax, excerptBytes }
+    return this.#egress.send(outbound, this.#sender, {
+      ...bounds,
+      ...(this.#signal !== undefined && { signal: this.#signal }),
+    })
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Digest access authentication (RFC 7616): one challenge, `auth`, SHA-256 or MD5. No library computes an answer with
- * SHA-256, `-sess` and `userhash` without sending the request itself, past the egress guard.
+ * Digest access authentication (RFC 7616) with one challenge, `auth`, and SHA-256 or MD5. Libraries that support SHA-256,
+ * `-sess` and `userhash` send the request themselves and would bypass the egress guard.
  */
 
 import { createHash, randomBytes } from 'node:crypto'
@@ -15,7 +15,7 @@ interface Credentials {
   readonly password: string
 }
 
-/** Names of RFC 7616 §3.3 with those of Node, the better first. */
+/** The algorithms of RFC 7616 §3.3 with Node's names for their hashes, the strongest first. */
 const HASHES: readonly (readonly [name: string, hash: string])[] = [
   ['sha-256', 'sha256'],
   ['sha-256-sess', 'sha256'],
@@ -23,26 +23,26 @@ const HASHES: readonly (readonly [name: string, hash: string])[] = [
   ['md5-sess', 'md5'],
 ]
 
-/** Asks without credentials first, and answers the challenge that comes. */
+/** Sends the request without credentials first, and repeats it with the response to the challenge. */
 export async function sendDigest(
-  by: Credentials,
+  credentials: Credentials,
   outbound: Outbound,
-  line: CallHttpClient,
+  http: CallHttpClient,
 ): Promise<Inbound> {
-  const refused = await line.send(outbound)
-  if (refused.status !== 401) return refused
-  const challenge = bestOf(challengesOf(refused.headers['www-authenticate'] ?? ''))
+  const first = await http.send(outbound)
+  if (first.status !== 401) return first
+  const challenge = strongestDigest(challengesOf(first.headers['www-authenticate'] ?? ''))
   if (challenge === undefined) {
-    throw callFailure('authentication', 'The other side asks for no digest that is known here.')
+    throw callFailure('authentication', 'The server offers no digest authentication that is supported.')
   }
   const { method, url } = outbound
   const request = { method, uri: `${url.pathname}${url.search}` }
-  const authorization = digestAnswer(by, challenge, request, randomBytes(18).toString('base64'))
-  return line.send({ ...outbound, headers: { ...outbound.headers, authorization } })
+  const authorization = digestAnswer(credentials, challenge, request, randomBytes(18).toString('base64'))
+  return http.send({ ...outbound, headers: { ...outbound.headers, authorization } })
 }
 
-/** What can be answered, the strongest algorithm first (RFC 7616 §3.7). */
-function bestOf(challenges: readonly (readonly [scheme: string, Params])[]): Params | undefined {
+/** The supported digest challenge with the strongest algorithm (RFC 7616 §3.7). */
+function strongestDigest(challenges: readonly (readonly [scheme: string, Params])[]): Params | undefined {
   const digests = challenges.filter(([scheme]) => scheme === 'digest').map(([, params]) => params)
   const usable = digests.filter(
     ({ qop, nonce, realm }) =>
@@ -58,9 +58,9 @@ function bestOf(challenges: readonly (readonly [scheme: string, Params])[]): Par
 }
 
 /**
- * The header `Authorization` (RFC 7616 §3.4).
+ * Builds the header `Authorization` (RFC 7616 §3.4).
  * @param uri path and query of the request, as they are sent
- * @param cnonce a text nobody can guess, new for each request
+ * @param cnonce an unpredictable text, new for each request
  */
 export function digestAnswer(
   { username, password }: Credentials,
@@ -91,7 +91,7 @@ export function digestAnswer(
   return `Digest ${fields.join(', ')}`
 }
 
-/** A name that is not ASCII goes as an extended value (RFC 8187). */
+/** The field of the user name; one that is not ASCII is sent as an extended value (RFC 8187). */
 function nameField(username: string): string {
   if (/^[\x20-\x7e]*$/.test(username)) return `username=${quoted(username)}`
   return `username*=UTF-8''${encodeURIComponent(Buffer.from(username).toString())}`
@@ -101,7 +101,7 @@ const quoted = (text: string) => `"${text.replaceAll(/["\\]/g, '\\$&')}"`
 
 const PART = /[\s,]*([\w!#$%&'*+.^`|~-]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([\w!#$%&'*+.^`|~-]+)))?/y
 
-/** The challenges of `WWW-Authenticate` with their parameters (RFC 9110 §11.6.1), names in lower case. */
+/** Parses the challenges of `WWW-Authenticate` and their parameters (RFC 9110 §11.6.1), with names in lower case. */
 export function challengesOf(header: string): readonly (readonly [scheme: string, Params])[] {
   const found: [string, Record<string, string>][] = []
   PART.lastIndex = 0

@@ -1,16 +1,15 @@
-/** `call: http` of the flow language (OWS 1.0 "HTTP Call"): arguments in, content or an error out. */
+/** `call: http` of the flow language (OWS 1.0 "HTTP Call"): sends a request and returns the content, or fails with an error. */
 
-import { isUtf8 } from 'node:buffer'
-import { isTooDeep } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { OUTCOME_UNKNOWN } from '../../../flows-dsl/errors.ts'
 import { Problem } from '../../core/problem.ts'
 import { redact } from '../../core/redact.ts'
-import type { Inbound, Outbound } from '../../infra/http-client/egress.ts'
-import type { Fields } from '../call-failure.ts'
-import { callFailure } from '../call-failure.ts'
+import { type Inbound, isSafe, type Outbound } from '../../infra/http-client/egress.ts'
+import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 import { type CallClients, sendAuthenticated } from './authentication.ts'
+import { encodeBody, pairsOf } from './request-body.ts'
+import { contentOf, errorResponseOf } from './response-content.ts'
 
-/** Headers that would change what the connection itself means. */
+/** Headers that control the connection. A flow cannot set them. */
 const RESERVED_HEADERS = new Set([
   'host',
   'connection',
@@ -22,34 +21,58 @@ const RESERVED_HEADERS = new Set([
 ])
 
 /**
- * Sends the request once, and what its authentication needs before it.
- * @throws ApplicationFailure (final) for a status outside 200–299, or 200–399 with `redirect: true`, and where the
- *   credentials cannot be given; Problem where no answer came
+ * Sends the request once, after the requests that its authentication needs.
+ * @throws ApplicationFailure (final) with the response for a status outside 200–299, or 200–399 with `redirect: true`, unless
+ *   `errors: data`; and for credentials that are invalid or cannot be obtained. @throws Problem without a response
  */
-export async function callHttp(call: Fields, way: CallClients): Promise<unknown> {
-  const outbound = toRequest(call)
-  const inbound = await sendAuthenticated(call['authentication'], outbound, way)
-  const last = call['redirect'] === true ? 399 : 299
-  if (inbound.status < 200 || inbound.status > last) throw statusFailure(outbound, inbound)
+export async function callHttp(call: Fields, clients: CallClients): Promise<unknown> {
+  const outbound = toRequest(call, clients)
+  const isFailure = failureTest(call)
+  const excerpting = { ...clients, http: clients.http.withExcerptsOf(isFailure) }
+  const inbound = await sendOnce(call['authentication'], outbound, excerpting)
+  if (isFailure(inbound.status)) throw statusFailure(outbound, inbound, clients)
   return toOutput(call['output'], outbound, inbound)
 }
 
-function toRequest(call: Fields): Outbound {
-  const { endpoint, body } = call
-  const uri = typeof endpoint === 'object' && endpoint !== null ? (endpoint as Fields)['uri'] : endpoint
-  const url = toUrl(uri)
-  for (const [name, value] of Object.entries((call['query'] ?? {}) as Fields))
-    url.searchParams.set(name, String(value))
-  const text = body === undefined || body === null || typeof body === 'string' ? body : JSON.stringify(body)
-  return {
-    method: String(call['method'] ?? 'GET').toUpperCase(),
-    url,
-    headers: headersOf(call, typeof body),
-    ...(typeof text === 'string' && { body: text }),
+/** Tests if a status fails the call. */
+function failureTest({ errors, redirect }: Fields): (status: number) => boolean {
+  if (errors === 'data') return () => false
+  const last = redirect === true ? 399 : 299
+  return (status) => status < 200 || status > last
+}
+
+/** @throws ApplicationFailure that says so if a request that is not safe may have arrived, and got no response */
+async function sendOnce(authentication: unknown, outbound: Outbound, clients: CallClients): Promise<Inbound> {
+  try {
+    return await sendAuthenticated(authentication, outbound, clients)
+  } catch (error) {
+    const isUnknown = error instanceof Problem && error.members['may_have_arrived'] === true
+    if (!isUnknown || isSafe(outbound.method)) throw error
+    const detail = `${error.message} The ${outbound.method} request may have arrived.`
+    if (error.code === 'upstream_timeout') throw callFailure('timeout', detail, { code: error.code })
+    throw callFailure('communication', detail, { code: OUTCOME_UNKNOWN })
   }
 }
 
-/** A URL is shown and logged, so nobody's name and password may stand in it. */
+function toRequest(call: Fields, { idempotencyKey }: CallClients): Outbound {
+  const { endpoint } = call
+  const uri = typeof endpoint === 'object' && endpoint !== null ? (endpoint as Fields)['uri'] : endpoint
+  const url = toUrl(uri)
+  const query = pairsOf(fieldsOf(call['query']), 'query')
+  for (const [name] of query) url.searchParams.delete(name)
+  for (const [name, value] of query) url.searchParams.append(name, value)
+  const method = String(call['method'] ?? 'GET').toUpperCase()
+  const given = headersOf(call)
+  const { body, contentType } = encodeBody(call['body'], given['content-type'] ?? '')
+  const headers = {
+    ...(idempotencyKey !== undefined && !isSafe(method) && { 'idempotency-key': idempotencyKey }),
+    ...given,
+    ...(contentType !== undefined && { 'content-type': contentType }),
+  }
+  return { method, url, headers, ...(body !== undefined && { body }) }
+}
+
+/** Parses a URL and rejects credentials in it, because URLs are shown and logged. */
 export function toUrl(uri: unknown): URL {
   const url = URL.canParse(String(uri)) ? new URL(String(uri)) : undefined
   if (url === undefined)
@@ -59,27 +82,33 @@ export function toUrl(uri: unknown): URL {
   throw callFailure('configuration', detail)
 }
 
-function headersOf(call: Fields, body: string): Record<string, string> {
-  const given = Object.entries((call['headers'] ?? {}) as Fields)
+/** The headers that the author gives, without nulls, after our own. */
+function headersOf(call: Fields): Record<string, string> {
+  const given = Object.entries(fieldsOf(call['headers']))
+    .filter(([, value]) => value !== null && value !== undefined)
     .map(([name, value]) => [name.toLowerCase(), String(value)] as const)
     .filter(([name]) => !RESERVED_HEADERS.has(name))
-  const type: Record<string, string> = body === 'object' ? { 'content-type': 'application/json' } : {}
-  return {
-    accept: 'application/json, */*;q=0.8',
-    'user-agent': 'tenon-flow/1',
-    ...type,
-    ...Object.fromEntries(given),
-  }
+  return { accept: 'application/json, */*;q=0.8', 'user-agent': 'tenon-flow/1', ...Object.fromEntries(given) }
 }
 
-function statusFailure({ method, url }: Outbound, { status }: Inbound) {
+function statusFailure(
+  { method, url }: Outbound,
+  inbound: Inbound,
+  { redactExcerpt = (text: string) => text }: CallClients,
+) {
+  const { status } = inbound
   const detail = `${method} ${url.origin}${url.pathname} answered ${status}.`
-  return callFailure('communication', detail, { status, title: 'The other side answered with an error' })
+  const response = errorResponseOf(inbound, redactExcerpt)
+  return callFailure('communication', detail, {
+    status,
+    title: 'The server responded with an error',
+    response,
+  })
 }
 
 /**
- * `content` (the default) is the content, read by its type; `response` also has status, headers and the request,
- * without what identifies its sender; `raw` is the content in base64.
+ * The output of the call: by default the content, decoded by its type; for `response` also status, headers and the redacted
+ * request; for `raw` the content in base64.
  */
 function toOutput(form: unknown, { method, url, headers }: Outbound, inbound: Inbound): unknown {
   if (form === 'raw') return inbound.body.toString('base64')
@@ -87,41 +116,4 @@ function toOutput(form: unknown, { method, url, headers }: Outbound, inbound: In
   if (form !== 'response') return content
   const request = redact({ method: method.toLowerCase(), uri: url.href, headers })
   return { request, statusCode: inbound.status, headers: inbound.headers, content }
-}
-
-const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i
-const TEXT_TYPE =
-  /^\s*(text\/|application\/(xml|yaml|x-yaml|javascript|x-www-form-urlencoded|graphql|sql)\b|[^;]*\+(xml|yaml)\s*(;|$))/i
-
-/** JSON is parsed, text is text in its own charset, and all else is base64. Nothing is null. */
-function contentOf({ headers, body }: Inbound): unknown {
-  if (body.length === 0) return null
-  const type = headers['content-type'] ?? ''
-  if (JSON_TYPE.test(type)) return parseJson(body)
-  const isText = type === '' ? isUtf8(body) : TEXT_TYPE.test(type)
-  return isText ? decodeText(body, type) : body.toString('base64')
-}
-
-function parseJson(body: Buffer): unknown {
-  const value = decodeJson(body)
-  if (!isTooDeep(value)) return value
-  const detail = `The answer is nested deeper than ${LIMITS.runInputDepthMax}.`
-  throw new Problem('upstream_invalid', { detail })
-}
-
-function decodeJson(body: Buffer): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(body))
-  } catch (cause) {
-    throw new Problem('upstream_invalid', { detail: 'The answer says it is JSON and is not.', cause })
-  }
-}
-
-function decodeText(body: Buffer, type: string): string {
-  const charset = /;\s*charset="?([\w-]{1,40})/i.exec(type)?.[1] ?? 'utf-8'
-  try {
-    return new TextDecoder(charset).decode(body)
-  } catch {
-    return body.toString('utf8')
-  }
 }

@@ -1,4 +1,4 @@
-/** Limits inline HTTP calls: only servers that answer quickly, and not too many of one tenant at once. */
+/** Limits inline HTTP calls: only to servers that respond quickly, and only so many per tenant at once. */
 
 import { ApplicationFailure } from '@temporalio/common'
 import { LRUCache } from 'lru-cache'
@@ -9,34 +9,36 @@ import type { Json } from '../../core/work.ts'
 import { KeyedSemaphore } from '../../infra/keyed-semaphore.ts'
 import type { FunctionCall, InlineResult } from '../contract.ts'
 
-const BUSY = 'The tenant makes as many requests beside its runs as it may.'
+const BUSY = 'The tenant has reached its limit of concurrent inline calls.'
 
-/** Until when it is not asked, and for how long that is. */
+/** A server that gets no inline calls until `untilMs`, and the length of that exclusion. */
 interface SlowServer {
   readonly untilMs: number
   readonly exclusionMs: number
 }
 
 /**
- * What is made beside runs has no queue in Temporal, where tenants take turns: each has a share of the worker instead. Who
- * is slow loses his place after a moment, and gets none for a while; his requests have a task each.
+ * Makes HTTP calls for local activities. They pass no Temporal queue, so fairness between tenants is enforced here: each
+ * tenant has a bounded number of inline calls per worker. A server that does not respond in time is excluded for a while; calls
+ * to it are activities.
  */
 export class InlineCalls {
   readonly #now: () => number
-  readonly #shares: KeyedSemaphore
-  /** Servers that were slow when they were asked last, by tenant and server. */
+  readonly #slots: KeyedSemaphore
+  /** Servers whose last inline call failed or timed out, by tenant and server. */
   readonly #slow = new LRUCache<string, SlowServer>({ max: LIMITS.briefCalls.slowKept })
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
     const { atOnce, waitMs } = LIMITS.briefCalls
-    this.#shares = new KeyedSemaphore(atOnce, waitMs)
+    this.#slots = new KeyedSemaphore(atOnce, waitMs)
   }
 
   /**
-   * @param send the request, which gives up after so many milliseconds
-   * @returns null where it is to be sent with time for it
-   * @throws what is final
+   * Sends the request inline, if its server is not excluded and the tenant has a free slot.
+   * @param send sends the request, and fails after that many milliseconds
+   * @returns null if the request must be sent as an activity
+   * @throws the error of `send`, if it is final
    */
   async attempt(
     { tenantId }: TenantRef,
@@ -46,18 +48,18 @@ export class InlineCalls {
     const server = `${tenantId} ${serverOf(request)}`
     if (this.#isSlow(server)) return null
     const began = this.#now()
-    const giveBack = await this.#shares.acquire(tenantId, BUSY).catch(() => undefined)
-    if (giveBack === undefined) return null
+    const release = await this.#slots.acquire(tenantId, BUSY).catch(() => undefined)
+    if (release === undefined) return null
     try {
       const output = await send(LIMITS.briefCalls.lastMs)
       this.#slow.delete(server)
       return { output, took_ms: Math.round(this.#now() - began) }
     } catch (error) {
       if (isFinal(error)) throw error
-      if (isOfServer(error)) this.#wasSlow(server)
+      if (isServerFailure(error)) this.#exclude(server)
       return null
     } finally {
-      giveBack()
+      release()
     }
   }
 
@@ -65,29 +67,31 @@ export class InlineCalls {
     return (this.#slow.get(server)?.untilMs ?? 0) > this.#now()
   }
 
-  /** A hiccup, of theirs or ours, is no reason to take them for slow for long. */
-  #wasSlow(server: string): void {
-    // Others of the same moment have said so.
+  /** Starts with a short exclusion, since the delay may be an exception, and doubles it with each further failure. */
+  #exclude(server: string): void {
+    // Several concurrent calls may fail together; they count as one failure.
     if (this.#isSlow(server)) return
     const { slowMinMs, slowMaxMs } = LIMITS.briefCalls
     const before = this.#slow.get(server)
-    const restMs = before === undefined ? slowMinMs : Math.min(2 * before.exclusionMs, slowMaxMs)
-    this.#slow.set(server, { untilMs: this.#now() + restMs, exclusionMs: restMs })
+    const exclusionMs = before === undefined ? slowMinMs : Math.min(2 * before.exclusionMs, slowMaxMs)
+    this.#slow.set(server, { untilMs: this.#now() + exclusionMs, exclusionMs })
   }
 }
 
-/** Scheme, host and port; who cannot be asked is refused by the request itself. */
+/** Scheme, host and port. An invalid URL has an empty key here, and is rejected when the request is sent. */
 function serverOf({ arguments: { endpoint } }: FunctionCall): string {
   return typeof endpoint === 'string' && URL.canParse(endpoint) ? new URL(endpoint).origin : ''
 }
 
-/** The request was answered, or must not be sent: it would be so again. */
+/** True if sending the request again would fail in the same way. */
 function isFinal(error: unknown): boolean {
   if (error instanceof ApplicationFailure) return error.nonRetryable === true
   return error instanceof Problem && error.isFinal
 }
 
-/** Nobody answered, or not soon enough; what is missing on our side is no fault of theirs. */
-function isOfServer(error: unknown): boolean {
-  return error instanceof Problem && error.code === 'upstream_unavailable'
+/** True without a response in time. Failures of the platform's own services do not count against the server. */
+function isServerFailure(error: unknown): boolean {
+  return (
+    error instanceof Problem && (error.code === 'upstream_unavailable' || error.code === 'upstream_timeout')
+  )
 }

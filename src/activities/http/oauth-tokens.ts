@@ -1,4 +1,4 @@
-/** OAuth 2.0 and OpenID Connect in flows: asks issuers for access tokens, and keeps each for the run that it was made for. */
+/** OAuth 2.0 and OpenID Connect in flows: requests access tokens, and caches each for the workflow that requested it. */
 
 import { createHash } from 'node:crypto'
 import { decodeJwt } from 'jose'
@@ -15,17 +15,18 @@ interface Token {
   readonly lifetimeMs: number
 }
 
-/** What a token is asked for with, and the way to its issuer. */
-interface Asking {
+/** A request for a token, and the client that sends it. */
+interface TokenRequest {
   readonly scheme: Scheme
+  /** The properties of the authentication. */
   readonly given: Fields
-  readonly line: CallHttpClient
+  readonly http: CallHttpClient
 }
 
 export class Tokens {
-  readonly #tokens: LRUCache<string, Token, Asking>
+  readonly #tokens: LRUCache<string, Token, TokenRequest>
 
-  /** @param now milliseconds that never go back */
+  /** @param now a monotonic clock in milliseconds */
   constructor(now: () => number = () => performance.now()) {
     this.#tokens = new LRUCache({
       max: LIMITS.runTokensMax,
@@ -33,73 +34,73 @@ export class Tokens {
       ttlResolution: 0,
       ignoreFetchAbort: true,
       fetchMethod: async (_key, _stale, { options, context }) => {
-        const askedMs = now()
+        const requestedMs = now()
         const token = await requestToken(context)
-        options.ttl = Math.max(1, Math.floor(token.lifetimeMs - (now() - askedMs)))
+        options.ttl = Math.max(1, Math.floor(token.lifetimeMs - (now() - requestedMs)))
         return token
       },
     })
   }
 
   /**
-   * The token that the properties of `oauth2` or `oidc` ask for; branches that need the same one at once ask once.
-   * @returns `isKept` if it came earlier in the run
-   * @throws ApplicationFailure if the issuer gives none. @throws Problem if it does not answer
+   * Returns a token for the properties of `oauth2` or `oidc`. Concurrent calls for the same token send one request.
+   * @returns `isCached` if an earlier call of the workflow has requested it
+   * @throws ApplicationFailure if the issuer refuses. @throws Problem if it does not respond
    */
-  async of(
-    run: string,
+  async get(
+    workflowId: string,
     scheme: Scheme,
     given: Fields,
-    line: CallHttpClient,
-  ): Promise<{ readonly text: string; readonly isKept: boolean }> {
-    const key = keyOf(run, scheme, given)
-    const status: LRUCache.Status<string, Token, Asking> = {}
-    const token = await this.#tokens.forceFetch(key, { context: { scheme, given, line }, status })
+    http: CallHttpClient,
+  ): Promise<{ readonly text: string; readonly isCached: boolean }> {
+    const key = keyOf(workflowId, scheme, given)
+    const status: LRUCache.Status<string, Token, TokenRequest> = {}
+    const token = await this.#tokens.forceFetch(key, { context: { scheme, given, http }, status })
     // A token whose lifetime is unknown or too short is used once.
     if (token.lifetimeMs <= 0) this.#tokens.delete(key)
-    return { text: token.text, isKept: status.fetch === 'hit' }
+    return { text: token.text, isCached: status.fetch === 'hit' }
   }
 
-  /** Drops a token that the other side no longer takes. */
-  forget(run: string, scheme: Scheme, given: Fields): void {
-    this.#tokens.delete(keyOf(run, scheme, given))
+  /** Removes a token that a server has rejected. */
+  delete(workflowId: string, scheme: Scheme, given: Fields): void {
+    this.#tokens.delete(keyOf(workflowId, scheme, given))
   }
 }
 
-/** The properties hold a password: only their digest is remembered. */
-function keyOf(run: string, scheme: string, given: Fields): string {
+/** The cache key: a digest, because the properties may contain a password. */
+function keyOf(workflowId: string, scheme: string, given: Fields): string {
   return createHash('sha256')
-    .update(JSON.stringify([run, scheme, given]))
+    .update(JSON.stringify([workflowId, scheme, given]))
     .digest('base64')
 }
 
 /**
- * The library authenticates the client and sends. The answer is read here: the library takes none without `token_type`,
- * and checks ID tokens, which flows have no use for.
+ * Requests a token. The library authenticates the client and sends the request; the response is parsed here, because the
+ * library rejects one without `token_type` and validates ID tokens, which flows do not use.
  */
-async function requestToken({ scheme, given, line }: Asking): Promise<Token> {
-  const endpoint = await tokenEndpoint(scheme, given, line)
+async function requestToken({ scheme, given, http }: TokenRequest): Promise<Token> {
+  const endpoint = await tokenEndpoint(scheme, given, http)
   const client = fieldsOf(given['client'])
   const grant = textOf(given, 'grant', scheme)
-  // The audience of a client's own assertion is the token endpoint (RFC 7523 §3).
+  // The library uses the issuer as audience of a client assertion, and RFC 7523 §3 accepts the token endpoint for it.
   const issuer = { issuer: endpoint.href, token_endpoint: endpoint.href }
-  const known = { client_id: String(client['id'] ?? '-') }
+  const knownClient = { client_id: String(client['id'] ?? '-') }
   const parameters = parametersOf(scheme, grant, given)
   const { encoding = 'application/x-www-form-urlencoded' } = fieldsOf(given['request'])
   const send = async () => {
     const authentication = authenticationOf(scheme, client)
-    const options = optionsFor<'POST', URLSearchParams>(line, String(encoding))
-    return oauth.genericTokenEndpointRequest(issuer, known, authentication, grant, parameters, options)
+    const options = optionsFor<'POST', URLSearchParams>(http, String(encoding))
+    return oauth.genericTokenEndpointRequest(issuer, knownClient, authentication, grant, parameters, options)
   }
   const response = await send().catch((error: unknown) => {
-    // The library refuses an empty secret, and half a surrogate pair.
+    // The library throws these for an empty secret and for a lone surrogate.
     if (!(error instanceof TypeError || error instanceof URIError)) throw error
     throw callFailure('authentication', `The credentials of \`${scheme}\` cannot be sent.`)
   })
   return tokenOf(scheme, given, response)
 }
 
-/** RFC 6749 §5. Of a refusal only the code is told: its description may repeat what was sent. */
+/** Parses a token response (RFC 6749 §5). An error is reported by its code only: its description may repeat credentials. */
 async function tokenOf(scheme: Scheme, given: Fields, response: Response): Promise<Token> {
   const { status } = response
   const answer = fieldsOf(await response.json().catch(() => undefined))
@@ -118,30 +119,30 @@ async function tokenOf(scheme: Scheme, given: Fields, response: Response): Promi
   return { text, lifetimeMs: (Number(lifetime) || 0) * 1_000 - LIMITS.tokenLeewayMs }
 }
 
-/** `oauth2` says it, below its authority; `oidc` has it in the authority's discovery document. */
-async function tokenEndpoint(scheme: Scheme, given: Fields, line: CallHttpClient): Promise<URL> {
+/** The token endpoint: for `oauth2` a path below the authority or a URL, for `oidc` that of the discovery document. */
+async function tokenEndpoint(scheme: Scheme, given: Fields, http: CallHttpClient): Promise<URL> {
   const authority = textOf(given, 'authority', scheme)
-  if (scheme === 'oidc') return discovered(authority, given, line)
+  if (scheme === 'oidc') return discoverEndpoint(authority, given, http)
   const { token = '/oauth2/token' } = fieldsOf(given['endpoints'])
   const path = String(token)
   if (/^https?:/i.test(path)) return urlOf(path, '`endpoints.token`')
   return urlOf(`${authority.replace(/\/+$/, '')}/${path.replace(/^\/+/, '')}`, '`authority`')
 }
 
-/** OpenID Connect Discovery 1.0 §4: the document must be of the issuer that was asked, or of one that is named. */
-async function discovered(authority: string, given: Fields, line: CallHttpClient): Promise<URL> {
-  const asked = authority.replace(DISCOVERY, '').replace(/\/+$/, '')
-  const response = await oauth.discoveryRequest(urlOf(asked, '`authority`'), optionsFor(line))
+/** Reads the discovery document (OpenID Connect Discovery 1.0 §4). Its issuer must be the authority, or one of `issuers`. */
+async function discoverEndpoint(authority: string, given: Fields, http: CallHttpClient): Promise<URL> {
+  const base = authority.replace(DISCOVERY, '').replace(/\/+$/, '')
+  const response = await oauth.discoveryRequest(urlOf(base, '`authority`'), optionsFor(http))
   const { status } = response
   if (status !== 200) {
     throw callFailure('communication', `The discovery of \`oidc\` answered ${status}.`, { status })
   }
   const named: unknown[] = Array.isArray(given['issuers']) ? given['issuers'] : []
-  const issuers = [asked, `${asked}/`, ...named.map(String)].filter((one) => URL.canParse(one))
+  const issuers = [base, `${base}/`, ...named.map(String)].filter((one) => URL.canParse(one))
   const metadata = await Promise.any(
     issuers.map((issuer) => oauth.processDiscoveryResponse(new URL(issuer), response.clone())),
   ).catch(() => {
-    throw callFailure('authentication', 'The discovery document of `oidc` is of another issuer.')
+    throw callFailure('authentication', 'The discovery document of `oidc` belongs to another issuer.')
   })
   if (metadata.token_endpoint !== undefined) return urlOf(metadata.token_endpoint, 'The token endpoint')
   throw callFailure('authentication', 'The discovery document of `oidc` names no token endpoint.')
@@ -149,11 +150,11 @@ async function discovered(authority: string, given: Fields, line: CallHttpClient
 
 const DISCOVERY = /\/\.well-known\/openid-configuration$/
 
-function urlOf(text: unknown, what: string): URL {
+function urlOf(text: unknown, subject: string): URL {
   const url = URL.canParse(String(text)) ? new URL(String(text)) : undefined
   if (url !== undefined && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '')
     return url
-  throw callFailure('configuration', `${what} must be an absolute HTTP URI without credentials.`)
+  throw callFailure('configuration', `${subject} must be an absolute HTTP URI without credentials.`)
 }
 
 function parametersOf(scheme: Scheme, grant: string, given: Fields): URLSearchParams {
@@ -167,13 +168,13 @@ function parametersOf(scheme: Scheme, grant: string, given: Fields): URLSearchPa
   }
   const { scopes, audiences } = given
   if (Array.isArray(scopes) && scopes.length > 0) parameters.set('scope', scopes.join(' '))
-  // One parameter for each (RFC 8693 §2.1).
+  // Each audience is a parameter of its own (RFC 8693 §2.1).
   for (const audience of Array.isArray(audiences) ? audiences : [])
     parameters.append('audience', String(audience))
   return parameters
 }
 
-/** How the client authenticates (OWS 1.0: `client_secret_post` by default). */
+/** The method by which the client authenticates (OWS 1.0: `client_secret_post` by default). */
 function authenticationOf(scheme: Scheme, client: Fields): oauth.ClientAuth {
   const { authentication = 'client_secret_post', id } = client
   const text = (name: string) => textOf(client, name, `client\` of \`${scheme}`)
@@ -206,7 +207,7 @@ const BY_SECRET: Readonly<Record<string, (secret: string) => oauth.ClientAuth>> 
  * @param encoding media type of the request's body, a form or JSON (OWS 1.0 `request.encoding`)
  */
 function optionsFor<Method, Body extends URLSearchParams | undefined>(
-  line: CallHttpClient,
+  http: CallHttpClient,
   encoding = '',
 ): oauth.HttpRequestOptions<Method, Body> {
   return {
@@ -217,14 +218,14 @@ function optionsFor<Method, Body extends URLSearchParams | undefined>(
       const body = form && (encoding === 'application/json' ? jsonBody(form) : form.toString())
       const sent = body === undefined ? {} : { body, headers: { ...headers, 'content-type': encoding } }
       const outbound = { method: String(method), url, headers, ...sent }
-      const { status, body: answer } = await line.send(outbound, LIMITS.tokenAnswerBytesMax)
+      const { status, body: answer } = await http.send(outbound, LIMITS.tokenAnswerBytesMax)
       const isEmpty = [204, 205, 304].includes(status)
       return new Response(isEmpty ? null : answer, { status: Math.min(status, 599) })
     },
   }
 }
 
-/** A name that comes more than once has a list. */
+/** Converts a form to JSON. The values of a repeated name become a list. */
 function jsonBody(form: URLSearchParams): string {
   const members = [...new Set(form.keys())].map((name) => {
     const values = form.getAll(name)
@@ -233,7 +234,7 @@ function jsonBody(form: URLSearchParams): string {
   return JSON.stringify(Object.fromEntries(members))
 }
 
-/** If `issuers` are named, a token that says its own must be of one of them (OWS 1.0 "OAUTH2 Authentication"). */
+/** A token that names an issuer must be from one of `issuers`, if there are any (OWS 1.0 "OAUTH2 Authentication"). */
 function checkIssuer(token: string, issuers: unknown): void {
   if (!Array.isArray(issuers) || issuers.length === 0) return
   let issuer: string | undefined
@@ -243,5 +244,5 @@ function checkIssuer(token: string, issuers: unknown): void {
     // An opaque token names no issuer.
   }
   if (issuer === undefined || issuers.includes(issuer)) return
-  throw callFailure('authentication', 'The token is of an issuer that is not among `issuers`.')
+  throw callFailure('authentication', 'The token is from an issuer that is not among `issuers`.')
 }

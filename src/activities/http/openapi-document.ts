@@ -10,47 +10,52 @@ import { type CallClients, sendAuthenticated } from './authentication.ts'
 import { toUrl } from './http-call.ts'
 
 export class Documents {
-  readonly #kept: LRUCache<string, Fields>
+  readonly #cache: LRUCache<string, Fields>
 
-  /** @param now a clock in milliseconds that never goes back, and is never 0 */
+  /** @param now a monotonic clock in milliseconds, which is never 0 */
   constructor(now: () => number = () => performance.now()) {
     const { keptMs: ttl, keptBytesMax: maxSize } = LIMITS.openApi
-    this.#kept = new LRUCache({ ttl, maxSize, perf: { now }, ttlResolution: 0 })
+    this.#cache = new LRUCache({ ttl, maxSize, perf: { now }, ttlResolution: 0 })
   }
 
   /**
-   * The document at the endpoint, `{endpoint: URL, authentication?}`.
-   * @param workspace whose it is; nobody else is given it, since nobody else may reach there
-   * @throws ApplicationFailure (final) where there is none. @throws Problem where no answer came
+   * Returns the document at an endpoint. One that needs authentication is not cached.
+   * @param resource `{endpoint: URL, authentication?}`
+   * @param workspace owner of the cached document: other workspaces may not be allowed to reach the endpoint
+   * @throws ApplicationFailure (final) if there is no valid document. @throws Problem without a response
    */
-  async at(resource: Fields, workspace: string, way: CallClients): Promise<{ document: Fields; url: URL }> {
+  async get(
+    resource: Fields,
+    workspace: string,
+    clients: CallClients,
+  ): Promise<{ document: Fields; url: URL }> {
     const url = toUrl(resource['endpoint'])
     const { authentication } = resource
     const key = `${workspace} ${url.href}`
-    const kept = authentication === undefined ? this.#kept.get(key) : undefined
-    if (kept !== undefined) return { document: kept, url }
-    const text = await fetched(url, authentication, way)
-    const document = versioned(await read(text, workspace))
-    if (authentication === undefined) this.#kept.set(key, document, { size: Buffer.byteLength(text) })
+    const cached = authentication === undefined ? this.#cache.get(key) : undefined
+    if (cached !== undefined) return { document: cached, url }
+    const text = await fetchDocument(url, authentication, clients)
+    const document = requireVersion(await parseDocument(text, workspace))
+    if (authentication === undefined) this.#cache.set(key, document, { size: Buffer.byteLength(text) })
     return { document, url }
   }
 }
 
-async function fetched(url: URL, authentication: unknown, way: CallClients): Promise<string> {
+async function fetchDocument(url: URL, authentication: unknown, clients: CallClients): Promise<string> {
   const headers = {
     accept: 'application/json, application/yaml;q=0.9, */*;q=0.8',
     'user-agent': 'tenon-flow/1',
   }
-  const bounded = { ...way, http: way.http.withMaxBytes(LIMITS.openApi.documentBytesMax) }
+  const bounded = { ...clients, http: clients.http.withMaxBytes(LIMITS.openApi.documentBytesMax) }
   const { status, body } = await sendAuthenticated(authentication, { method: 'GET', url, headers }, bounded)
   if (status === 200) return new TextDecoder().decode(body)
-  const detail = `The OpenAPI document at ${url.origin}${url.pathname} is not there: ${status} was answered.`
+  const detail = `The OpenAPI document at ${url.origin}${url.pathname} cannot be read: the server responded with ${status}.`
   throw callFailure('communication', detail, { status })
 }
 
-/** JSON begins with a brace; there is YAML that does too, and nobody writes a document in it. */
-async function read(text: string, workspace: string): Promise<Fields> {
-  if (text.trimStart().startsWith('{')) return fieldsOf(fromJson(text))
+/** Parses JSON if the text begins with a brace, else YAML. YAML may begin with a brace too, but OpenAPI documents do not. */
+async function parseDocument(text: string, workspace: string): Promise<Fields> {
+  if (text.trimStart().startsWith('{')) return fieldsOf(parseJson(text))
   const value = await readYaml(text, workspace)
   if (value !== undefined) return fieldsOf(value)
   const most = `${LIMITS.openApi.yamlBytesMax} bytes and ${LIMITS.openApi.yamlMs} ms`
@@ -60,7 +65,7 @@ async function read(text: string, workspace: string): Promise<Fields> {
   )
 }
 
-function fromJson(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -68,16 +73,16 @@ function fromJson(text: string): unknown {
   }
 }
 
-function versioned(document: Fields): Fields {
+function requireVersion(document: Fields): Fields {
   const { swagger, openapi } = document
   if (swagger === '2.0' || /^3\.[01]\./.test(String(openapi))) return document
-  const detail = 'The document is not of OpenAPI 3.0 or 3.1, nor of Swagger 2.0.'
+  const detail = 'The document is neither OpenAPI 3.0 or 3.1 nor Swagger 2.0.'
   throw callFailure('configuration', detail)
 }
 
 const { yamlBytesMax, yamlMs, yamlWaitMs, yamlAtOnce, documentBytesMax } = LIMITS.openApi
 
-/** Aliases are counted as often as they are followed. What comes back is JSON, in which none are left. */
+/** The code of the worker thread. It counts each use of an alias, so that nested aliases cannot expand, and returns JSON. */
 const CODE = `
 const { parentPort, workerData } = require('node:worker_threads')
 const { parse } = require(workerData.library)
@@ -86,31 +91,33 @@ const json = JSON.stringify(parse(workerData.text, options)) ?? 'null'
 parentPort.postMessage(json.length > workerData.most ? undefined : json)`
 
 const library = createRequire(import.meta.url).resolve('yaml')
-const OWN = new KeyedSemaphore(1, yamlWaitMs)
-const ALL = new KeyedSemaphore(yamlAtOnce, yamlWaitMs)
+const PER_WORKSPACE = new KeyedSemaphore(1, yamlWaitMs)
+const ALL_WORKSPACES = new KeyedSemaphore(yamlAtOnce, yamlWaitMs)
 const BUSY = 'Other OpenAPI documents are being read.'
 
 /**
- * @param holder whose text it is: each has one turn at a time
- * @returns its value; undefined where it is not valid, or takes too much time or memory
- * @throws Problem `overloaded` where it had no turn in time
+ * Parses YAML in a worker thread.
+ * @param workspace each workspace parses one text at a time
+ * @returns the value; undefined if the text is invalid, or takes too much time or memory
+ * @throws Problem `overloaded` if no thread was free in time
  */
-async function readYaml(text: string, holder: string): Promise<unknown> {
+async function readYaml(text: string, workspace: string): Promise<unknown> {
   if (Buffer.byteLength(text) > yamlBytesMax) return undefined
-  const leaveOwn = await OWN.acquire(holder, BUSY)
+  const releaseWorkspace = await PER_WORKSPACE.acquire(workspace, BUSY)
   try {
-    const leaveAll = await ALL.acquire('all', BUSY)
-    const json = await parsed(text).finally(leaveAll)
+    const releaseThread = await ALL_WORKSPACES.acquire('all', BUSY)
+    const json = await parseInThread(text).finally(releaseThread)
     return json === undefined ? undefined : JSON.parse(json)
   } finally {
-    leaveOwn()
+    releaseWorkspace()
   }
 }
 
-function parsed(text: string): Promise<string | undefined> {
+/** @returns the value as JSON; undefined if the thread fails or takes too long */
+function parseInThread(text: string): Promise<string | undefined> {
   const workerData = { library, text, most: documentBytesMax }
   const resourceLimits = { maxOldGenerationSizeMb: 256, stackSizeMb: 4 }
-  // Nothing of ours is loaded in it, nor seen by it.
+  // The thread loads no code of the platform and sees no environment variables.
   const worker = new Worker(CODE, {
     eval: true,
     workerData,
@@ -120,13 +127,13 @@ function parsed(text: string): Promise<string | undefined> {
     stderr: true,
   })
   return new Promise((done) => {
-    let isOver = false
-    const late = setTimeout(() => end(undefined), yamlMs)
+    let hasEnded = false
+    const timeout = setTimeout(() => end(undefined), yamlMs)
     const end = (json: string | undefined) => {
-      if (isOver) return
-      isOver = true
-      clearTimeout(late)
-      // Its memory and its place are free before the next begins.
+      if (hasEnded) return
+      hasEnded = true
+      clearTimeout(timeout)
+      // Resolves after the termination, so that the thread's memory is free before the next thread starts.
       void worker.terminate().then(() => done(json))
     }
     worker.on('message', end)

@@ -1,48 +1,47 @@
 /**
- * One operation of an OpenAPI document: its method, server, parameters and body, in one form for all versions.
- * Libraries that build requests dereference a document without bounds; of a stranger's document this follows only what
- * the operation needs (decision 29).
+ * Reads one operation of an OpenAPI document: its method, server, parameters and body, in one form for all versions.
+ * Documents are untrusted, so only the references that the operation needs are followed, and within limits; libraries
+ * dereference a whole document without limits (decision 29).
  */
 
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { unescaped } from '../../../flows-dsl/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
+import { FORM, MULTIPART, mediaTypeOf } from './request-body.ts'
 
-type Place = 'path' | 'query' | 'header' | 'cookie'
+type ParameterLocation = 'path' | 'query' | 'header' | 'cookie'
 
-/** How one parameter is written. */
+/** The serialisation of one parameter. */
 export interface Style {
   readonly name: string
   readonly style: string
   readonly explode: boolean
-  /** Some of what is reserved in a URI goes as it is. */
+  /** Some reserved characters of URIs are not encoded (`allowReserved`). */
   readonly reserved: boolean
 }
-
-export const FORM = 'application/x-www-form-urlencoded'
 
 export interface Body {
   readonly media: string
   readonly required: boolean
   /** The name of the parameter that is the whole body. */
   readonly name: string
-  /** Names of parameters that are properties of the body; undefined where any may be. */
+  /** Names of parameters that are properties of the body; undefined if any name is allowed. */
   readonly fields: readonly string[] | undefined
-  /** Of those, the ones that must be there. */
+  /** The required ones of these. */
   readonly needed: readonly string[]
 }
 
 export interface Parameter extends Style {
-  readonly place: Place
+  readonly location: ParameterLocation
   readonly required: boolean
-  /** It has `content`: its value is JSON. */
+  /** The parameter has `content`, so its value is sent as JSON. */
   readonly json: boolean
 }
 
 export interface Operation {
   readonly method: string
-  /** With its `{name}`s. */
+  /** The path template, with `{name}`s. */
   readonly path: string
   readonly server: URL
   readonly parameters: readonly Parameter[]
@@ -50,14 +49,14 @@ export interface Operation {
 }
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch']
-const PLACES = ['path', 'query', 'header', 'cookie']
-/** What a header parameter may not be (OpenAPI 3.1 "Parameter Object"): others say these. */
-const UNSAID = new Set(['accept', 'content-type', 'authorization'])
+const LOCATIONS = ['path', 'query', 'header', 'cookie']
+/** Names of header parameters that are ignored (OpenAPI 3.1 "Parameter Object"): other parts of a document define these headers. */
+const IGNORED_HEADERS = new Set(['accept', 'content-type', 'authorization'])
 
 /**
- * The operation of that id.
- * @param url where the document is, for servers that are relative to it
- * @throws ApplicationFailure (configuration) where there is none, or the document is not as it should be
+ * Finds an operation by its id.
+ * @param url the URL of the document, to which its servers may be relative
+ * @throws ApplicationFailure (configuration) if there is none, or the document is invalid
  */
 export function operationOf(document: Fields, id: string, url: URL): Operation {
   const ids: string[] = []
@@ -74,7 +73,7 @@ export function operationOf(document: Fields, id: string, url: URL): Operation {
   throw callFailure('configuration', `The document has no operation \`${id.slice(0, 200)}\`.${hint}`)
 }
 
-/** The distance to each name is computed, and takes its time. */
+/** Ids that are compared for a suggestion, since each comparison costs time. */
 const NAMES_MAX = 300
 
 interface Found {
@@ -88,19 +87,20 @@ interface Found {
 
 function described(found: Found): Operation {
   const { document, path, method, item, operation } = found
-  if (!path.startsWith('/')) throw callFailure('configuration', `The path \`${path}\` begins with no slash.`)
+  if (!path.startsWith('/'))
+    throw callFailure('configuration', `The path \`${path}\` must begin with a slash.`)
   const given = parametersOf(document, item, operation)
   const isOld = document['swagger'] !== undefined
   const parameters = given
-    .filter(isPlaced)
+    .filter(hasLocation)
     .map((one) => (isOld ? oldParameter(one) : parameterOf(one)))
-    .filter(({ place, name }) => place !== 'header' || !UNSAID.has(name.toLowerCase()))
+    .filter(({ location, name }) => location !== 'header' || !IGNORED_HEADERS.has(name.toLowerCase()))
   const body = isOld ? formBodyOf(document, operation, given) : bodyOf(document, operation)
   const server = serverOf(found)
   return { method: method.toUpperCase(), path, server, parameters, ...(body !== undefined && { body }) }
 }
 
-/** Those of the operation go before those of its path. */
+/** The parameters of the path and the operation; the operation's replace those of the path. */
 function parametersOf(document: Fields, item: Fields, operation: Fields): readonly Fields[] {
   const byKey = new Map<string, Fields>()
   for (const list of [item['parameters'], operation['parameters']]) {
@@ -112,26 +112,26 @@ function parametersOf(document: Fields, item: Fields, operation: Fields): readon
   return [...byKey.values()]
 }
 
-const isPlaced = (parameter: Fields) =>
-  typeof parameter['name'] === 'string' && PLACES.includes(String(parameter['in']))
+const hasLocation = (parameter: Fields) =>
+  typeof parameter['name'] === 'string' && LOCATIONS.includes(String(parameter['in']))
 
-/** What both versions say alike. */
+/** The fields that are the same in all versions. */
 function common(given: Fields) {
-  const place = given['in'] as Place
-  const required = place === 'path' || given['required'] === true
-  return { name: String(given['name']), place, required }
+  const location = given['in'] as ParameterLocation
+  const required = location === 'path' || given['required'] === true
+  return { name: String(given['name']), location, required }
 }
 
 function parameterOf(given: Fields): Parameter {
-  const { place } = common(given)
-  const usual = place === 'query' || place === 'cookie' ? 'form' : 'simple'
-  const style = typeof given['style'] === 'string' ? given['style'] : usual
+  const { location } = common(given)
+  const defaultStyle = location === 'query' || location === 'cookie' ? 'form' : 'simple'
+  const style = typeof given['style'] === 'string' ? given['style'] : defaultStyle
   const explode = typeof given['explode'] === 'boolean' ? given['explode'] : style === 'form'
   const reserved = given['allowReserved'] === true
   return { ...common(given), style, explode, reserved, json: given['content'] !== undefined }
 }
 
-/** `collectionFormat` of Swagger 2.0, by the names of today. */
+/** Formats of Swagger 2.0 (`collectionFormat`) with their styles; `tabDelimited` is our own. */
 const FORMATS: Readonly<Record<string, string>> = {
   ssv: 'spaceDelimited',
   tsv: 'tabDelimited',
@@ -169,7 +169,7 @@ function formBodyOf(document: Fields, operation: Fields, parameters: readonly Fi
   const form = parameters.filter((one) => one['in'] === 'formData')
   if (form.length === 0) return undefined
   const media = mediaOf(
-    types.length === 0 ? [FORM] : types.filter((one) => one === FORM || /^multipart\//.test(one)),
+    types.length === 0 ? [FORM] : types.filter((one) => one === FORM || mediaTypeOf(one) === MULTIPART),
   )
   const needed = form.filter((one) => one['required'] === true).map((one) => String(one['name']))
   return {
@@ -183,22 +183,22 @@ function formBodyOf(document: Fields, operation: Fields, parameters: readonly Fi
 
 const isAny = (type: string) => type === '*/*' || type === 'application/*'
 
-/** JSON where it is taken, else a form, else text. */
+/** The media type to send: JSON if the operation accepts it, else a form, a multipart form or text. */
 function mediaOf(types: readonly string[]): string {
-  const plain = types.map((type) => type.split(';')[0]?.trim().toLowerCase() ?? '')
+  const plain = types.map(mediaTypeOf)
   const json = plain.findIndex((type) => type === 'application/json' || type.endsWith('+json'))
   if (json >= 0) return types[json] ?? 'application/json'
   if (plain.some(isAny)) return 'application/json'
-  const other = plain.findIndex((type) => type === FORM || type.startsWith('text/'))
+  const other = plain.findIndex((type) => type === FORM || type === MULTIPART || type.startsWith('text/'))
   if (other >= 0) return types[other] ?? FORM
   const list = types.map((type) => type.slice(0, 100)).join(', ')
   throw callFailure(
     'configuration',
-    `The operation takes a body only as ${list || 'nothing'}, which is not supported.`,
+    `The operation accepts a body only as ${list || 'nothing'}, which is not supported.`,
   )
 }
 
-/** Names of the properties of an object, also of those it is made of, each looked at once; undefined where it has none. */
+/** Names of the properties of a schema, including those of its `allOf`; undefined if it has none. Visits each schema once. */
 function propertiesOf(document: Fields, schema: unknown): readonly string[] | undefined {
   const names = new Set<string>()
   const seen = new Set<Fields>()
@@ -213,7 +213,7 @@ function propertiesOf(document: Fields, schema: unknown): readonly string[] | un
   return names.size === 0 ? undefined : [...names]
 }
 
-/** The first server, of the operation before that of its path before that of the document. */
+/** The first server of the operation; without one that of its path, then that of the document. */
 function serverOf({ document, item, operation, url }: Found): URL {
   const text =
     document['swagger'] === undefined
@@ -224,9 +224,9 @@ function serverOf({ document, item, operation, url }: Found): URL {
   throw callFailure('configuration', 'The OpenAPI document names no server that is an http or https URL.')
 }
 
-/** `servers`, which may be relative to the document, with the defaults of its variables. */
-function newServer(places: readonly Fields[]): string {
-  for (const { servers } of places) {
+/** The first of `servers`, which may be relative to the document, with the defaults of its variables. */
+function newServer(levels: readonly Fields[]): string {
+  for (const { servers } of levels) {
     const server = Array.isArray(servers) ? fieldsOf(servers[0]) : {}
     if (typeof server['url'] !== 'string') continue
     const variables = fieldsOf(server['variables'])
@@ -238,7 +238,7 @@ function newServer(places: readonly Fields[]): string {
   return '/'
 }
 
-/** `schemes`, `host` and `basePath` of Swagger 2.0; what is not said is as where the document is. */
+/** The server by `schemes`, `host` and `basePath` of Swagger 2.0. Scheme and host default to those of the document. */
 function oldServer(document: Fields, operation: Fields, url: URL): string {
   const given = Array.isArray(operation['schemes']) ? operation['schemes'] : document['schemes']
   const schemes: readonly unknown[] = Array.isArray(given) ? given : []
@@ -251,27 +251,28 @@ function oldServer(document: Fields, operation: Fields, url: URL): string {
 }
 
 /**
- * What stands there, or where its `$ref` leads.
- * @throws ApplicationFailure (configuration) where it leads out of the document, nowhere, or round in a circle
+ * Follows the `$ref` of a value, if it has one.
+ * @throws ApplicationFailure (configuration) for a `$ref` that leaves the document, points to nothing, or is circular
  */
 function resolved(document: Fields, value: unknown): Fields {
   let found = fieldsOf(value)
   for (let count = 0; typeof found['$ref'] === 'string'; count++) {
     const ref = found['$ref']
-    if (count === LIMITS.openApi.refsMax) throw refused(ref, 'leads to no end')
+    if (count === LIMITS.openApi.refsMax) throw refused(ref, 'is circular or too indirect')
     if (ref.length > LIMITS.openApi.refCharsMax) throw refused(ref, 'is too long')
-    if (!ref.startsWith('#')) throw refused(ref, 'leads out of the document, which is not followed')
-    found = pointed(document, ref)
+    if (!ref.startsWith('#')) throw refused(ref, 'leaves the document, which is not supported')
+    found = resolvePointer(document, ref)
   }
   return found
 }
 
-/** RFC 6901 in a fragment. */
-function pointed(document: Fields, ref: string): Fields {
+/** Resolves a JSON pointer in a URI fragment (RFC 6901 §6). */
+function resolvePointer(document: Fields, ref: string): Fields {
   let at: unknown = document
   for (const part of ref.slice(1).split('/').slice(1)) {
     const key = unescaped(decoded(part))
-    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) throw refused(ref, 'leads nowhere')
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key))
+      throw refused(ref, 'points to nothing')
     at = (at as Fields)[key]
   }
   return fieldsOf(at)

@@ -4,57 +4,54 @@ import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 import type { CallClients } from './authentication.ts'
 import type { Documents } from './openapi-document.ts'
-import {
-  type Body,
-  FORM,
-  type Operation,
-  operationOf,
-  type Parameter,
-  type Style,
-} from './openapi-operation.ts'
+import { type Body, type Operation, operationOf, type Parameter, type Style } from './openapi-operation.ts'
+import { FORM, MULTIPART, mediaTypeOf } from './request-body.ts'
 
-/** The arguments of `call: http` that say the same; nothing of the authentication is in them. */
+/** The equivalent arguments of `call: http`, without authentication. */
 export interface HttpRequest {
   readonly method: string
   readonly endpoint: string
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+  /** Text, or an object that is sent as a multipart form. */
+  readonly body?: string | Fields
 }
 
 /**
- * Reads the document, and sends nothing to what it describes: that is done by whoever knows now which method it is.
+ * Reads the document and builds the request, without sending it. The workflow sends it by a second activity, since the method
+ * decides whether the request may be retried.
  * @param call `{document: {endpoint, authentication?}, operationId, parameters?}`
- * @param workspace whose call it is
- * @throws ApplicationFailure (final) for faults of the document or of the arguments. @throws Problem where no document
- *   came
+ * @param workspace the workspace of the call
+ * @throws ApplicationFailure (final) for an invalid document or invalid arguments. @throws Problem if the server of the
+ *   document does not respond
  */
 export async function planOpenApi(
   call: Fields,
   workspace: string,
   documents: Documents,
-  way: CallClients,
+  clients: CallClients,
 ): Promise<HttpRequest> {
-  const { document, url } = await documents.at(fieldsOf(call['document']), workspace, way)
+  const { document, url } = await documents.get(fieldsOf(call['document']), workspace, clients)
   const operation = operationOf(document, String(call['operationId']), url)
   return requestOf(operation, fieldsOf(call['parameters']))
 }
 
 /**
- * @param given the parameters by name; null is one that is not given
+ * Builds the request of an operation.
+ * @param given the parameters by name; null counts as absent
  * @throws ApplicationFailure (validation) for parameters that are missing, unknown, or cannot be sent
  */
 export function requestOf(operation: Operation, given: Fields): HttpRequest {
   const values = new Map(Object.entries(given).filter(([, value]) => value !== null && value !== undefined))
   const { parameters, method } = operation
-  checkThere(operation, values)
+  checkNames(operation, values)
   const body = bodyValue(operation, values)
-  const of = (place: Parameter['place']) =>
+  const of = (location: Parameter['location']) =>
     parameters
-      .filter((one) => one.place === place && values.has(one.name))
+      .filter((one) => one.location === location && values.has(one.name))
       .map((one) => [one, one.json ? JSON.stringify(values.get(one.name)) : values.get(one.name)] as const)
   const url = new URL(operation.server)
   url.pathname = url.pathname.replace(/\/$/, '') + pathOf(operation, of('path'))
-  url.search = joined(
+  url.search = joinPairs(
     of('query').flatMap(([one, value]) => queryPairs(one, value)),
     '&',
   )
@@ -69,8 +66,8 @@ export function requestOf(operation: Operation, given: Fields): HttpRequest {
 
 type Given = readonly (readonly [Parameter, unknown])[]
 
-/** Each fault by the name of its parameter. */
-function checkThere({ parameters, body }: Operation, values: ReadonlyMap<string, unknown>): void {
+/** Rejects missing and unknown parameters, by their names. */
+function checkNames({ parameters, body }: Operation, values: ReadonlyMap<string, unknown>): void {
   const missing = parameters
     .filter(({ name, required }) => required && !values.has(name))
     .map(({ name }) => name)
@@ -94,33 +91,33 @@ function checkThere({ parameters, body }: Operation, values: ReadonlyMap<string,
   }
 }
 
-/** The parameter that is the body, or all that are none of the others, as its properties. */
+/** The body: the parameter that is the whole body, or an object of all values that are not other parameters. */
 function bodyValue(
   { parameters, body }: Operation,
   values: ReadonlyMap<string, unknown>,
-): string | undefined {
+): string | Fields | undefined {
   if (body === undefined) return undefined
   const taken = new Set(parameters.map(({ name }) => name))
   const others = [...values].filter(([name]) => !taken.has(name))
   const [whole] = others.filter(([name]) => name === body.name || name === 'body')
   if (whole !== undefined && others.length > 1) {
-    const detail = `Beside \`${whole[0]}\`, which is the whole body, nothing else can be in it.`
+    const detail = `\`${whole[0]}\` is the whole body, so no other parameter can be a part of it.`
     throw callFailure('validation', detail)
   }
-  if (whole !== undefined) return written(body, whole[1])
-  if (others.length > 0) return written(body, Object.fromEntries(others))
+  if (whole !== undefined) return serializeBody(body, whole[1])
+  if (others.length > 0) return serializeBody(body, Object.fromEntries(others))
   if (body.required)
     throw callFailure('validation', `The operation needs a body: the parameter \`${body.name}\`.`)
   return undefined
 }
 
-/** A value stays within its segment, and no segment becomes one that leads elsewhere. */
+/** Fills the path template. A value cannot leave its segment, and `.` and `..` are rejected, as they would lead to another path. */
 function pathOf({ path }: Operation, given: Given): string {
   const byName = new Map(given.map((one) => [one[0].name, one]))
   const filled = path.replaceAll(/\{([^{}]+)\}/g, (_whole, name: string) => {
     const [one, value] = byName.get(name) ?? []
     if (one === undefined)
-      throw callFailure('configuration', `The path needs \`${name}\`, which is no parameter.`)
+      throw callFailure('configuration', `The path needs \`${name}\`, which is not declared as a parameter.`)
     const text = segmentOf(one, value)
     if (text === '')
       throw callFailure('validation', `The parameter \`${name}\` of the path must not be empty.`)
@@ -132,38 +129,42 @@ function pathOf({ path }: Operation, given: Given): string {
 
 function headerText({ name }: Parameter, text: string): string {
   if (/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) return text
-  throw callFailure('validation', `The parameter \`${name}\` has characters that no header has.`)
+  throw callFailure('validation', `The parameter \`${name}\` has characters that headers must not have.`)
 }
 
 function cookiesOf(given: Given): readonly (readonly [string, string])[] {
   const pairs = given.flatMap(([one, value]) => queryPairs(one, value))
-  const text = joined(pairs, '; ')
+  const text = joinPairs(pairs, '; ')
   return text === '' ? [] : [['cookie', text]]
 }
 
 /**
- * The body as it is sent.
- * @throws ApplicationFailure (validation) where the value cannot be written as that type
+ * Serialises the body for its media type.
+ * @throws ApplicationFailure (validation) if the value cannot be represented in that type
  */
-function written({ media }: Body, value: unknown): string {
-  const type = media.split(';')[0]?.trim().toLowerCase() ?? ''
+function serializeBody({ media }: Body, value: unknown): string | Fields {
+  const type = mediaTypeOf(media)
   if (type.startsWith('text/')) return typeof value === 'string' ? value : JSON.stringify(value)
-  if (type !== FORM) return JSON.stringify(value)
+  if (type !== FORM && type !== MULTIPART) return JSON.stringify(value)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw callFailure('validation', 'The body must be an object: it is sent as a form.')
+    throw callFailure('validation', 'The body must be an object, because it is sent as a form.')
   }
-  const pairs = Object.entries(value).flatMap(([name, one]) =>
+  const fields = Object.entries(value).filter(([, one]) => one !== null && one !== undefined)
+  // Encoded when it is sent, since its files are bytes.
+  if (type === MULTIPART) return Object.fromEntries(fields)
+  const pairs = fields.flatMap(([name, one]) =>
     queryPairs({ name, style: 'form', explode: true, reserved: false }, one),
   )
-  return joined(pairs, '&')
+  return joinPairs(pairs, '&')
 }
 
 type Pair = readonly [name: string, value: string]
 
-const joined = (pairs: readonly Pair[], between: string) => pairs.map((pair) => pair.join('=')).join(between)
+const joinPairs = (pairs: readonly Pair[], separator: string) =>
+  pairs.map((pair) => pair.join('=')).join(separator)
 
-/** Between the items of a list that is one text. */
-const BETWEEN: Readonly<Record<string, string>> = {
+/** The separators of lists, by style. */
+const SEPARATORS: Readonly<Record<string, string>> = {
   form: ',',
   simple: ',',
   spaceDelimited: '%20',
@@ -171,17 +172,17 @@ const BETWEEN: Readonly<Record<string, string>> = {
   tabDelimited: '%09',
 }
 
-/** RFC 3986: all but unreserved characters; half a surrogate pair becomes U+FFFD. */
+/** Encodes all but the unreserved characters of RFC 3986. A lone surrogate becomes U+FFFD. */
 function percentEncoded(text: string, reserved = false): string {
   const encoded = encodeURIComponent(text.replace(/\p{Surrogate}/gu, '\ufffd'))
   const strict = encoded.replaceAll(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)
-  // Never what would end the value, or mean something else in it: & = + # %.
+  // The characters & = + # % stay encoded, because they would end the value or change its meaning.
   return reserved
     ? strict.replaceAll(/%(?:2F|3A|3F|40|21|24|27|28|29|2A|2C|3B)/g, decodeURIComponent)
     : strict
 }
 
-/** What is no list or object as text; what is within one of those, as JSON. */
+/** The text of a value: JSON for a list or object, empty for null. */
 function plain(value: unknown): string {
   if (value === null || value === undefined) return ''
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
@@ -194,15 +195,15 @@ function queryPairs(parameter: Style, value: unknown): readonly Pair[] {
   const key = percentEncoded(name)
   if (typeof value !== 'object' || value === null) return [[key, encode(value)]]
   if (style === 'deepObject') return deepPairs(key, value, encode)
-  const between = BETWEEN[style] ?? ','
+  const separator = SEPARATORS[style] ?? ','
   if (Array.isArray(value)) {
-    return explode ? value.map((one) => [key, encode(one)]) : [[key, value.map(encode).join(between)]]
+    return explode ? value.map((one) => [key, encode(one)]) : [[key, value.map(encode).join(separator)]]
   }
   const members = Object.entries(value).map(([member, one]) => [percentEncoded(member), encode(one)] as const)
-  return explode ? members : [[key, members.flat().join(between)]]
+  return explode ? members : [[key, members.flat().join(separator)]]
 }
 
-/** `name[member]=value`, and so on below. */
+/** The pairs of style `deepObject`: `name[member]=value`, recursively. */
 function deepPairs(key: string, value: object, encode: (one: unknown) => string): readonly Pair[] {
   return Object.entries(value).flatMap(([member, one]) => {
     const below = Array.isArray(value) ? key : `${key}[${percentEncoded(member)}]`
@@ -212,7 +213,7 @@ function deepPairs(key: string, value: object, encode: (one: unknown) => string)
   })
 }
 
-/** The text of a segment of a path: `simple`, `label` or `matrix`. */
+/** The text of a path parameter in style `simple`, `label` or `matrix`. */
 function segmentOf({ name, style, explode }: Style, value: unknown): string {
   const encode = (one: unknown) => percentEncoded(plain(one))
   const parts = partsOf(value, explode, encode)
@@ -223,7 +224,7 @@ function segmentOf({ name, style, explode }: Style, value: unknown): string {
   return parts.map((part) => (Array.isArray(value) ? `;${key}=${part}` : `;${part}`)).join('')
 }
 
-/** A header has the style `simple`, and nothing in it is percent-encoded. */
+/** The text of a header parameter: style `simple`, without percent-encoding. */
 function headerOf({ explode }: Style, value: unknown): string {
   return partsOf(value, explode, plain).join(',')
 }

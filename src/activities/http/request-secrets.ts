@@ -1,4 +1,4 @@
-/** Finds the handles of secrets in the arguments of `call: http` and `call: openapi`, and encodes values for each place. */
+/** Replaces handles in the arguments of `call: http` and `call: openapi` by secrets, encoded for the part of the request. */
 
 import { isHandle } from '../../core/secret-handle.ts'
 import type { Json } from '../../core/work.ts'
@@ -10,51 +10,55 @@ import { callHttp } from './http-call.ts'
 
 type Arguments = { [name: string]: Json }
 
-/** The request with its secrets in it. @throws ApplicationFailure (configuration) where one is not there any more */
+/** Replaces the handles in a request by values. @throws ApplicationFailure (configuration) if a secret does not exist any more */
 function withSecrets(call: Arguments, secrecy: CallSecrets): Arguments {
   const { endpoint, authentication, body, ...rest } = call
   return {
     ...secrecy.resolveHandles(rest),
     ...(endpoint !== undefined && { endpoint: resolveEndpoint(endpoint, secrecy) }),
     ...(authentication !== undefined && { authentication: resolveAuthentication(authentication, secrecy) }),
-    ...(body !== undefined && { body: secrecy.resolveHandles(body, spellingIn(body, call)) }),
+    ...(body !== undefined && { body: secrecy.resolveHandles(body, encodingFor(body, call)) }),
   }
 }
 
 /**
- * The document, which is read now, with its secrets; the parameters keep their handles, since the request that is made
- * of them goes through the history of the run.
+ * Resolves the handles of the document's address and authentication, which are used now. Parameters keep theirs, because the
+ * request that is planned with them is recorded in the history of the workflow.
  */
 export function withDocumentSecrets(call: Arguments, secrecy: CallSecrets): Arguments {
   const { document, ...rest } = call
   return { ...secrecy.allowHandles(rest), document: withSecrets(fieldsOf(document) as Arguments, secrecy) }
 }
 
-/** `call: http` with its secrets, where the run has any. */
+/** Sends `call: http`, with secrets if the flow declares any. */
 export function sendHttp(
   call: Arguments,
-  way: CallClients,
+  clients: CallClients,
   secrecy: CallSecrets | undefined,
 ): Promise<unknown> {
-  if (secrecy === undefined) return callHttp(call, way)
-  return callHttp(withSecrets(call, secrecy), redactingTokens(way, secrecy))
+  if (secrecy === undefined) return callHttp(call, clients)
+  return callHttp(withSecrets(call, secrecy), redactingTokens(clients, secrecy))
 }
 
-/** The same way; tokens that issuers give on it are shown to nobody. */
-export function redactingTokens(way: CallClients, secrecy: CallSecrets): CallClients {
-  return { ...way, onToken: (token) => secrecy.addSecret(token) }
+/** The same clients; tokens that issuers return are redacted from the output, and secrets from excerpts. */
+export function redactingTokens(clients: CallClients, secrecy: CallSecrets): CallClients {
+  return {
+    ...clients,
+    onToken: (token) => secrecy.addSecret(token),
+    redactExcerpt: (text) => secrecy.redactExcerpt(text),
+  }
 }
 
-/** An address may begin with a secret that is one; further on, a secret stays within its segment or parameter. */
+/** A secret at the start of a URL may be a whole URL. Elsewhere it is percent-encoded, so it stays in its segment or parameter. */
 function resolveEndpoint(endpoint: Json, secrecy: CallSecrets): Json {
   if (typeof endpoint !== 'string') return secrecy.resolveHandles(endpoint)
-  return secrecy.text(endpoint, (value, at) =>
-    at === 0 ? address(value, secrecy) : encodeURIComponent(value),
+  return secrecy.resolveText(endpoint, (value, at) =>
+    at === 0 ? redactUrlParts(value, secrecy) : encodeURIComponent(value),
   )
 }
 
-/** Failures and answers tell parts of an address. */
-function address(value: string, secrecy: CallSecrets): string {
+/** Redacts the parts of a secret URL, since failures and outputs contain some of them. @returns the URL */
+function redactUrlParts(value: string, secrecy: CallSecrets): string {
   const { href, pathname, search } = URL.canParse(value) ? new URL(value) : EMPTY
   for (const part of [href, pathname + search, pathname, search.slice(1)]) secrecy.addSecret(part)
   return value
@@ -62,15 +66,15 @@ function address(value: string, secrecy: CallSecrets): string {
 
 const EMPTY = { href: '', pathname: '', search: '' }
 
-/** Properties with their secrets, or the secret that has them all. */
+/** Resolves the properties of an authentication, or replaces a secret's name by its value, which holds all properties. */
 function resolveAuthentication(authentication: Json, secrecy: CallSecrets): Json {
   const { secret, ...rest } = fieldsOf(authentication) as Arguments
   if (typeof secret !== 'string') return secrecy.resolveHandles(rest)
   return { ...rest, properties: secrecy.valueOf(secret) as Json }
 }
 
-/** Of a body that is a text, a part that is a secret takes the form of its type; all of it is what it is. */
-function spellingIn(body: Json, { headers }: Arguments): Encoding | undefined {
+/** A secret within a text body is encoded for the body's content type; one that is the whole body is not encoded. */
+function encodingFor(body: Json, { headers }: Arguments): Encoding | undefined {
   if (typeof body !== 'string' || isHandle(body)) return undefined
   const type = typeOf(fieldsOf(headers))
   if (/^application\/x-www-form-urlencoded\b/i.test(type)) return inForm

@@ -1,15 +1,20 @@
-/** Sends HTTP requests of executions: within the egress rules of their workspace, with the secrets of the execution. */
+/** Sends HTTP requests of executions under the egress rules of their workspace, with the secrets of their flow. */
 
+import { createHash } from 'node:crypto'
+import { cancellationSignal } from '@temporalio/activity'
+import { ApplicationFailure } from '@temporalio/common'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import type { Egress } from '../../infra/http-client/egress.ts'
-
+import { failureOf } from '../call-failure.ts'
 import type { FunctionCall, InlineResult } from '../contract.ts'
 import { type LentCallSecrets, secretNamesOf, withCallSecrets } from '../flow/secret-redactor.ts'
 import { limitOutput } from '../limit-output.ts'
 import { type ActivityContext, type Scopes, workspaceOf } from '../tenant-interceptor.ts'
 import type { CallClients } from './authentication.ts'
-import { CallHttpClient } from './call-http-client.ts'
+import { CallHttpClient, type CallHttpOptions } from './call-http-client.ts'
 import { InlineCalls } from './inline-calls.ts'
 import { Tokens } from './oauth-tokens.ts'
 import { sendHttp } from './request-secrets.ts'
@@ -18,40 +23,86 @@ export class HttpRequests {
   readonly #scopes: Scopes
   readonly #egress: Egress
   readonly #tokens = new Tokens()
-  readonly #brief = new InlineCalls()
+  readonly #inline = new InlineCalls()
 
   constructor(scopes: Scopes, egress: Egress) {
     this.#scopes = scopes
     this.#egress = egress
   }
 
-  /** @throws Suspended where the workspace of the run stands still */
-  async clientFor(call: ActivityContext, timeoutMs?: number): Promise<CallClients> {
+  /** The clients for one call, with the workspace's egress rules. @throws Suspended if the workspace is suspended */
+  async clientsFor(
+    call: ActivityContext,
+    request: FunctionCall,
+    options: CallHttpOptions = {},
+  ): Promise<CallClients> {
     const scope = await this.#scopes.active(call, 'workspace_admin')
     const allowed = await egressAllowed(scope)
     const sender = { allowed, allowedNow: () => egressAllowedNow(scope), owner: ownerOf(call) }
+    const { call_path: path } = request
     return {
-      http: new CallHttpClient(this.#egress, sender, timeoutMs),
+      http: new CallHttpClient(this.#egress, sender, options),
       tokens: this.#tokens,
       workflowId: call.workflowId,
+      ...(path !== undefined && { idempotencyKey: idempotencyKey(call.workflowId, path) }),
     }
   }
 
-  /** The arguments of `call: http`, as one request. @throws Problem, ApplicationFailure where it has no answer that counts */
-  async send(call: ActivityContext, request: FunctionCall, timeoutMs?: number): Promise<Json> {
+  /**
+   * Sends one request with the arguments of `call: http`, until the call is cancelled.
+   * @throws ApplicationFailure (final) without a response, and as {@link callHttp} does
+   */
+  async send(call: ActivityContext, request: FunctionCall): Promise<Json> {
+    const { timeout_ms: timeoutMs = LIMITS.httpCallTimeoutMs } = request
+    const options = { timeoutMs, signal: cancelRequestedSignal() }
+    return this.#send(call, request, options).catch(rejectFinally)
+  }
+
+  /** Sends the request with the short timeout of inline calls; see {@link InlineCalls.attempt}. */
+  sendInline(call: ActivityContext, request: FunctionCall): Promise<InlineResult | null> {
+    return this.#inline.attempt(call.ref, request, (timeoutMs) => this.#send(call, request, { timeoutMs }))
+  }
+
+  async #send(call: ActivityContext, request: FunctionCall, options: CallHttpOptions): Promise<Json> {
     const work = async (lent?: LentCallSecrets) =>
-      sendHttp(request.arguments, await this.clientFor(call, timeoutMs), lent?.secrecy)
+      sendHttp(request.arguments, await this.clientsFor(call, request, options), lent?.secrecy)
     const record = this.#scopes.workspace(call, 'workspace_admin')
     return limitOutput(await withCallSecrets(record, secretNamesOf(call, request), work))
   }
-
-  /** The same where it is over in a moment; see {@link InlineCalls.attempt}. */
-  sendInline(call: ActivityContext, request: FunctionCall): Promise<InlineResult | null> {
-    return this.#brief.attempt(call.ref, request, (timeoutMs) => this.send(call, request, timeoutMs))
-  }
 }
 
-/** Whose connections those are that a request goes over. */
+const UPSTREAM: ReadonlySet<string> = new Set([
+  'upstream_unavailable',
+  'upstream_timeout',
+  'upstream_invalid',
+])
+
+/** Makes a failure of the other server final: only the flow decides if such a call is repeated (`retry`). */
+export function rejectFinally(error: unknown): never {
+  if (!(error instanceof Problem) || !UPSTREAM.has(error.code)) throw error
+  throw ApplicationFailure.nonRetryable(error.message, error.code, failureOf(error))
+}
+
+/** Aborts when the call is cancelled or has timed out, and not when the worker shuts down: the response may still come. */
+function cancelRequestedSignal(): AbortSignal {
+  const controller = new AbortController()
+  const signal = cancellationSignal()
+  signal.addEventListener('abort', () => {
+    const { message } = signal.reason as Error
+    if (message !== 'WORKER_SHUTDOWN') controller.abort(signal.reason)
+  })
+  return controller.signal
+}
+
+/** A UUID derived from the step (version 8, RFC 9562 §5.8): the same for each attempt of a call within an execution. */
+function idempotencyKey(workflowId: string, path: string): string {
+  const bytes = createHash('sha256').update(`${workflowId} ${path}`).digest().subarray(0, 16)
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6)
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
+
+/** The owner of cached connections and documents: the workspace of the call. */
 export function ownerOf(call: ActivityContext): string {
   const { tenantId, workspaceId } = workspaceOf(call)
   return `${tenantId}:${workspaceId}`

@@ -2,7 +2,7 @@
  * Patches of Temporal's SDK. All concern the threads in which the SDK runs workflows: they replace Node's `Worker` class
  * before the SDK creates its threads.
  *
- * | patch | what it changes | what it earns |
+ * | patch | change | benefit |
  * |---|---|---|
  * | `watchdog.ts` | one watchdog per activation, instead of one per call into the sandbox | a tenth of the latency of three calls; the CPU time that `thread-queue.ts` needs |
  * | `disablePromiseStacks` | no stack is recorded for each promise | 30 % of a workflow thread's time |
@@ -19,25 +19,28 @@ import type { Log } from '../../infra/log.ts'
 import { type ThreadAnswer, ThreadQueue, type ThreadRequest } from './thread-queue.ts'
 import { watchActivations } from './watchdog.ts'
 
-/** The version whose messages between threads the patches know. */
+/** The SDK version whose thread messages the patches are written for. */
 const PATCHED_VERSION = '1.24.0'
 
-/** To be called before the first worker is made. */
+/** Applies the patches. Must be called before the first worker is created. */
 export function patchSdk({ TENON_SDK_PATCHES }: Pick<Config, 'TENON_SDK_PATCHES'>, log: Log): void {
   if (TENON_SDK_PATCHES === 'off') return
   if (sdk.version === PATCHED_VERSION) prepareWorkflowThreads()
-  else log.warn({ version: sdk.version, patched: PATCHED_VERSION }, 'Temporal SDK runs without our patches')
+  else log.warn({ version: sdk.version, patched: PATCHED_VERSION }, 'sdk patches skipped')
 }
 
-/** Each is taken there as its text, so it refers to nothing outside of itself. */
-const CHANGES = [disablePromiseStacks, watchActivations]
+/** Functions that run in each thread before the SDK. They are passed as source text, so they must not refer to anything outside. */
+const PRELOADS = [disablePromiseStacks, watchActivations]
 
-/** To be called before the first worker is made: the SDK makes its threads by Node's own class (`lib/workflow/threaded-vm.js`). */
+/**
+ * Replaces Node's `Worker` class, by which the SDK creates its threads (`lib/workflow/threaded-vm.js`). Must be called before
+ * the first worker is created.
+ */
 export function prepareWorkflowThreads(): void {
-  // Of the process's own flags a thread refuses some (those of V8), and needs this one.
-  const kept = process.execArgv.filter((flag) => flag === '--enable-source-maps')
-  const text = CHANGES.map((change) => `(${change})();`).join('\n')
-  const execArgv = [...kept, '--import', `data:text/javascript,${encodeURIComponent(text)}`]
+  // Threads reject V8 flags of the process, and need this flag.
+  const flags = process.execArgv.filter((flag) => flag === '--enable-source-maps')
+  const text = PRELOADS.map((preload) => `(${preload})();`).join('\n')
+  const execArgv = [...flags, '--import', `data:text/javascript,${encodeURIComponent(text)}`]
   const { Worker } = threads
   threads.Worker = class extends Worker {
     readonly #queue = new ThreadQueue((request) => super.postMessage(request))
@@ -54,13 +57,13 @@ export function prepareWorkflowThreads(): void {
 }
 
 /**
- * Where each promise was made is told by the query `__stack_trace`, and costs three tenths of a workflow thread's time. Of an
- * interpreter it would show the interpreter; where a run stands is in its details, and in its record. Where Node has no such
- * hooks, the SDK does without.
+ * Disables the promise hooks by which the SDK records a stack for each promise, for the query `__stack_trace`. They cost 30 % of
+ * a workflow thread's time and would only show the interpreter; the current step of an execution is in its details and its
+ * record. The SDK runs without these hooks if Node does not have them.
  *
- * By them it would also be, in passing, who switches on the hooks of Node that carry an AsyncLocalStorage over each `await`.
- * Switched on later, once there is a context of workflows, they were found not to reach into it: what a branch begins after its
- * first `await` belongs to no scope, and is not cancelled with it. So a storage that nobody asks switches them on.
+ * As a side effect these hooks also enable the ones that carry an AsyncLocalStorage over each `await`. If those are enabled only
+ * after a workflow context exists, they do not work in it: work that a branch starts after its first `await` belongs to no
+ * cancellation scope. So an unused AsyncLocalStorage enables them here.
  */
 function disablePromiseStacks(): void {
   const { AsyncLocalStorage } = process.getBuiltinModule('node:async_hooks')

@@ -1,4 +1,4 @@
-/** Decides which request a workflow thread gets next: tenants share its time, and a short activation waits for at most one long one. */
+/** Selects the next request of a workflow thread: tenants share its CPU time, and a short activation waits for at most one long one. */
 
 import { refOf } from '../../core/tenant.ts'
 
@@ -12,27 +12,27 @@ export interface ThreadRequest {
   }
 }
 
-/** What a thread answers; `ms` of its processor's time the request took, where that is measured (`activation-watch.ts`). */
+/** A thread's response; `ms` is the CPU time of the request, if the watchdog (`watchdog.ts`) measures it. */
 export interface ThreadAnswer {
   readonly requestId?: bigint
   readonly ms?: number
 }
 
-/** From here on an activation is a long one: it is sent alone. */
+/** An activation that is expected to take longer is long: it is sent alone. */
 const LONG_MS = 20
-/** So many short requests may be on their way to the thread at once: it never waits for the next one. */
-const AHEAD_MAX = 8
-/** After these the SDK asks something of the same run at once; for so long a long activation is put off for that. */
+/** Short requests that may be sent at once, so that the thread never waits for the next one. */
+const IN_FLIGHT_MAX = 8
+/** After these requests the SDK sends another one for the same workflow at once. A long activation waits so long for it. */
 const FOLLOWED = ['create-workflow', 'activate-workflow']
-const FOLLOWS_MS = 5
-/** After a long activation its tenant rests for as long before the next long one, up to this: the thread is free for others. */
-const REST_MS_MAX = 1_000
-/** A workflow task has ten seconds: an activation that has waited for so long is not put off by a rest any more. */
+const FOLLOW_UP_MS = 5
+/** After a long activation the tenant's next long one is delayed by the same time, up to this, so that others get the thread. */
+const DELAY_MS_MAX = 1_000
+/** An activation that has waited this long is not delayed any more, since a workflow task times out after 10 s. */
 const WAIT_MS_MAX = 3_000
-/** Activations are expected to last as long as the longest lately; that is forgotten by so much with each. */
-const FORGETTING = 0.8
-/** Tenants that ask for nothing are kept up to this number. */
-const TENANTS_KEPT = 1_000
+/** The expected time of an activation is the longest recent one; it decays by this factor with each activation. */
+const DECAY = 0.8
+/** Above this number, tenants without requests are removed. */
+const TENANTS_MAX = 1_000
 
 interface Waiting {
   readonly request: ThreadRequest
@@ -40,61 +40,63 @@ interface Waiting {
 }
 
 interface Tenant {
-  /** Virtual time: the processor's time that it used; where it asks anew, no less than whoever was served last. */
+  /** Virtual time: the CPU time used. After a time without requests it is raised to that of the tenant served last. */
   usedMs: number
   readonly waiting: Waiting[]
-  /** Requests that are sent and not answered. */
+  /** The number of requests that are sent and not answered. */
   sent: number
-  /** Of an activation of a run of which nothing is known yet. */
+  /** The expected CPU time of the first activation of a workflow. */
   expectedMs: number
-  restsUntilMs: number
+  /** The tenant's next long activation starts no earlier. */
+  delayedUntilMs: number
 }
 
 interface Run {
   readonly tenant: string
-  /** Of its next activation; undefined before the first. */
+  /** The expected CPU time of the next activation; undefined before the first. */
   expectedMs?: number
 }
 
 /**
- * Start-time fair queueing over tenants (Goyal, Vin and Cheng, 1996). The cost of an activation is the time of the processor that it
- * took, as measured. A thread cannot be interrupted, so long activations are sent one at a time, and leave gaps.
+ * Start-time fair queueing over tenants (Goyal, Vin and Cheng, 1996). The cost of an activation is its measured CPU time. A thread
+ * cannot be interrupted, so long activations are sent one at a time, with gaps between those of one tenant.
  */
 export class ThreadQueue {
   readonly #send: (request: ThreadRequest) => void
   readonly #nowMs: () => number
   readonly #runs = new Map<string, Run>()
   readonly #tenants = new Map<string, Tenant>()
-  /** Sent and not answered. */
+  /** Requests that are sent and not answered, by id. */
   readonly #sent = new Map<bigint, ThreadRequest>()
   #virtualMs = 0
-  #follows: { readonly runId: string; readonly untilMs: number } | undefined
+  /** The workflow run whose next request is expected until then. */
+  #followUp: { readonly runId: string; readonly untilMs: number } | undefined
   #timer: NodeJS.Timeout | undefined
 
-  /** @param send hands a request to the thread, which answers requests in the order in which they are sent */
+  /** @param send sends a request to the thread, which processes requests in the order in which they are sent */
   constructor(send: (request: ThreadRequest) => void, nowMs: () => number = () => performance.now()) {
     this.#send = send
     this.#nowMs = nowMs
   }
 
-  /** Sends a request as soon as it is its turn. */
+  /** Adds a request, and sends it as soon as it is the next. */
   push(request: ThreadRequest): void {
     const { options } = request.input
     if (options !== undefined) {
       const { runId, workflowId } = options.info
       this.#runs.set(runId, { tenant: refOf(workflowId)?.tenantId ?? '' })
     }
-    const isFollowing = this.#follows?.runId === runIdOf(request)
-    if (isFollowing) this.#follows = undefined
+    const isFollowUp = this.#followUp?.runId === runIdOf(request)
+    if (isFollowUp) this.#followUp = undefined
     const tenant = this.#tenantOf(request)
     if (tenant.sent + tenant.waiting.length === 0) tenant.usedMs = Math.max(tenant.usedMs, this.#virtualMs)
-    // What the thread was kept free for goes before all else.
-    if (isFollowing && !this.#isLong(request) && this.#mayGo(request)) this.#dispatch(tenant, request)
+    // The thread was kept free for a follow-up, so it is sent first.
+    if (isFollowUp && !this.#isLong(request) && this.#canSend(request)) this.#dispatch(tenant, request)
     else tenant.waiting.push({ request, sinceMs: this.#nowMs() })
-    this.#next()
+    this.#sendNext()
   }
 
-  /** Tells that the thread has answered; a request that was not sent, or was answered before, changes nothing. */
+  /** Called for each response of the thread. One to a request that is unknown or answered already has no effect. */
   answered({ requestId, ms = 0 }: ThreadAnswer): void {
     const request = requestId === undefined ? undefined : this.#sent.get(requestId)
     if (requestId === undefined || request === undefined) return
@@ -102,8 +104,8 @@ export class ThreadQueue {
     this.#charge(request, ms)
     const runId = runIdOf(request)
     if (runId !== undefined && FOLLOWED.includes(request.input.type))
-      this.#follows = { runId, untilMs: this.#nowMs() + FOLLOWS_MS }
-    this.#next()
+      this.#followUp = { runId, untilMs: this.#nowMs() + FOLLOW_UP_MS }
+    this.#sendNext()
   }
 
   #charge(request: ThreadRequest, ms: number): void {
@@ -113,24 +115,24 @@ export class ThreadQueue {
     tenant.usedMs += ms
     const run = this.#runs.get(runId)
     if (run !== undefined && type === 'activate-workflow') {
-      run.expectedMs = Math.max(ms, (run.expectedMs ?? 0) * FORGETTING)
-      tenant.expectedMs = Math.max(ms, tenant.expectedMs * FORGETTING)
-      if (ms > LONG_MS) tenant.restsUntilMs = this.#nowMs() + Math.min(ms, REST_MS_MAX)
+      run.expectedMs = Math.max(ms, (run.expectedMs ?? 0) * DECAY)
+      tenant.expectedMs = Math.max(ms, tenant.expectedMs * DECAY)
+      if (ms > LONG_MS) tenant.delayedUntilMs = this.#nowMs() + Math.min(ms, DELAY_MS_MAX)
     }
     if (type === 'dispose-workflow') this.#runs.delete(runId)
-    if (this.#tenants.size > TENANTS_KEPT) this.#forget()
+    if (this.#tenants.size > TENANTS_MAX) this.#removeIdle()
   }
 
-  #forget(): void {
+  #removeIdle(): void {
     for (const [key, { sent, waiting }] of this.#tenants)
       if (sent + waiting.length === 0) this.#tenants.delete(key)
   }
 
-  #next(): void {
+  #sendNext(): void {
     clearTimeout(this.#timer)
-    for (let tenant = this.#first(); tenant !== undefined; tenant = this.#first()) {
+    for (let tenant = this.#nextTenant(); tenant !== undefined; tenant = this.#nextTenant()) {
       const head = this.#headOf(tenant)
-      if (head === undefined || !this.#mayGo(head.request)) return
+      if (head === undefined || !this.#canSend(head.request)) return
       tenant.waiting.splice(tenant.waiting.indexOf(head), 1)
       this.#virtualMs = Math.max(this.#virtualMs, tenant.usedMs)
       this.#dispatch(tenant, head.request)
@@ -143,50 +145,50 @@ export class ThreadQueue {
     this.#send(request)
   }
 
-  /** Of the tenants that wait and do not rest, the one that used the least. */
-  #first(): Tenant | undefined {
+  /** The waiting tenant that has used the least time, without those whose long activation is delayed. */
+  #nextTenant(): Tenant | undefined {
     let first: Tenant | undefined
-    let restMs = Number.POSITIVE_INFINITY
+    let delayMs = Number.POSITIVE_INFINITY
     for (const tenant of this.#tenants.values()) {
       const head = this.#headOf(tenant)
       if (head === undefined) continue
       const isLong = this.#isLong(head.request)
-      const leftMs = isLong ? this.#restOf(tenant, head) : 0
+      const leftMs = isLong ? this.#delayOf(tenant, head) : 0
       const aheadMs = first === undefined ? 1 : first.usedMs - tenant.usedMs
-      if (leftMs > 0) restMs = Math.min(restMs, leftMs)
+      if (leftMs > 0) delayMs = Math.min(delayMs, leftMs)
       else if (aheadMs > 0 || (aheadMs === 0 && !isLong)) first = tenant
     }
-    if (first === undefined && restMs < Number.POSITIVE_INFINITY) this.#again(restMs)
+    if (first === undefined && delayMs < Number.POSITIVE_INFINITY) this.#retryIn(delayMs)
     return first
   }
 
-  /** What is short comes first, so that a run whose activation is over does not wait for those of others. */
+  /** A tenant's short requests come first, so that a finished activation does not wait for long ones of other workflows. */
   #headOf({ waiting }: Tenant): Waiting | undefined {
     return waiting.find(({ request }) => !this.#isLong(request)) ?? waiting[0]
   }
 
-  #restOf({ restsUntilMs }: Tenant, { sinceMs }: Waiting): number {
-    return Math.min(restsUntilMs, sinceMs + WAIT_MS_MAX) - this.#nowMs()
+  #delayOf({ delayedUntilMs }: Tenant, { sinceMs }: Waiting): number {
+    return Math.min(delayedUntilMs, sinceMs + WAIT_MS_MAX) - this.#nowMs()
   }
 
-  #mayGo(request: ThreadRequest): boolean {
-    if (this.#sent.size === 0) return !this.#isLong(request) || this.#mayHold(request)
-    if (this.#sent.size >= AHEAD_MAX || this.#isLong(request)) return false
+  #canSend(request: ThreadRequest): boolean {
+    if (this.#sent.size === 0) return !this.#isLong(request) || !this.#expectsFollowUp(request)
+    if (this.#sent.size >= IN_FLIGHT_MAX || this.#isLong(request)) return false
     return ![...this.#sent.values()].some((sent) => this.#isLong(sent))
   }
 
-  /** Whether no request of another run is about to come. */
-  #mayHold(request: ThreadRequest): boolean {
-    const { runId, untilMs } = this.#follows ?? { untilMs: 0 }
+  /** Tests if a follow-up of another workflow is expected; if so, tries again when that time is over. */
+  #expectsFollowUp(request: ThreadRequest): boolean {
+    const { runId, untilMs } = this.#followUp ?? { untilMs: 0 }
     const leftMs = untilMs - this.#nowMs()
-    if (leftMs <= 0 || runId === runIdOf(request)) return true
-    this.#again(leftMs)
-    return false
+    if (leftMs <= 0 || runId === runIdOf(request)) return false
+    this.#retryIn(leftMs)
+    return true
   }
 
-  #again(ms: number): void {
+  #retryIn(ms: number): void {
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#next(), Math.ceil(ms)).unref()
+    this.#timer = setTimeout(() => this.#sendNext(), Math.ceil(ms)).unref()
   }
 
   #isLong(request: ThreadRequest): boolean {
@@ -199,7 +201,7 @@ export class ThreadQueue {
     const key = this.#runs.get(runIdOf(request) ?? '')?.tenant ?? ''
     const known = this.#tenants.get(key)
     if (known !== undefined) return known
-    const fresh = { usedMs: this.#virtualMs, waiting: [], sent: 0, expectedMs: 0, restsUntilMs: 0 }
+    const fresh = { usedMs: this.#virtualMs, waiting: [], sent: 0, expectedMs: 0, delayedUntilMs: 0 }
     this.#tenants.set(key, fresh)
     return fresh
   }

@@ -1,24 +1,26 @@
-/** Sets one watchdog per activation instead of one per call into the sandbox, and reports the CPU time it took. */
+/** Sets one watchdog per activation instead of one per call into the sandbox, and reports the CPU time of the activation. */
 
 import type { Context, RunningScriptOptions, Script } from 'node:vm'
 
-/** What the SDK asks of a thread, and is answered by its `requestId` (`lib/workflow/workflow-worker-thread.js`). */
+/** A request of the SDK to a thread; the response has the same `requestId` (`lib/workflow/workflow-worker-thread.js`). */
 interface Request {
   readonly requestId: bigint
   readonly input: { readonly type: string; readonly isolateExecutionTimeoutMs?: number }
 }
-interface Beginning {
+/** The CPU time and the clock at the start of an activation, in ms. */
+interface StartTimes {
   readonly cpu: number
   readonly clock: number
 }
 type Listener = (request: Request) => unknown
 
 /**
- * A watchdog is a thread of the system that is made, and waited for, whenever one is set: of nine or ten for a short run, a tenth
- * of its latency. Set once around all calls of an activation, it ends what runs for too long as it did: the task fails, and the thread
- * goes on with the runs of others. Where the SDK begins and ends a run nothing of a tenant is there, and nothing is watched.
+ * Node creates a system thread for each `timeout` of a script and waits for it to end. The SDK sets nine or ten of them for a
+ * short workflow, which is a tenth of its latency. One around all calls of an activation has the same effect: an activation that
+ * runs too long fails its workflow task, and the thread continues with other workflows. Creating and disposing of a workflow
+ * run no code of a tenant, so they have no watchdog.
  *
- * Evaluated in a thread before the SDK is.
+ * This function runs in a thread before the SDK is loaded, and must not refer to anything outside.
  */
 export function watchActivations(): void {
   const { Script } = process.getBuiltinModule('node:vm')
@@ -26,12 +28,13 @@ export function watchActivations(): void {
   if (port === null) return
   const { readFileSync } = process.getBuiltinModule('node:fs')
   let timeout = 0
-  let work = () => {}
-  /** The activation that runs, by its request; and what those took that are not answered yet, in ms. */
-  const underWay = new Map<bigint, Beginning>()
-  const took = new Map<bigint, number>()
+  let activate = () => {}
+  /** Running activations, by request. */
+  const running = new Map<bigint, StartTimes>()
+  /** The times of activations that have ended without a response yet, in ms. */
+  const tookMs = new Map<bigint, number>()
 
-  /** Of the processor, in ms; it is told with a delay of some milliseconds (proc(5), `schedstat`). */
+  /** The CPU time of this thread in ms. The kernel updates it with a delay of a few milliseconds (proc(5), `schedstat`). */
   const cpuMs = () => {
     try {
       return Number(readFileSync('/proc/thread-self/schedstat', 'latin1').split(' ')[0]) / 1_000_000
@@ -39,18 +42,18 @@ export function watchActivations(): void {
       return performance.now()
     }
   }
-  const begin = (): Beginning => ({ cpu: cpuMs(), clock: performance.now() })
-  const since = ({ cpu, clock }: Beginning): number => {
+  const now = (): StartTimes => ({ cpu: cpuMs(), clock: performance.now() })
+  const since = ({ cpu, clock }: StartTimes): number => {
     const ms = performance.now() - clock
-    // What is short is told by the clock, which the processor's time is behind; others of the machine had little of it.
+    // Short times are measured by the clock, since the CPU time lags behind. Other processes can take little of them.
     return ms > 20 ? Math.min(ms, cpuMs() - cpu) : ms
   }
-  const measured = (requestId: bigint, run: () => void) => {
-    underWay.set(requestId, begin())
+  const measure = (requestId: bigint, run: () => void) => {
+    running.set(requestId, now())
     run()
-    const beginning = underWay.get(requestId)
-    if (beginning !== undefined) took.set(requestId, since(beginning))
-    underWay.delete(requestId)
+    const start = running.get(requestId)
+    if (start !== undefined) tookMs.set(requestId, since(start))
+    running.delete(requestId)
   }
 
   const { runInContext } = Script.prototype
@@ -58,12 +61,12 @@ export function watchActivations(): void {
     return runInContext.call(this, context, { ...options, timeout: undefined })
   }
 
-  Object.defineProperty(globalThis, Symbol.for('tenon.activation'), { value: () => work() })
+  Object.defineProperty(globalThis, Symbol.for('tenon.activation'), { value: () => activate() })
   const script = new Script(`globalThis[Symbol.for('tenon.activation')]()`)
 
   const watch = ({ requestId }: Request, answer: () => unknown) => {
     let isAnswered = false
-    work = () => {
+    activate = () => {
       answer()
       isAnswered = true
     }
@@ -71,7 +74,7 @@ export function watchActivations(): void {
       script.runInThisContext({ timeout })
     } catch (error) {
       const { message, name, stack } = error as Error
-      // Where it has come in the last moment the SDK answers by itself.
+      // If the timeout came after the listener had returned, the SDK responds itself.
       if (!isAnswered) port.postMessage({ requestId, result: { type: 'error', message, name, stack } })
     }
   }
@@ -79,17 +82,17 @@ export function watchActivations(): void {
     const { type, isolateExecutionTimeoutMs } = request.input
     timeout = isolateExecutionTimeoutMs ?? timeout
     if (type === 'activate-workflow')
-      measured(request.requestId, () => watch(request, () => listener(request)))
+      measure(request.requestId, () => watch(request, () => listener(request)))
     else listener(request)
   }
   const { on, postMessage } = port
   Object.assign(port, {
     postMessage: (answer: { readonly requestId?: bigint }) => {
       const { requestId = -1n } = answer
-      const beginning = underWay.get(requestId)
-      const ms = beginning === undefined ? took.get(requestId) : since(beginning)
-      underWay.delete(requestId)
-      took.delete(requestId)
+      const start = running.get(requestId)
+      const ms = start === undefined ? tookMs.get(requestId) : since(start)
+      running.delete(requestId)
+      tookMs.delete(requestId)
       postMessage.call(port, ms === undefined ? answer : { ...answer, ms })
     },
     on: (event: string, listener: Listener) =>

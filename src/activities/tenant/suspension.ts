@@ -1,4 +1,4 @@
-/** Applies a suspension or resumption: signals open executions, opens or closes the object store. */
+/** Propagates a suspension or resumption: signals open executions, and closes or opens the object store to workspaces. */
 
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { storageOf, workflowsOf } from '../../access/scope-services.ts'
@@ -8,23 +8,26 @@ import type { TenantRef, WorkspaceId } from '../../core/tenant.ts'
 import { statesOf, type WorkspaceState } from '../../features/tenants/suspension.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 
-/** The scopes that it takes: of the tenant's structure, and of the runs of a workspace. */
+/** The scopes that a suspension needs: of the tenant, and of each of its workspaces. */
 export interface SuspensionContext {
   readonly admin: AdminScope
   readonly within: (workspaceId: WorkspaceId) => WorkspaceScope
 }
 
-/** Shows open runs as they stand, and tells them: each of them, or those that are not shown as held. */
+/**
+ * Records the current suspension state of open executions, and signals it to their workflows.
+ * @param which `all` of them, or only those that are recorded as `active` (not suspended)
+ */
 export function signalExecutions(
-  reach: SuspensionContext,
+  context: SuspensionContext,
   target: TenantRef,
-  whom: 'all' | 'unheld',
+  which: 'all' | 'active',
 ): Promise<void> {
-  return untilSettled(reach, target, async ({ id, suspended, seq }) => {
-    const scope = reach.within(id)
+  return untilStable(context, target, async ({ id, suspended, seq }) => {
+    const scope = context.within(id)
     let after = ''
     for (;;) {
-      const page = await recordSuspension(scope, after, { whom, suspended })
+      const page = await recordSuspension(scope, after, { which, suspended })
       await signalEach(scope, page, { seq, suspended })
       const last = page.at(-1)
       if (last === undefined || page.length < LIMITS.suspension.pageRuns) return
@@ -34,60 +37,65 @@ export function signalExecutions(
 }
 
 /** Closes the store to the identities of suspended workspaces, and opens it to those of active ones. */
-export function syncStorageAccess(reach: SuspensionContext, target: TenantRef): Promise<void> {
+export function syncStorageAccess(context: SuspensionContext, target: TenantRef): Promise<void> {
   const { tenantId } = target
-  return untilSettled(reach, target, async ({ id: workspaceId, bucket, suspended }) => {
-    if (bucket !== null) await storageOf(reach.admin).turn({ tenantId, workspaceId }, bucket, !suspended)
+  return untilStable(context, target, async ({ id: workspaceId, bucket, suspended }) => {
+    if (bucket !== null)
+      await storageOf(context.admin).setAccess({ tenantId, workspaceId }, bucket, !suspended)
   })
 }
 
-/** Does it for each workspace; and once more, as long as another change came while it was done. */
-async function untilSettled(
+/** Does the work for each workspace, and repeats it for those whose state changed meanwhile. */
+async function untilStable(
   { admin }: SuspensionContext,
   target: TenantRef,
-  work: (standing: WorkspaceState) => Promise<void>,
+  work: (state: WorkspaceState) => Promise<void>,
 ): Promise<void> {
   let before: readonly WorkspaceState[] = []
   for (;;) {
-    const standings = await statesOf(admin, target)
-    const changed = standings.filter(({ id, seq }) => before.find((each) => each.id === id)?.seq !== seq)
+    const states = await statesOf(admin, target)
+    const changed = states.filter(({ id, seq }) => before.find((each) => each.id === id)?.seq !== seq)
     if (changed.length === 0) return
-    for (const standing of changed) await work(standing)
-    before = standings
+    for (const state of changed) await work(state)
+    before = states
   }
 }
 
-interface Run {
+interface Execution {
   readonly id: string
   readonly workflow_id: string
 }
 
-/** Of a page of open runs, by their ids. What is shown is what the doors see to: runs need not have heard of it. */
+/**
+ * Writes the suspension state to a page of open executions, in order of their ids. It is only displayed: every entry point
+ * enforces the suspension, whether or not a workflow has got the signal.
+ * @returns the executions of the page
+ */
 function recordSuspension(
   scope: WorkspaceScope,
   after: string,
-  { whom, suspended }: { whom: 'all' | 'unheld'; suspended: boolean },
-): Promise<Run[]> {
-  return scope.rows<Run>(sql`
+  { which, suspended }: { which: 'all' | 'active'; suspended: boolean },
+): Promise<Execution[]> {
+  return scope.rows<Execution>(sql`
     with page as (
       select id from executions
-      where ended_at is null and id > ${after} and (${whom} = 'all' or not suspended)
+      where ended_at is null and id > ${after} and (${which} = 'all' or not suspended)
       order by id limit ${LIMITS.suspension.pageRuns} for update
-    ), told as (
+    ), updated as (
       update executions e set suspended = ${suspended} from page where e.id = page.id returning e.id, e.workflow_id)
-    select id, workflow_id from told order by id`)
+    select id, workflow_id from updated order by id`)
 }
 
-/** Several at a time; a run that has ended, or has not begun, is passed over. */
+/** Signals several executions at a time. A workflow that has ended or does not exist yet is skipped. */
 async function signalEach(
   scope: WorkspaceScope,
-  runs: readonly Run[],
+  executions: readonly Execution[],
   value: SuspensionState,
 ): Promise<void> {
-  const left = [...runs]
-  const tell = async () => {
-    for (let run = left.shift(); run !== undefined; run = left.shift())
-      await workflowsOf(scope).signal(run.workflow_id, { name: 'suspensionChanged', value })
+  const left = [...executions]
+  const signalNext = async () => {
+    for (let next = left.shift(); next !== undefined; next = left.shift())
+      await workflowsOf(scope).signal(next.workflow_id, { name: 'suspensionChanged', value })
   }
-  await Promise.all(Array.from({ length: LIMITS.suspension.signalsAtOnce }, tell))
+  await Promise.all(Array.from({ length: LIMITS.suspension.signalsAtOnce }, signalNext))
 }

@@ -77,10 +77,23 @@ export async function printFault(
   const { instance } = error as { instance?: unknown }
   const pointer = typeof instance === 'string' ? instance : ''
   output.write(`${paint('red', errorText(error), output)}${pointer === '' ? '' : `\n  at ${pointer}`}\n`)
+  const answer = answerText(error)
+  if (answer !== undefined) output.write(`  answer: ${answer}\n`)
   const path = `${base}/definitions/${flow_id}/versions/${version}`
   const excerpt =
     pointer === '' ? undefined : await excerptAt((await client.get<{ source: string }>(path)).source, pointer)
   if (excerpt !== undefined) output.write(`${excerpt.replace(/\^$/, paint('red', '^', output))}\n`)
+}
+
+const ANSWER_CHARS = 300
+
+/** The content of the response that failed a call, on one line. */
+function answerText(error: unknown): string | undefined {
+  const { response } = error as { response?: { content?: unknown } }
+  const { content } = response ?? {}
+  if (content === undefined || content === null) return undefined
+  const text = (typeof content === 'string' ? content : JSON.stringify(content)).replaceAll(/\s+/g, ' ')
+  return text.length > ANSWER_CHARS ? `${text.slice(0, ANSWER_CHARS)}…` : text
 }
 
 async function excerptAt(source: string, pointer: string): Promise<string | undefined> {

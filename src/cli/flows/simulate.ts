@@ -141,7 +141,8 @@ export function simulateVerbs(flows: Command): void {
 
 function printCoverage(file: string, coverage: Coverage, definition: SourceNode, output: Output): void {
   const { tasks, ways } = coverage
-  output.write(`  coverage: ${tasks.entered} of ${tasks.total} tasks, ${ways.taken} of ${ways.total} ways\n`)
+  const branches = ways.total === 0 ? 'no branches' : `${ways.taken} of ${ways.total} branches`
+  output.write(`  coverage: ${tasks.entered} of ${tasks.total} tasks, ${branches}\n`)
   for (const missed of [...tasks.missed, ...ways.missed]) {
     const { at, pointer, branch } = locate(missed, definition)
     const where = at === undefined ? file : `${file}:${at.line}:${at.column}`

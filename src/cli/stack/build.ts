@@ -59,6 +59,8 @@ const PACKED: BuildOptions = {
   target: 'node24',
   external: EXTERNAL,
   sourcemap: 'linked',
+  // Node parses the whole map when it starts; the sources are in the checkout.
+  sourcesContent: false,
   logLevel: 'error',
   // CommonJS packages inside an ES module still ask for `require` and their folder.
   banner: {

@@ -16,12 +16,13 @@ import type { SupervisorEvent } from '../../../stack/supervise.ts'
 import { type Demo, makeDemo } from '../demo/index.ts'
 import { readEnvFile, type Settings, writeEnvFile } from '../settings.ts'
 import { currentBuild } from './build.ts'
-import { codecEndpoint, type Launched, launch, masterKeyOf } from './launch.ts'
+import { codecEndpoint, launchPlatform, masterKeyOf, type RunningPlatform } from './launch-platform.ts'
 
 export interface UpOptions {
   readonly once?: boolean
   readonly ephemeral?: boolean
   readonly port: string
+  readonly allowLoopback?: boolean
 }
 
 /** @returns the exit code */
@@ -32,7 +33,7 @@ export async function up(options: UpOptions): Promise<number> {
   if (running !== undefined) return showRunning(running, screen)
   const stopping = stopSignal()
   let stack: Stack | undefined
-  // Builds while the servers start; launch reports a failure.
+  // Builds while the servers start; launchPlatform reports a failure.
   currentBuild().catch(() => {})
   try {
     const port = await new Ports({ remembered: {}, any: false }).take('api', Number(options.port))
@@ -47,7 +48,7 @@ export async function up(options: UpOptions): Promise<number> {
     })
     if (stack.withoutFunctions !== undefined) screen.line(`  ! functions are off: ${stack.withoutFunctions}`)
     const known = options.ephemeral ? {} : await readEnvFile()
-    const { demo, launched } = await start(stack, dir, port, known, screen)
+    const { demo, launched } = await start(stack, dir, { ...options, apiPort: port }, known, screen)
     if (!options.ephemeral) await writeEnvFile(envOf(stack, launched, demo))
     screen.table(stack, launched.url, demo)
     if (options.once) return demo.execution.status === 'completed' ? 0 : 1
@@ -67,17 +68,30 @@ export async function up(options: UpOptions): Promise<number> {
 async function start(
   stack: Stack,
   dir: string,
-  port: number,
+  options: UpOptions & { readonly apiPort: number },
   known: Settings,
   screen: Screen,
-): Promise<{ demo: Demo; launched: Launched }> {
+): Promise<{ demo: Demo; launched: RunningPlatform }> {
   screen.step('migrating the database, starting the API and the worker')
-  const launched = await launch({ stack, dir, port, masterKey: await masterKeyOf(dir) })
+  const env = options.allowLoopback ? { TENON_EGRESS_ALLOWLIST: loopbackAllowed() } : {}
+  const launched = await launchPlatform({
+    stack,
+    dir,
+    port: options.apiPort,
+    masterKey: await masterKeyOf(dir),
+    env,
+  })
   const demo = await makeDemo(launched, known, (line) => screen.step(line))
   return { demo, launched }
 }
 
-function envOf(stack: Stack, launched: Launched, demo: Demo): Settings {
+/** The allowlist of the environment, and all ports of this machine by its loopback names. */
+function loopbackAllowed(): string {
+  const given = process.env['TENON_EGRESS_ALLOWLIST']
+  return [...(given ? [given] : []), 'localhost:*', '127.0.0.1:*', '[::1]:*'].join(',')
+}
+
+function envOf(stack: Stack, launched: RunningPlatform, demo: Demo): Settings {
   return {
     TENON_URL: launched.url,
     TENON_TENANT_ID: demo.tenantId,
@@ -98,7 +112,7 @@ async function showRunning(running: RunningStack, screen: Screen): Promise<numbe
   screen.line(`Tenon is running already, as process ${running.pid}; stop it with Ctrl-C there.`)
   if (!running.ready || !url || !clientId || !clientSecret) {
     screen.line(
-      'It is still starting: try again in a moment, or start one beside it: npm start -- --ephemeral',
+      'It is still starting: try again in a few seconds, or start a second one: npm start -- --ephemeral',
     )
     return 1
   }

@@ -70,7 +70,7 @@ export class Meters {
     try {
       await this.#system.rows(addAll([...taken.values()]))
     } catch (error) {
-      this.#log.warn({ err: error }, 'writing meters failed')
+      this.#log.warn({ err: error }, 'meter write failed')
       this.#restore(taken)
     }
   }

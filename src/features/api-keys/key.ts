@@ -6,10 +6,10 @@ import { keyHash, makeKey } from '../../access/authentication/credentials.ts'
 import { Id, OptionalTime, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { isWriteScope } from '../../core/policy.ts'
+import { isReadScope } from '../../core/policy.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
-import { DATA_OPERATIONS } from '../data-operations.ts'
+import { KEY_OPERATIONS } from '../key-operations.ts'
 import { fieldProblem, findRow } from '../operation-helpers.ts'
 
 export const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service')])
@@ -100,7 +100,7 @@ export function rejectPast(expiresAt: string | null | undefined): void {
 
 /** Every scope that an operation needs, in the order of their names. */
 export const SCOPES: readonly string[] = [
-  ...new Set(DATA_OPERATIONS.flatMap(({ requiredScope }) => requiredScope ?? [])),
+  ...new Set(KEY_OPERATIONS.flatMap(({ requiredScope }) => requiredScope ?? [])),
 ].sort()
 
 export const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), {
@@ -134,7 +134,7 @@ function faultOf(scope: string, kind: ApiKey['kind']): string | undefined {
     const hint = near === undefined ? `There are ${SCOPES.join(', ')}.` : `Did you mean ${near}?`
     return `There is no such scope. ${hint}`
   }
-  if (kind === 'anon' && isWriteScope(scope))
+  if (kind === 'anon' && !isReadScope(scope))
     return 'An anon key is shipped to browsers: it may be narrowed to reading alone. What it writes beyond is what collections allow it, without scopes.'
   return undefined
 }

@@ -8,7 +8,7 @@ import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
-import { LeaderTask, type Lease } from '../../infra/postgres/leader-task.ts'
+import { type Leadership, LeaderTask } from '../../infra/postgres/leader-task.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../infra/retry.ts'
@@ -18,7 +18,7 @@ import { cloudEvent, sourceOf } from './events.ts'
 const TASK = {
   reason: 'relay',
   lock: 7_302_517,
-  waits: 'changes of documents wait in the outbox',
+  failureMessage: 'changes of documents wait in the outbox',
 } as const
 
 export class Relay {
@@ -34,7 +34,7 @@ export class Relay {
 
   /** Runs until it is closed. A row is deleted only after the stream has stored it. */
   start(): void {
-    this.#leader.start((lease) => this.#relay(new Outbox(lease.system), lease))
+    this.#leader.start((leadership) => this.#relay(new Outbox(leadership.system), leadership))
   }
 
   /** Waits for the batch under way. */
@@ -44,19 +44,19 @@ export class Relay {
   }
 
   /** Polls with backoff while idle; under load it waits for a batch, since each poll costs a query. */
-  async #relay(outbox: Outbox, lease: Lease): Promise<void> {
+  async #relay(outbox: Outbox, leadership: Leadership): Promise<void> {
     const backoff = new Backoff(LIMITS.relayPollMs)
     let relayed: readonly OutboxMessage[] = []
-    while (!lease.isOver) {
+    while (!leadership.isOver) {
       const messages = await outbox.next(relayed)
       relayed = []
       if (messages.length > 0) {
         await this.#appender.append(messages)
         relayed = messages
-        lease.resetBackoff()
+        leadership.resetBackoff()
         backoff.reset()
       }
-      if (messages.length < LIMITS.relayChangesMax / 2) await lease.wait(backoff.next())
+      if (messages.length < LIMITS.relayChangesMax / 2) await leadership.wait(backoff.next())
     }
     if (relayed.length > 0) await outbox.delete(relayed)
   }

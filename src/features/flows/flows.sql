@@ -98,6 +98,7 @@ create table tenon.executions (
   workflow_id text not null,
   flow_id text not null,
   version integer not null,
+  -- 'suspended' here: a step is held (`suspended_because: held`). The columns `suspended` and `paused` override what is shown.
   status text not null check (status in
     ('pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed')),
   -- Suspended with its workspace; `status` is unchanged meanwhile.
@@ -221,6 +222,8 @@ create table tenon.execution_steps (
   digest text check (digest ~ '^[0-9a-f]{64}$'),
   -- The execution of a step that runs a flow.
   child text,
+  -- Input, arguments and output, shortened (StepData in src/core/run.ts).
+  data jsonb,
   started_at timestamptz(3) not null,
   ended_at timestamptz(3),
   primary key (tenant_id, workspace_id, execution_id, seq)

@@ -134,8 +134,13 @@ export async function valuesOf(
 }
 
 /** The value of a secret in `$secrets`: a handle per string, in the same structure; one handle if the secret is missing. */
-export function handlesFor(scope: WorkspaceScope, run: string, name: string, value: SecretValue = ''): Json {
-  return mapped(value, '', (pointer) => handleAt(scope, run, name, pointer))
+export function handlesFor(
+  scope: WorkspaceScope,
+  workflowId: string,
+  name: string,
+  value: SecretValue = '',
+): Json {
+  return mapped(value, '', (pointer) => handleAt(scope, workflowId, name, pointer))
 }
 
 /** All strings of the execution's secrets, by handle. */
@@ -157,8 +162,8 @@ export function textsByHandle(
  * Derived from the master key, so that activities compute it instead of trusting their arguments; and from the execution, so
  * that it reveals nothing about handles of others.
  */
-function handleAt(scope: WorkspaceScope, run: string, name: string, pointer: string): string {
-  return handleOf(name, deriveFor(scope, `flow-secret-handle:${run}:${name}:${pointer}`))
+function handleAt(scope: WorkspaceScope, workflowId: string, name: string, pointer: string): string {
+  return handleOf(name, deriveFor(scope, `flow-secret-handle:${workflowId}:${name}:${pointer}`))
 }
 
 function mapped(value: SecretValue, pointer: string, of: (pointer: string) => string): Json {

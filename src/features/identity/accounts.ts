@@ -149,7 +149,7 @@ export const updateAccount = adminOperation({
 
 export const inviteAccount = adminOperation({
   name: 'account.invite',
-  summary: 'Invite a person again who has not accepted yet; the invitation before is void',
+  summary: 'Invite a person again who has not accepted yet; the earlier invitation becomes invalid',
   roles: ADMINS,
   input: Input({ id: Ref('account') }),
   output: Invited,

@@ -80,4 +80,4 @@ function rejectNamed(role: Role, named: AssignmentInput, names: readonly (keyof 
 const missing = (name: keyof AssignmentInput, role: Role) => fieldProblem(name, `The role ${role} needs one.`)
 
 const above = (role: Role) =>
-  new Problem('forbidden', { detail: `The role ${role} is above yours: nobody can give it away.` })
+  new Problem('forbidden', { detail: `You cannot grant the role ${role}: it is higher than your own.` })

@@ -8,7 +8,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
-import type { Published } from './manifest.ts'
+import type { PublishedVersion } from './manifest.ts'
 import { SOURCES } from './sources/index.ts'
 import { digest, type Source, type Tool } from './tool.ts'
 
@@ -35,12 +35,12 @@ const INVALID_PARAMS = -32_602
  */
 export async function callTool(
   scope: WorkspaceScope,
-  version: Published,
+  version: PublishedVersion,
   call: ToolCall,
 ): Promise<ToolResult | undefined> {
   const startedMs = performance.now()
   const { result, cause, refused, ...outcome } = await runWithinQuota(scope, version, call)
-  if (cause !== undefined) scope.logError(cause, `tool of ${call.serverId}`)
+  if (cause !== undefined) scope.logError(cause, 'tool call failed')
   const durationMs = Math.round(performance.now() - startedMs)
   await recordCall(scope, { ...call, ...outcome, version: version.version, durationMs })
   if (refused !== undefined && call.channel === 'rest') throw refused
@@ -55,7 +55,11 @@ interface CallEnd extends Outcome {
   readonly refused?: Problem
 }
 
-async function runWithinQuota(scope: WorkspaceScope, version: Published, call: ToolCall): Promise<CallEnd> {
+async function runWithinQuota(
+  scope: WorkspaceScope,
+  version: PublishedVersion,
+  call: ToolCall,
+): Promise<CallEnd> {
   const isRest = call.channel === 'rest'
   const tool = version.manifest.tools.find(({ name }) => name === call.tool)
   if (tool === undefined) {
@@ -74,7 +78,7 @@ async function runWithinQuota(scope: WorkspaceScope, version: Published, call: T
 
 async function checkAndRun(
   scope: WorkspaceScope,
-  version: Published,
+  version: PublishedVersion,
   tool: Tool,
   call: ToolCall,
 ): Promise<CallEnd> {
@@ -82,11 +86,11 @@ async function checkAndRun(
   if (exceedsDepth(args, LIMITS.mcpArgumentsDepthMax))
     return toolError('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
   const argumentsSha256 = digest(canonical(args))
-  const faults = version.faults(tool, args)
+  const invalid = version.checkArguments(tool, args)
   const end =
-    faults === undefined
+    invalid === undefined
       ? await run(scope, tool, args as Record<string, unknown>, call).catch(toolErrorOf)
-      : toolError('validation_failed', faults)
+      : toolError('validation_failed', invalid)
   return { ...end, argumentsSha256 }
 }
 
@@ -127,7 +131,7 @@ function toolError(code: string, message: string): CallEnd {
   return { outcome: 'tool_error', transportStatus: 200, code, result }
 }
 
-/** Shows the text of a problem and nothing else of an error (decisions §5): no stack, no SQL. */
+/** Shows the text of a problem and nothing else of an error: no stack and no SQL. */
 function toolErrorOf(error: unknown): CallEnd {
   // A final server error comes from the tenant's own code, so its author may read it.
   if (error instanceof Problem && (error.status < 500 || error.row.final))

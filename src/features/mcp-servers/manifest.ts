@@ -1,4 +1,4 @@
-/** The manifest of a version, its digest, and the comparison of versions: widened scopes and other changes. */
+/** The manifest of a version: its digest, the check of a call's arguments, and the comparison of versions (widened scopes). */
 
 import { LRUCache } from 'lru-cache'
 import Type, { type Static } from 'typebox'
@@ -36,22 +36,22 @@ export function scopesOf(slug: string, { tools }: Manifest): { scopes: string[];
 }
 
 /** A published version, ready to be called. */
-export interface Published {
+export interface PublishedVersion {
   readonly version: number
   readonly manifest: Manifest
   /** The first error of the arguments as text; undefined if they are valid. */
-  readonly faults: (tool: Tool, args: unknown) => string | undefined
+  readonly checkArguments: (tool: Tool, args: unknown) => string | undefined
 }
 
 /** Entries are never stale: versions are immutable, and the key names tenant, workspace and server. */
-const CACHE = new LRUCache<string, Published>({ max: LIMITS.mcpManifestsCachedMax })
+const CACHE = new LRUCache<string, PublishedVersion>({ max: LIMITS.mcpManifestsCachedMax })
 
 /** @throws Problem `not_found` if the workspace has no such version */
 export async function findPublished(
   scope: WorkspaceScope,
   serverId: string,
   version: number,
-): Promise<Published> {
+): Promise<PublishedVersion> {
   const key = `${scope.ref.tenantId}/${scope.ref.workspaceId}/${serverId}@${version}`
   const known = CACHE.get(key)
   if (known !== undefined) return known
@@ -60,21 +60,21 @@ export async function findPublished(
     'MCP server',
     sql`select manifest from mcp_server_versions where server_id = ${serverId} and version = ${version}`,
   )
-  const made = { version, manifest, faults: validator() }
+  const made = { version, manifest, checkArguments: validator() }
   CACHE.set(key, made)
   return made
 }
 
 /** Compiles schemas on first use. They come from the platform's operations, never from a tenant. */
-function validator(): Published['faults'] {
+function validator(): PublishedVersion['checkArguments'] {
   const compiled = new Map<string, Validator>()
   return (tool, args) => {
     const schema = compiled.get(tool.name) ?? Compile(tool.input_schema)
     compiled.set(tool.name, schema)
     if (schema.Check(args)) return undefined
-    // `boolean` is the shadow of `additionalProperties: false`.
-    const fault = schema.Errors(args).find(({ keyword }) => keyword !== 'boolean')
-    return `arguments${fault?.instancePath ?? ''} ${fault?.message ?? 'are not valid'}`.slice(0, 500)
+    // `additionalProperties: false` also yields an error `boolean` of each such property, which says less.
+    const error = schema.Errors(args).find(({ keyword }) => keyword !== 'boolean')
+    return `arguments${error?.instancePath ?? ''} ${error?.message ?? 'are not valid'}`.slice(0, 500)
   }
 }
 

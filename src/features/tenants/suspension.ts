@@ -19,7 +19,7 @@ const Reason = Type.Optional(
     minLength: 1,
     maxLength: LIMITS.suspension.reasonCharsMax,
     pattern: '^[^\\u0000-\\u001f]*$',
-    description: 'Stands in the record for admins; callers who are refused are not told.',
+    description: 'The reason, shown to admins. Callers whose requests are rejected do not see it.',
   }),
 )
 

@@ -17,24 +17,31 @@ import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { TimedOut, transportProblem } from './transport-problem.ts'
 
 export interface Outbound {
   readonly method: string
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body?: string | Uint8Array
 }
 
 export interface Inbound {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
+  /** The body is only the beginning of what the server sent ({@link Bounds.excerptBytes}). */
+  readonly isExcerpt?: true
 }
 
 /** Limits of a response. */
 export interface Bounds {
   readonly timeoutMs: number
   readonly bytesMax: number
+  /** For a status of which only the beginning of the body is wanted: its length. A longer body is no error then. */
+  readonly excerptBytes?: (status: number) => number | undefined
+  /** Ends the request; it fails with the reason of the signal. */
+  readonly signal?: AbortSignal
 }
 
 export interface Sender {
@@ -49,6 +56,8 @@ export interface Sender {
 /** Safe methods (RFC 9110 §9.2.1): repeated if the server had closed a reused connection. */
 const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
+export const isSafe = (method: string): boolean => SAFE.has(method)
+
 const ANONYMOUS: Sender = { allowed: [] }
 const FLOW_BOUNDS: Bounds = { timeoutMs: LIMITS.httpCallTimeoutMs, bytesMax: LIMITS.httpCallBytesMax }
 
@@ -58,7 +67,7 @@ type Find = (hostname: string, options: LookupAllOptions) => Promise<LookupAddre
 export class Egress {
   readonly #allowed: ReadonlySet<string>
   readonly #addresses: PublicAddresses
-  readonly #guard: LookupFunction
+  readonly #find: Find
   /**
    * By owner, protocol and guard: owners share no connection, since a server may leave state on it, and a connection to any
    * address is not used for public ones. Those of an evicted owner close when they are idle.
@@ -66,19 +75,20 @@ export class Egress {
   readonly #agents = new LRUCache<string, Agent>({ max: ownersMax })
 
   /**
-   * @param allowed `host:port` texts that may be reached at any address
+   * @param allowed `host:port` texts that may be reached at any address; `host:*` for all ports of a host
    * @param find resolves names; the system's resolver by default
    * @param addresses decides which addresses are public
    */
   constructor(allowed: readonly string[], find: Find = lookup, addresses = new PublicAddresses()) {
     this.#allowed = new Set(allowed)
     this.#addresses = addresses
-    this.#guard = guardedBy(find, addresses)
+    this.#find = find
   }
 
   /**
    * Sends one request. Redirects are not followed.
-   * @throws Problem `egress_refused` for an address that is not public, `upstream_unavailable` without a response
+   * @throws Problem `egress_refused` for an address that is not public, `upstream_timeout` and `upstream_unavailable` without a
+   *   response, `upstream_invalid` for one that is too large
    */
   async send(outbound: Outbound, sender: Sender = ANONYMOUS, bounds: Bounds = FLOW_BOUNDS): Promise<Inbound> {
     try {
@@ -90,19 +100,26 @@ export class Egress {
     }
   }
 
-  async #send(outbound: Outbound, { allowed, owner }: Sender, bounds: Bounds): Promise<Inbound> {
+  async #send(outbound: Outbound, sender: Sender, bounds: Bounds): Promise<Inbound> {
     const { url, method } = outbound
-    if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused(`${url.protocol} is not HTTP`)
-    const server = hostAndPort(url)
-    const trusted = this.#allowed.has(server) || allowed.includes(server)
+    const { owner } = sender
+    if (url.protocol !== 'http:' && url.protocol !== 'https:') throw notHttp(url)
+    const isAllowlisted = this.#isAllowlisted(url, sender)
+    const refusal = () => notPublic(url, sender)
     const host = url.hostname.replace(/^\[|\]$/g, '')
-    if (!trusted && isIP(host) !== 0) requirePublic(host, this.#addresses)
-    const connection = { agent: false, ...(!trusted && { lookup: this.#guard }) } as const
-    if (owner === undefined || !SAFE.has(method)) return exchange(outbound, bounds, connection)
-    const key = `${owner} ${url.protocol} ${trusted}`
+    if (!isAllowlisted && isIP(host) !== 0 && !this.#addresses.isPublic(host)) throw refusal()
+    const lookupPublic = publicLookup(this.#find, this.#addresses, refusal)
+    const connection = { agent: false, ...(!isAllowlisted && { lookup: lookupPublic }) } as const
+    if (owner === undefined || !isSafe(method)) return exchange(outbound, bounds, connection)
+    const key = `${owner} ${url.protocol} ${isAllowlisted}`
     const agent = this.#agents.get(key) ?? agentFor(url.protocol)
     this.#agents.set(key, agent)
     return exchange(outbound, bounds, { ...connection, agent }, connection)
+  }
+
+  #isAllowlisted(url: URL, { allowed }: Sender): boolean {
+    const server = hostAndPort(url)
+    return this.#allowed.has(server) || this.#allowed.has(`${url.hostname}:*`) || allowed.includes(server)
   }
 }
 
@@ -110,24 +127,24 @@ export class Egress {
 export const hostAndPort = (url: URL): string =>
   `${url.hostname}:${url.port || (url.protocol === 'https:' ? '443' : '80')}`
 
-/** @throws Problem `egress_refused` if the address is not one of the public Internet */
-function requirePublic(address: string, addresses: PublicAddresses): void {
-  if (!addresses.isPublic(address)) throw refused('the address is not a public one')
+function notHttp({ protocol }: URL): Problem {
+  return new Problem('egress_refused', { detail: `The request was not sent: ${protocol} is not HTTP.` })
 }
 
-const refused = (why: string) =>
-  new Problem('egress_refused', { detail: `The request was not sent: ${why}.` })
+function notPublic(url: URL, { owner }: Sender): Problem {
+  const server = hostAndPort(url)
+  const workspace = /ws_\w+$/.exec(owner ?? '')?.[0]
+  const option = workspace === undefined ? '' : ` --workspace ${workspace}`
+  const detail = `${server} is not a public address. An operator opens it for this workspace: npx tenon workspace egress allow ${server}${option}; or for all workspaces: TENON_EGRESS_ALLOWLIST.`
+  return new Problem('egress_refused', { detail })
+}
 
 /** Requires every address of the name to be public; the socket connects to one of them, without a second resolution. */
-function guardedBy(find: Find, addresses: PublicAddresses): LookupFunction {
+function publicLookup(find: Find, addresses: PublicAddresses, refusal: () => Problem): LookupFunction {
   return (hostname, options, callback) => {
     find(hostname, { ...options, all: true }).then(
       (found) => {
-        try {
-          for (const { address } of found) requirePublic(address, addresses)
-        } catch (error) {
-          return callback(error as Error, '')
-        }
+        if (!found.every(({ address }) => addresses.isPublic(address))) return callback(refusal(), '')
         const [first] = found
         if (options.all) return callback(null, found)
         return callback(null, first?.address ?? '', first?.family ?? 4)
@@ -142,19 +159,23 @@ type ConnectionOptions = Pick<RequestOptions, 'agent' | 'lookup'>
 /** @param fresh how to repeat the request if a reused connection turned out to be closed */
 async function exchange(
   outbound: Outbound,
-  { timeoutMs, bytesMax }: Bounds,
+  bounds: Bounds,
   connection: ConnectionOptions,
   fresh?: ConnectionOptions,
 ): Promise<Inbound> {
+  const { timeoutMs, signal } = bounds
   const untilMs = performance.now() + timeoutMs
   try {
-    return await read(await request(outbound, timeoutMs, connection), bytesMax)
+    return await read(await request(outbound, bounds, connection), bounds)
   } catch (cause) {
     if (cause instanceof Problem) throw cause
+    if (signal?.aborted) throw signal.reason
     const leftMs = untilMs - performance.now()
-    if (fresh === undefined || !(cause instanceof StaleConnection) || leftMs <= 0)
-      throw new Problem('upstream_unavailable', { detail: 'The other side did not answer.', cause })
-    return exchange(outbound, { timeoutMs: leftMs, bytesMax }, fresh)
+    // A response in progress fails with an error of its own when its time is up. Timers may fire 1 ms early.
+    if (leftMs <= 1) throw transportProblem(hostAndPort(outbound.url), new TimedOut(), timeoutMs)
+    if (fresh === undefined || !(cause instanceof StaleConnection))
+      throw transportProblem(hostAndPort(outbound.url), cause, timeoutMs)
+    return exchange(outbound, { ...bounds, timeoutMs: leftMs }, fresh)
   }
 }
 
@@ -163,14 +184,15 @@ class StaleConnection extends Error {}
 
 function request(
   { url, method, headers, body }: Outbound,
-  timeoutMs: number,
+  { timeoutMs, signal }: Bounds,
   connection: ConnectionOptions,
 ): Promise<IncomingMessage> {
   const open = url.protocol === 'https:' ? tlsRequest : plainRequest
+  const options = { method, headers, ...connection, ...(signal !== undefined && { signal }) }
   return new Promise((resolve, reject) => {
-    const sent = begin(() => open(url, { method, headers, ...connection }, resolve))
+    const sent = begin(() => open(url, options, resolve))
     // Also fails a response in progress.
-    const late = setTimeout(() => sent.destroy(new Error('It took too long.')), timeoutMs)
+    const late = setTimeout(() => sent.destroy(new TimedOut()), timeoutMs)
     sent.on('close', () => clearTimeout(late))
     sent.on('error', (cause: NodeJS.ErrnoException) => {
       const isStale = sent.reusedSocket && (cause.code === 'ECONNRESET' || cause.code === 'EPIPE')
@@ -189,24 +211,35 @@ function begin(open: () => ClientRequest): ClientRequest {
   }
 }
 
-async function read(response: IncomingMessage, bytesMax: number): Promise<Inbound> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > bytesMax) {
-      response.destroy()
-      throw new Problem('upstream_invalid', { detail: `The answer has more than ${bytesMax} bytes.` })
-    }
-    chunks.push(chunk)
-  }
+async function read(response: IncomingMessage, { bytesMax, excerptBytes }: Bounds): Promise<Inbound> {
+  const { statusCode: status = 0 } = response
   const headers = Object.fromEntries(
     Object.entries(response.headers).map(([name, value]) => [
       name,
       Array.isArray(value) ? value.join(', ') : String(value),
     ]),
   )
-  return { status: response.statusCode ?? 0, headers, body: Buffer.concat(chunks) }
+  const excerptMax = excerptBytes?.(status)
+  const max = excerptMax ?? bytesMax
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes <= max) continue
+    response.destroy()
+    if (excerptMax === undefined) throw tooLarge(response, bytesMax)
+    return { status, headers, body: Buffer.concat(chunks).subarray(0, max), isExcerpt: true }
+  }
+  return { status, headers, body: Buffer.concat(chunks) }
+}
+
+function tooLarge({ headers }: IncomingMessage, bytesMax: number): Problem {
+  const length = headers['content-length']
+  const size = length === undefined ? `more than ${bytesMax}` : length
+  return new Problem('upstream_invalid', {
+    detail: `The response has ${size} bytes; the maximum is ${bytesMax}. Request less at once, such as a page.`,
+  })
 }
 
 /** How long the addresses of this host are cached. */

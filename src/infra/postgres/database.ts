@@ -1,4 +1,4 @@
-/** The connection pool of the login role. Its only entry is a batch whose first statement sets the role and the tenant. */
+/** The connection pool of the login role. Statements run in batches alone; the first statement of each sets role and tenant. */
 
 import { Pool, type PoolClient } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
@@ -26,7 +26,7 @@ export interface PinnedConnection extends StatementExecutor {
   end(): void
 }
 
-/** Statements with the rights of their owner. */
+/** Runs statements in the database role and tenant of the scope that extends it. */
 export abstract class Statements {
   /** Runs the statements as one transaction in one round trip. @returns rows per statement */
   abstract batch(...statements: Sql[]): Promise<Row[][]>
@@ -46,7 +46,8 @@ export abstract class Statements {
 
 export class Database implements StatementExecutor {
   readonly #pool: Pool
-  readonly #slots = new KeyedSemaphore(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
+  /** The share of the pool that one tenant may use. */
+  readonly #connectionShares = new KeyedSemaphore(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
   readonly #batcher = new TransactionBatcher((...of) => this.#runAlone(...of))
 
   private constructor(pool: Pool) {
@@ -128,7 +129,7 @@ export class Database implements StatementExecutor {
 
   /** Statements of no tenant (of operators, or before the tenant is known) are not limited. */
   async #withClient<T>(tenant: string, work: (client: PoolClient) => Promise<T>): Promise<T> {
-    const release = tenant === '' ? undefined : await this.#slots.acquire(tenant, BUSY)
+    const release = tenant === '' ? undefined : await this.#connectionShares.acquire(tenant, BUSY)
     try {
       return await this.#lend(work)
     } finally {
@@ -178,7 +179,7 @@ async function run(
   lockTimeoutMs?: number,
 ): Promise<Row[][]> {
   const { role, tenant, workspace, statementTimeoutMs, chainDepth } = context
-  // All settings are transaction-local (third argument `true`): they end with the batch.
+  // All settings are transaction-local (third argument `true`): they last until the next batch or the end of the transaction.
   const settings = [
     sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
       set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true))`,

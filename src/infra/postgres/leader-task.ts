@@ -13,12 +13,12 @@ interface LeaderTaskSpec {
   /** A number of our own for `pg_advisory_lock`, unlike all others. */
   readonly lock: number
   /** The log event of a failure. */
-  readonly waits: string
+  readonly failureMessage: string
 }
 
-/** The lease of the process that is the leader. */
-export interface Lease {
-  /** Uses the connection that holds the lock: if it breaks, its statements fail, and the lease is lost. */
+/** Held by the elected process while it does the work. */
+export interface Leadership {
+  /** Uses the connection that holds the lock: if it breaks, its statements fail, and the leadership is lost. */
   readonly system: SystemScope
   /** True once the task is to end. */
   readonly isOver: boolean
@@ -43,7 +43,7 @@ export class LeaderTask {
   }
 
   /** Does the work whenever this process is elected, until it is closed. */
-  start(work: (lease: Lease) => Promise<void>): void {
+  start(work: (leadership: Leadership) => Promise<void>): void {
     this.#running ??= this.#run(work)
   }
 
@@ -53,19 +53,19 @@ export class LeaderTask {
     await this.#running
   }
 
-  async #run(work: (lease: Lease) => Promise<void>): Promise<void> {
+  async #run(work: (leadership: Leadership) => Promise<void>): Promise<void> {
     while (!this.#isOver) {
       try {
         await this.#runElected(work)
       } catch (error) {
         const retryMs = this.#backoff.next()
-        this.#log.warn({ err: error, retryMs }, this.#spec.waits)
+        this.#log.warn({ err: error, retryMs }, this.#spec.failureMessage)
         await this.#wait(retryMs)
       }
     }
   }
 
-  async #runElected(work: (lease: Lease) => Promise<void>): Promise<void> {
+  async #runElected(work: (leadership: Leadership) => Promise<void>): Promise<void> {
     const session = await this.#database.session()
     const system = new SystemScope(this.#spec.reason, session)
     const lock = sql`select pg_try_advisory_lock(${this.#spec.lock}) as "isOurs"`

@@ -1,4 +1,4 @@
--- Roles, schemas, and the settings that policies read. Roles are cluster-wide. The login role tenon_app may only act as
+-- Roles, schemas, the settings that policies read, and `tenon.allow`, which gives each table its policies. Roles are cluster-wide. The login role tenon_app may only act as
 -- one of the roles below; none of them can bypass row-level security.
 do $$
 declare
@@ -28,11 +28,11 @@ create function tenon.workspace() returns text stable parallel safe language sql
 
 -- Grants a role privileges on a table, and a policy for its rows: those of the session's workspace ('workspace'), of its
 -- workspace or, without one, of its tenant ('tenant'), of its tenant ('whole tenant'), or all rows ('all').
-create procedure tenon.allow(role text, relation regclass, seen text, privileges text default null)
+create procedure tenon.allow(role text, relation regclass, visible_rows text, privileges text default null)
   language plpgsql as $$
 declare
   command constant text := coalesce(substring(privileges from '^(select|update)(?: \([^)]*\))?$'), 'all');
-  rows constant text := case seen
+  rows constant text := case visible_rows
     when 'workspace' then 'tenant_id = tenon.tenant() and workspace_id = tenon.workspace()'
     when 'tenant' then 'tenant_id = tenon.tenant() and (tenon.workspace() is null or workspace_id = tenon.workspace())'
     when 'whole tenant' then 'tenant_id = tenon.tenant()'

@@ -24,7 +24,10 @@ type DatabaseRole =
   | 'tenon_issuer'
   | 'tenon_payload_keys'
 
-/** Session settings of a transaction. Row-level security shows no rows for an empty tenant or workspace. */
+/**
+ * Session settings of a transaction, which row-level security reads. An empty tenant shows no rows, except to roles that see all
+ * tenants. An empty workspace shows no rows of data, and all rows of the tenant to policies of the kind 'tenant' (roles.sql).
+ */
 export interface SessionContext {
   readonly role: DatabaseRole
   readonly tenant: string

@@ -169,7 +169,7 @@ export class StorageAdmin {
   }
 
   /** Opens the store to the workspace's own identity, or closes it; its keys stay as they are. Idempotent. */
-  turn(ref: WorkspaceRef, bucket: string, isOpen: boolean): Promise<void> {
+  setAccess(ref: WorkspaceRef, bucket: string, isOpen: boolean): Promise<void> {
     const { identities } = this.#services
     return isOpen ? identities.ensureUser(ref.workspaceId, bucket) : identities.shut(ref.workspaceId)
   }

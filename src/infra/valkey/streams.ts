@@ -147,7 +147,10 @@ export class Streams {
     }
   }
 
-  /** Reads all subscribed streams at once, as long as there are any. Never rejects. */
+  /**
+   * Reads all subscribed streams at once, as long as there are any. While Valkey is away, subscriptions stay, and the next read
+   * continues after the last entry of each stream. Never rejects.
+   */
   async #read(): Promise<void> {
     while (this.#subscriptions.size > 0 && !this.#closed) {
       try {

@@ -7,8 +7,8 @@ import {
   proxyActivities,
   proxyLocalActivities,
 } from '@temporalio/workflow'
-import { ERRORS, FlowError } from '../../../flows-dsl/errors.ts'
-import { isObject, type Json, type JsonObject } from '../../../flows-dsl/json.ts'
+import { ERRORS, FlowError, OUTCOME_UNKNOWN } from '../../../flows-dsl/errors.ts'
+import { isObject, type Json, type JsonObject, omitUndefined } from '../../../flows-dsl/json.ts'
 import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'
 import type { Activities, CallFailure, FunctionCall, InlineResult } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -22,13 +22,19 @@ import type { LogicalClock } from './logical-clock.ts'
 export const SUBFLOW = '$subflow'
 
 const SLOW = new Set(['http', 'openapi', 'function.invoke'])
-const IDEMPOTENT = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'])
+/** Safe methods (RFC 9110 §9.2.1). */
+const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
 const RETRY = {
   initialInterval: '200ms',
   backoffCoefficient: 2,
   maximumInterval: '30s',
   maximumAttempts: 8,
 } as const
+
+/** The queue of calls to other servers. A worker that sends no heartbeats is lost. */
+const CALLS_QUEUE = { taskQueue: QUEUES.calls, heartbeatTimeout: LIMITS.callHeartbeatMs } as const
+/** How often a request is sent at most, if its worker is lost each time. */
+const REQUESTS_MAX = 3
 
 /** A call, and the names of the secrets that the execution may use. */
 interface Call extends CallRequest {
@@ -41,8 +47,8 @@ export function usesCallsQueue(request: CallRequest): boolean {
 }
 
 /**
- * Makes a call as an activity. An OpenAPI call takes two: the document tells the method, and so whether the request may
- * be retried.
+ * Makes a call as an activity. An OpenAPI call takes two: only the document shows the method, and so whether the request
+ * may be repeated.
  */
 export async function callAsActivity({ local: _, ...request }: Call, gate: ExecutionGate): Promise<Json> {
   if (request.function !== 'openapi') return callUntilAccepted(request, gate)
@@ -70,16 +76,16 @@ export async function callInline(
   request: Call,
   { gate, clock }: InlineServices,
 ): Promise<{ readonly output: Json } | undefined> {
-  const ended = clock.startInlineCall()
+  const endInlineCall = clock.startInlineCall()
   try {
     if (request.local === 'brief') return await callInlineIfFast(request, { gate, clock })
     // After many local calls the next one is an activity, which ends the workflow task: a lost task repeats them all.
     const local = !clock.isTaskFull
-    const answer = callUntilAccepted({ ...request, local }, gate, clock.firstAttemptOf(request))
-    if (!local) clock.resetAfter(answer)
-    return { output: await answer }
+    const output = callUntilAccepted({ ...request, local }, gate, clock.firstAttemptOf(request))
+    if (!local) clock.resetAfter(output)
+    return { output: await output }
   } finally {
-    ended()
+    endInlineCall()
   }
 }
 
@@ -89,34 +95,35 @@ async function callInlineIfFast(
   { gate, clock }: InlineServices,
 ): Promise<InlineResult | undefined> {
   // Counted even if it becomes an activity: in a repetition it may be inline, and later calls derive their ids from it.
-  const begun = clock.firstAttemptOf(request)
+  const firstAttempt = clock.firstAttemptOf(request)
   if (!clock.mayTryInline()) return undefined
-  const tried = (await callUntilAccepted(request, gate, begun)) as InlineResult | null
-  clock.recordInlineAttempt(tried?.took_ms)
-  return tried ?? undefined
+  const result = (await callUntilAccepted(request, gate, firstAttempt)) as InlineResult | null
+  clock.recordInlineAttempt(result?.took_ms)
+  return result ?? undefined
 }
 
 /** Makes a call, and makes it again after each suspension that refused it. */
 export async function callUntilAccepted(
   request: Call,
   gate: ExecutionGate,
-  begun?: FirstAttempt,
+  firstAttempt?: FirstAttempt,
 ): Promise<Json> {
   const { function: name, arguments: given, secrets, step } = request
-  const asked: FunctionCall = {
+  const call: FunctionCall = {
     function: name,
     arguments: given,
     ...(secrets && { secrets }),
-    ...(begun && { first_attempt: begun }),
+    ...(name === 'http' && { timeout_ms: timeLimitOf(request), call_path: step.callPath }),
+    ...(firstAttempt && { first_attempt: firstAttempt }),
   }
-  let sent = asked
+  let sent = call
   for (;;) {
     try {
       return await dispatch(request, sent)
     } catch (error) {
       const refusal = gate.refusalOf(error)
-      if (refusal === undefined) throw isCancellation(error) ? error : toFlowError(error, step.pointer)
-      sent = { ...asked, ...(await gate.waitAfterRefusal(refusal)) }
+      if (refusal === undefined) throw isCancellation(error) ? error : toFlowError(error, request)
+      sent = { ...call, ...(await gate.waitAfterRefusal(refusal)) }
     }
   }
 }
@@ -126,7 +133,7 @@ function dispatch(request: CallRequest, sent: FunctionCall): Promise<Json> {
   const options = { summary: summaryLine(request.step), retry: RETRY }
   // Not cancellable: the SDK fails the task if a local activity ends while it is cancelled (invalid transition).
   if (request.local === true)
-    return CancellationScope.nonCancellable(() => inlineActivity(request, options)(sent))
+    return CancellationScope.nonCancellable(() => inlineActivity(request, options).callFunction(sent))
   if (request.local === 'brief') return tryHttpInline(options, sent)
   if (!usesCallsQueue(request)) return platformActivity(request.function, options)(sent)
   if (request.function === 'openapi') return planningActivity(options).planOpenApi(sent)
@@ -135,11 +142,8 @@ function dispatch(request: CallRequest, sent: FunctionCall): Promise<Json> {
 }
 
 function inlineActivity({ function: name }: CallRequest, options: ActivityOptions) {
-  const isHttp = name === 'http'
-  const retry = { ...RETRY, maximumAttempts: isHttp ? 3 : RETRY.maximumAttempts }
-  const limits = { startToCloseTimeout: isHttp ? '45s' : '20s', retry } as const
-  const activities = proxyLocalActivities<Activities>({ ...limits, summary: options.summary ?? name })
-  return isHttp ? activities.callHttp : activities.callFunction
+  const limits = { startToCloseTimeout: '20s', retry: RETRY } as const
+  return proxyLocalActivities<Activities>({ ...limits, summary: options.summary ?? name })
 }
 
 /** @returns null if the request failed for a reason that an activity, with its time and attempts, may overcome */
@@ -161,49 +165,71 @@ function platformActivity(name: string, options: ActivityOptions) {
   return name === SUBFLOW ? activities.startSubflow : activities.callFunction
 }
 
-/** Retries idempotent methods only (RFC 9110 §9.2.2). */
+/** Sends a request again only if the worker was lost: failures of the server are final, and the flow decides on them (`retry`). */
 function httpActivity(request: CallRequest, options: ActivityOptions) {
-  const method = String(request.arguments['method'] ?? 'GET').toUpperCase()
-  const retry = { ...RETRY, maximumAttempts: IDEMPOTENT.has(method) ? 3 : 1 }
-  return proxyActivities<Activities>({
-    ...options,
-    retry,
-    taskQueue: QUEUES.calls,
-    startToCloseTimeout: '45s',
-  })
+  const retry = { ...RETRY, maximumAttempts: isRepeatable(request) ? REQUESTS_MAX : 1 }
+  const startToCloseTimeout = timeLimitOf(request) + LIMITS.httpCallGraceMs
+  return proxyActivities<Activities>({ ...options, ...CALLS_QUEUE, retry, startToCloseTimeout })
 }
 
 function planningActivity(options: ActivityOptions) {
-  const retry = { ...RETRY, maximumAttempts: 3 }
-  return proxyActivities<Activities>({
-    ...options,
-    retry,
-    taskQueue: QUEUES.calls,
-    startToCloseTimeout: '45s',
-  })
+  const retry = { ...RETRY, maximumAttempts: REQUESTS_MAX }
+  return proxyActivities<Activities>({ ...options, ...CALLS_QUEUE, retry, startToCloseTimeout: '45s' })
+}
+
+/** The task's `timeout` within the limits of calls, or the default. */
+function timeLimitOf({ timeoutMs = LIMITS.httpCallTimeoutMs }: CallRequest): number {
+  return Math.min(timeoutMs, LIMITS.httpCallTimeoutMsMax)
+}
+
+const methodOf = ({ arguments: given }: CallRequest) => String(given['method'] ?? 'GET').toUpperCase()
+
+/** Whether a request may be sent again if its worker was lost: by `delivery`, and without it if its method is safe. */
+function isRepeatable(request: CallRequest): boolean {
+  const { delivery } = request.arguments
+  return delivery === undefined ? SAFE.has(methodOf(request)) : delivery === 'at_least_once'
 }
 
 /** A second attempt waits for the function run that the first one started: the code runs once. */
 function functionActivity(options: ActivityOptions) {
   const { functionTimeoutMs, functionQueueMs, functionHeartbeatMs } = LIMITS
   const startToCloseTimeout = functionTimeoutMs.max + functionQueueMs + 3 * functionHeartbeatMs
-  return proxyActivities<Activities>({ ...options, taskQueue: QUEUES.calls, startToCloseTimeout })
+  return proxyActivities<Activities>({ ...options, ...CALLS_QUEUE, startToCloseTimeout })
 }
 
 /** Converts the failure of an activity to an error of the flow language. */
-function toFlowError(error: unknown, instance: string): unknown {
+function toFlowError(error: unknown, request: CallRequest): unknown {
+  const instance = request.step.pointer
   const cause = causeOf(error)
   if (cause instanceof TimeoutFailure)
-    return new FlowError(ERRORS.timeout, 'The call took too long.', instance)
+    return usesCallsQueue(request)
+      ? workerLost(request)
+      : new FlowError(ERRORS.timeout, 'The call took too long.', instance)
   if (cause === error && !(cause instanceof ApplicationFailure)) return error
   const failure =
     cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
-  if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call could not be done.', instance)
+  if (failure === undefined) return new FlowError(ERRORS.runtime, 'The call failed.', instance)
   return flowErrorOf(failure, instance)
 }
 
-function flowErrorOf({ type, status, title, detail }: CallFailure, instance: string): FlowError {
-  return new FlowError({ type, status, title }, detail, instance)
+function flowErrorOf({ detail, ...fields }: CallFailure, instance: string): FlowError {
+  return new FlowError(fields, detail, instance)
+}
+
+/** The error of a call whose activity sent no more heartbeats. A request that is not safe may have had its effect. */
+function workerLost(request: CallRequest): FlowError {
+  const { function: name, arguments: given, step } = request
+  const endpoint = String(given['endpoint'] ?? '').replace(/[?#].*$/s, '')
+  const method = methodOf(request)
+  const isUnknown = name === 'http' && !SAFE.has(method)
+  const subject = name === 'http' ? `${method} ${endpoint}` : name
+  const outcome = isUnknown ? ' The request may have arrived.' : ''
+  const detail = `${subject}: the worker was lost before the answer arrived.${outcome}`
+  return new FlowError(
+    { ...ERRORS.communication, code: isUnknown ? OUTCOME_UNKNOWN : 'worker_lost' },
+    detail,
+    step.pointer,
+  )
 }
 
 /** The arguments for reading the OpenAPI document, without the credentials for the operation. */
@@ -214,9 +240,9 @@ export function documentArguments(given: JsonObject): JsonObject {
 
 /** The arguments of `call: http`: the request planned from the document, with the flow's authentication and options. */
 export function requestArguments(planned: Json, given: JsonObject): JsonObject {
-  const { authentication, output = 'content', redirect = false } = given
+  const { authentication, output = 'content', redirect = false, errors, delivery } = given
   const request = isObject(planned) ? planned : {}
-  return { ...request, output, redirect, ...(authentication !== undefined && { authentication }) }
+  return { ...request, output, redirect, ...omitUndefined({ errors, delivery, authentication }) }
 }
 
 /** Bounds the bytes of call arguments in flight: in total, and in one gRPC message (4 MB). */

@@ -31,10 +31,10 @@ export class ConcurrencySlot {
   readonly #executionId: string
   readonly #isChild: boolean
   readonly #services: SlotServices
-  /** Number of calls and awaited sub-flows that run: the execution works, and does not only wait. */
+  /** Number of calls and sub-flows in progress; with none, the execution only waits. */
   #running = 0
   #generation: number
-  #is: SlotState['is']
+  #phase: SlotState['is']
   #watch: CancellationScope | undefined
   #yielding: Promise<void> | undefined
   #removeDetail: (() => void) | undefined
@@ -50,16 +50,16 @@ export class ConcurrencySlot {
     this.#isChild = trigger?.kind === 'flow'
     this.#services = services
     this.#generation = continued?.slot?.generation ?? 0
-    this.#is = continued?.slot?.is ?? 'held'
+    this.#phase = continued?.slot?.is ?? 'held'
     setHandler(slotGranted, ({ generation }) => this.#onGranted(generation))
-    // After continue-as-new, the answers to the previous run are lost: it asks again.
-    if (this.#is === 'yielded') this.#yield()
-    else if (this.#is === 'requested') this.#request()
+    // After continue-as-new, results of the previous run's activities are lost: they are called again.
+    if (this.#phase === 'yielded') this.#yield()
+    else if (this.#phase === 'requested') this.#request()
     else this.#yieldAfterGrace()
   }
 
   get state(): SlotState {
-    return { generation: this.#generation, is: this.#is }
+    return { generation: this.#generation, is: this.#phase }
   }
 
   /** Runs work, for which the execution needs its slot; the gate delays the work until it has one. */
@@ -67,7 +67,7 @@ export class ConcurrencySlot {
     this.#running += 1
     this.#watch?.cancel()
     this.#watch = undefined
-    if (this.#is === 'yielded') this.#requestAgain()
+    if (this.#phase === 'yielded') this.#requestAgain()
     try {
       return await work()
     } finally {
@@ -78,7 +78,7 @@ export class ConcurrencySlot {
 
   /** Yields the slot once the execution has waited for `slotGraceMs`. */
   #yieldAfterGrace(): void {
-    if (this.#running > 0 || this.#is !== 'held' || this.#watch !== undefined) return
+    if (this.#running > 0 || this.#phase !== 'held' || this.#watch !== undefined) return
     void uncancellable(async () => {
       const watch = new CancellationScope()
       this.#watch = watch
@@ -96,7 +96,7 @@ export class ConcurrencySlot {
       this.#watch = undefined
       if (this.#services.recorder.isEnded) return
       this.#generation += 1
-      this.#is = 'yielded'
+      this.#phase = 'yielded'
       this.#yield()
     })
   }
@@ -108,7 +108,7 @@ export class ConcurrencySlot {
   }
 
   #requestAgain(): void {
-    this.#is = 'requested'
+    this.#phase = 'requested'
     this.#services.gate.setQueued(true)
     this.#request()
   }
@@ -121,9 +121,9 @@ export class ConcurrencySlot {
     void uncancellable(async () => {
       await this.#yielding
       const slot = this.#current()
-      const asked = reacquireSlot({ ...slot, at_once: this.#isChild }).catch(() => true)
-      this.#services.clock.tickAfter(asked)
-      if (await asked) this.#acquired(slot.generation)
+      const isAcquired = reacquireSlot({ ...slot, at_once: this.#isChild }).catch(() => true)
+      this.#services.clock.tickAfter(isAcquired)
+      if (await isAcquired) this.#acquired(slot.generation)
     })
   }
 
@@ -136,8 +136,8 @@ export class ConcurrencySlot {
 
   /** Ignores messages about an older generation of the slot. */
   #acquired(generation: number): void {
-    if (this.#is !== 'requested' || generation !== this.#generation) return
-    this.#is = 'held'
+    if (this.#phase !== 'requested' || generation !== this.#generation) return
+    this.#phase = 'held'
     this.#removeDetail?.()
     this.#services.gate.setQueued(false)
     this.#yieldAfterGrace()

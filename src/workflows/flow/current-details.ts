@@ -51,10 +51,10 @@ export class CurrentDetails {
     this.#show()
   }
 
-  /** @param how a line of Markdown */
-  ended(how: string): void {
+  /** Replaces the list by the outcome. @param outcome a line of Markdown */
+  end(outcome: string): void {
     this.#isEnded = true
-    setCurrentDetails(`${this.#title}\n\n${how}`)
+    setCurrentDetails(`${this.#title}\n\n${outcome}`)
   }
 
   #show(): void {

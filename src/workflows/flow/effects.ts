@@ -27,7 +27,7 @@ import type { ResultCache } from './result-cache.ts'
 import type { RunStatusDisplay } from './run-status.ts'
 import { runSubflow } from './subflow.ts'
 
-/** What keeps account of a run, beside its interpreter. */
+/** The parts of an execution besides the interpreter of its flow. */
 interface ExecutionServices {
   readonly clock: LogicalClock
   readonly recorder: Recorder
@@ -35,7 +35,7 @@ interface ExecutionServices {
   readonly results: ResultCache
   readonly details: CurrentDetails
   readonly status: RunStatusDisplay
-  /** Nothing where the run keeps its slot while it waits. */
+  /** Undefined if the execution keeps its slot while it waits. */
   readonly slot: ConcurrencySlot | undefined
 }
 
@@ -53,7 +53,7 @@ export function createEffects(input: FlowRunInput, services: ExecutionServices):
     wait: waitEffect(input, services),
     shouldContinueAsNew: () => workflowInfo().continueAsNewSuggested,
     flush: async () => {
-      // Whoever is to be answered is answered here.
+      // Update handlers must finish first: the next run could not send their results.
       do await recorder.flush(gate.isSuspendedOrPaused ? 'suspended' : 'running')
       while (!allHandlersFinished())
     },
@@ -78,16 +78,16 @@ export function createEffects(input: FlowRunInput, services: ExecutionServices):
 }
 
 /**
- * A timer, which ends the workflow task: the thread is free for the runs of others, and the history has the pause where each replay
- * comes to it. Who cancels the run does not cancel that.
+ * Ends the workflow task with a timer, so that the thread is free for other executions. The timer is in the history, so each
+ * replay pauses at the same point. Cancelling the execution does not cancel the timer.
  */
 function yieldThread({ clock }: ExecutionServices): Promise<void> {
-  const timer = CancellationScope.nonCancellable(() => sleep(1, { summary: 'lets other runs go first' }))
+  const timer = CancellationScope.nonCancellable(() => sleep(1, { summary: 'yields to other executions' }))
   clock.tickAfter(timer)
   return timer
 }
 
-/** What a branch has done is to be seen while others go on. */
+/** Records the progress of a branch while others go on, unless inline calls, whose results come soon, are running. */
 function idleHandler({ recorder, clock }: ExecutionServices): NonNullable<Effects['onIdle']> {
   return (isWaiting) => {
     if (!clock.hasInlineCalls) void recorder.flushIfChanged(isWaiting)
@@ -103,16 +103,16 @@ function sleepEffect(services: ExecutionServices): Effects['sleep'] {
     status.show()
     const summary = summaryLine(step)
     if (!limits) recorder.recordWaiting(step)
-    const heldMs = gate.closedMs()
-    const left = limits ? undefined : details.addStep(step)
+    const closedMs = gate.closedMs()
+    const removeDetail = limits ? undefined : details.addStep(step)
     try {
-      const shown = recorder.flush('waiting')
+      const recorded = recorder.flush('waiting')
       const timer = sleep(durationMs, { summary })
       clock.tickAfter(timer)
-      await Promise.all([shown, timer])
-      if (gate.isClosed || gate.closedMs() > heldMs) await gate.afterTimer(heldMs, { summary, limits })
+      await Promise.all([recorded, timer])
+      if (gate.isClosed || gate.closedMs() > closedMs) await gate.afterTimer(closedMs, { summary, limits })
     } finally {
-      left?.()
+      removeDetail?.()
     }
     results.effectEnded()
   }
@@ -121,80 +121,82 @@ function sleepEffect(services: ExecutionServices): Effects['sleep'] {
 function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['call'] {
   const { recorder, gate, results, clock, details, slot, status } = services
   const inFlight = new InFlightBudget()
-  const make: Effects['call'] = async (request) => {
-    const before = results.take(request.step)
-    if (before !== undefined) return before
+  const call: Effects['call'] = async (request) => {
+    recorder.recordArguments(request.step, request.arguments)
+    const reused = results.take(request.step)
+    if (reused !== undefined) return reused
     if (gate.isClosed) await waitWhileClosed(services)
     checkHistoryLimit(request.step)
-    const giveBack = inFlight.reserve(sizeOf(request.arguments))
-    if (giveBack === undefined)
+    const release = inFlight.reserve(sizeOf(request.arguments))
+    if (release === undefined)
       throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
     status.show()
-    const left = details.addStep(request.step)
+    const removeDetail = details.addStep(request.step)
     try {
-      const asked = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
-      const beside = asked.local && (await callInline(asked, services))
-      if (beside) return beside.output
-      const shown = usesCallsQueue(asked) ? recorder.flush('running') : undefined
-      const answer = callAsActivity(asked, gate)
-      if (asked.local) clock.resetAfter(answer)
-      else clock.tickAfter(answer)
-      const [, output] = await Promise.all([shown, answer])
+      const permitted = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
+      const inline = permitted.local && (await callInline(permitted, services))
+      if (inline) return inline.output
+      const recorded = usesCallsQueue(permitted) ? recorder.flush('running') : undefined
+      const result = callAsActivity(permitted, gate)
+      if (permitted.local) clock.resetAfter(result)
+      else clock.tickAfter(result)
+      const [, output] = await Promise.all([recorded, result])
       return output
     } finally {
-      left()
-      giveBack()
+      removeDetail()
+      release()
       results.effectEnded()
       if (gate.isPaused) await waitWhileClosed(services)
     }
   }
-  if (slot === undefined) return make
-  return (request) => slot.during(() => make(request))
+  if (slot === undefined) return call
+  return (request) => slot.during(() => call(request))
 }
 
 function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['wait'] {
   const { recorder, gate, results, clock, details, slot, status } = services
-  const wait: Effects['wait'] = async (what, { digest: about, ...asked }, step) => {
-    const digest = about as string | undefined
+  const wait: Effects['wait'] = async (what, { digest: given, ...target }, step) => {
+    const digest = given as string | undefined
     const child = results.childOf(step)
+    recorder.recordArguments(step, target)
     recorder.annotate(step, {
       ...(digest !== undefined && { digest }),
       ...(child !== undefined && { child }),
     })
-    const before = results.take(step, digest)
-    if (before !== undefined) return before
+    const reused = results.take(step, digest)
+    if (reused !== undefined) return reused
     if (gate.isClosed) await waitWhileClosed(services)
     recorder.recordWaiting(step)
     status.show()
-    const left = details.addStep(step)
+    const removeDetail = details.addStep(step)
     await recorder.flush('waiting')
     if (what === 'workflow') {
-      const begun = (id: string) => recorder.annotate(step, { child: id })
-      const output = runSubflow({ details: asked, step, gate, parent: input, begun })
+      const onAdmitted = (id: string) => recorder.annotate(step, { child: id })
+      const output = runSubflow({ details: target, step, gate, parent: input, onAdmitted })
       clock.tickAfter(output)
-      const answered = () => results.effectEnded()
-      void output.then(answered, answered)
-      void output.then(left, left)
+      const effectEnded = () => results.effectEnded()
+      void output.then(effectEnded, effectEnded)
+      void output.then(removeDetail, removeDetail)
       return output
     }
     const { cancelRequested } = CancellationScope.current()
-    void cancelRequested.catch(left)
+    void cancelRequested.catch(removeDetail)
     return cancelRequested
   }
   if (slot === undefined) return wait
-  // A flow that is waited for is work.
-  return (...asked) => (asked[0] === 'workflow' ? slot.during(() => wait(...asked)) : wait(...asked))
+  // An execution needs its slot while a sub-flow of it runs, but not while it waits for a message.
+  return (...args) => (args[0] === 'workflow' ? slot.during(() => wait(...args)) : wait(...args))
 }
 
-/** A run that Temporal ended for its size would be shown as running for ever: it is faulted before. */
+/** @throws FinalError if the history is near Temporal's limit: an execution that Temporal terminates could not record its end */
 function checkHistoryLimit({ pointer }: StepRef): void {
   const { historyLength, historySize } = workflowInfo()
   if (historyLength <= LIMITS.runEventsMax && historySize <= LIMITS.runHistoryBytesMax) return
-  const detail = 'The run has made too many steps, or carried too much; start another for the rest.'
+  const detail = 'The history of the execution is too large: do the rest in another execution.'
   throw new FinalError(ERRORS.runtime, detail, pointer)
 }
 
-/** Waits as long as the run is held; who looks at one that is paused sees all that it did before. */
+/** Waits until the gate opens. A paused execution first records what it has done. */
 async function waitWhileClosed({ gate, recorder }: ExecutionServices): Promise<void> {
   if (gate.isPaused) await recorder.flush()
   await gate.untilOpen()

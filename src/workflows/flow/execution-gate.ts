@@ -28,7 +28,7 @@ export class ExecutionGate {
   #endedMs = 0
 
   /** Called when the gate opens, with the time for which it was closed. */
-  onReopened: (durationMs: number) => void = () => {}
+  onGateOpened: (durationMs: number) => void = () => {}
 
   /** Called when a reason comes or goes. */
   onChanged: () => void = () => {}
@@ -69,7 +69,7 @@ export class ExecutionGate {
     return this.#isReopened ? 'approval_reopened' : undefined
   }
 
-  /** Whether it is stopped by a person, not only for lack of a slot. */
+  /** True if it is suspended or paused; false if it is only queued or has a reopened approval. */
   get isSuspendedOrPaused(): boolean {
     return this.#isSuspended || this.#isPaused
   }
@@ -146,7 +146,7 @@ export class ExecutionGate {
     const durationMs = this.#sinceMs === undefined ? 0 : now - this.#sinceMs
     this.#endedMs += durationMs
     this.#sinceMs = isOn ? now : undefined
-    if (!isOn) this.onReopened(durationMs)
+    if (!isOn) this.onGateOpened(durationMs)
   }
 
   /** Total time for which the gate has been closed, in ms. */

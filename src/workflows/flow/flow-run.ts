@@ -19,7 +19,7 @@ import { ResultCache } from './result-cache.ts'
 import { RunStatusDisplay } from './run-status.ts'
 import { registerHandlers } from './signals-and-updates.ts'
 
-/** One execution of a flow. A fault of the flow fails the run, so that operators see it red. */
+/** Runs one execution of a flow. A fault of the flow fails the workflow, so that the Temporal UI shows it as failed. */
 export async function flowRun(input: FlowRunInput): Promise<Json> {
   const { continued } = input
   const recorder = new Recorder(input.execution_id, createRecordWriter(), continued?.record)
@@ -41,7 +41,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       ? Driver.resume(ir, continued.snapshot, effects)
       : Driver.start(ir, input.input, effects, infoOf(input, startedAt))
     status.follow(driver)
-    gate.onReopened = (durationMs) => driver.extendTimeouts(durationMs)
+    gate.onGateOpened = (durationMs) => driver.extendTimeouts(durationMs)
     registerHandlers({ driver, gate, recorder, clock })
     const result = await driver.run()
     if (result.status === 'moved') {
@@ -58,17 +58,17 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       throw await recordFault(end, tooLarge())
     }
     if (result.status === 'completed') {
-      details.ended('Completed.')
+      details.end('Completed.')
       status.ended('completed')
       await recorder.end('completed', { output: result.output })
       return result.output
     }
     compensation = compensationOf(result)
-    if (result.status === 'cancelled') throw new CancelledFailure('The run was cancelled.')
+    if (result.status === 'cancelled') throw new CancelledFailure('The execution was cancelled.')
     throw await recordFault(end, result.error, compensation)
   } catch (error) {
     if (isCancellation(error)) {
-      details.ended('Cancelled.')
+      details.end('Cancelled.')
       status.ended('cancelled')
       await recorder.end('cancelled', compensation)
     }
@@ -76,24 +76,24 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   }
 }
 
-/** What the interpreter should never throw, and would throw again at each attempt: the definition has asked for it. */
+/** Whether an error would recur at each attempt of the workflow task. The interpreter should throw none of these. */
 function isDeterministicError(error: unknown): error is Error {
   return error instanceof FlowError || error instanceof RangeError
 }
 
-/** The run ends: who fails a workflow task for ever is nobody's run any more. */
+/** The error that ends the execution: otherwise its workflow task would fail again and again, and it would never end. */
 function toRuntimeError({ message }: Error): ErrorObject {
   return new FlowError(ERRORS.runtime, `The flow cannot be run: ${message}.`, '/').toObject()
 }
 
-/** Ends the record as faulted. @returns what the workflow fails with, so that operators see it red */
+/** Ends the record as faulted. @returns the error to fail the workflow with */
 async function recordFault(
   { recorder, details, status, ir }: EndServices,
   error: ErrorObject,
   compensation: RecordedCompensation = {},
 ): Promise<Error> {
   const failure = failureOf(error, ir)
-  details.ended(`Failed: ${inlineCode(failure.summary)}`)
+  details.end(`Failed: ${inlineCode(failure.summary)}`)
   status.ended('faulted')
   await recorder.end('faulted', { error: error as unknown as Json, ...compensation })
   return failure
@@ -118,7 +118,7 @@ interface EndServices {
   readonly ir: unknown
 }
 
-/** Who reads it holds all of it: a run that would return more is faulted before. */
+/** The error of an execution with too large an output; readers hold the whole output in memory. */
 function tooLarge(): ErrorObject {
   const detail = `The output of the flow is larger than ${LIMITS.stepOutputBytesMax} bytes.`
   return new FlowError(ERRORS.runtime, detail, '/output').toObject()

@@ -27,20 +27,20 @@ const SCHEDULED = defineSearchAttributeKey('TemporalScheduledStartTime', 'DATETI
 
 type Run = ChildWorkflowHandle<typeof flowRun>
 
-/** @returns the execution that was begun, or why none was */
+/** Starts the execution of a schedule and waits for its end. @returns the execution, or the reason why none was started */
 export async function flowTrigger(
   input: FlowTriggerInput,
 ): Promise<{ execution_id: string } | { skipped: string }> {
-  // Who is cancelled between the row and the run would leave a row that nobody runs.
-  const begun = await CancellationScope.nonCancellable(() => startExecution(input))
-  if ('skipped' in begun) {
-    setCurrentDetails(`Nothing was begun. ${begun.skipped}`)
-    return begun
+  // Not cancellable: a cancellation between writing the row and starting the workflow would leave a row without a workflow.
+  const started = await CancellationScope.nonCancellable(() => startExecution(input))
+  if ('skipped' in started) {
+    setCurrentDetails(`No execution was started. ${started.skipped}`)
+    return started
   }
-  setCurrentDetails(`Execution \`${begun.id}\``)
-  await waitForEnd(begun.run)
-  if (begun.afterMs > 0) await sleep(begun.afterMs, { summary: 'until the next run' })
-  return { execution_id: begun.id }
+  setCurrentDetails(`Execution \`${started.id}\``)
+  await waitForEnd(started.run)
+  if (started.afterMs > 0) await sleep(started.afterMs, { summary: 'until the next execution' })
+  return { execution_id: started.id }
 }
 
 interface StartedRun {
@@ -60,31 +60,31 @@ async function startExecution(input: FlowTriggerInput): Promise<StartedRun | { s
   return { id: triggered.run.execution_id, run, afterMs: triggered.after_ms }
 }
 
-/** What cannot be begun within the time in which it would be made up for is left out, as Temporal does. */
+/** Writes the row of the execution. Fails if that takes longer than the catch-up window of the schedule (`patience_ms`). */
 async function admitExecution(input: FlowTriggerInput): Promise<Triggered> {
   const { admitTrigger } = proxyActivities<Activities>({
     startToCloseTimeout: '20s',
     scheduleToCloseTimeout: input.patience_ms,
-    summary: 'begin a run',
+    summary: 'start an execution',
     retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
   })
   try {
-    return await admitTrigger({ ...input, ...whenDue() })
+    return await admitTrigger({ ...input, ...dueTime() })
   } catch (error) {
     const cause = error instanceof ActivityFailure ? error.cause : undefined
-    // Of a suspended workspace nothing is begun, and nothing is kept that would all begin when it is resumed.
+    // A suspended workspace starts nothing, and a resumed one does not catch up.
     if (cause instanceof ApplicationFailure && cause.type === 'held') return { skipped: cause.message }
     throw error
   }
 }
 
-/** As Temporal's schedule says it. */
-function whenDue(): { due_at?: string } {
+/** The time at which the schedule was due, from Temporal's search attribute. */
+function dueTime(): { due_at?: string } {
   const time = workflowInfo().typedSearchAttributes.get(SCHEDULED)
   return time === undefined ? {} : { due_at: time.toISOString() }
 }
 
-/** Waits for the end of a run, however it ended: that is told by the run. Who is cancelled meanwhile cancels it first. */
+/** Waits until the execution has ended, even if it failed, which its own record shows. A cancellation is passed on to it. */
 async function waitForEnd(run: Run): Promise<void> {
   CancellationScope.current()
     .cancelRequested.catch(() => CancellationScope.nonCancellable(() => cancelRun(run)))

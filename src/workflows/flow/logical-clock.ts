@@ -96,10 +96,10 @@ export class LogicalClock {
   }
 
   /** The identity of a call that is local or could be, independent of concurrent work. */
-  firstAttemptOf({ step, isConcurrent: beside }: CallRequest): FirstAttempt {
+  firstAttemptOf({ step, isConcurrent }: CallRequest): FirstAttempt {
     this.#localCalls += 1
-    if (!beside) this.#sequential += 1
-    const order = (this.#sequential % 2 ** 12) * 2 ** 20 + (beside ? concurrentOrder(step) : 0)
+    if (!isConcurrent) this.#sequential += 1
+    const order = (this.#sequential % 2 ** 12) * 2 ** 20 + (isConcurrent ? concurrentOrder(step) : 0)
     return { activity_id: `local-${step.path}`, at_ms: this.#stableMs, order }
   }
 }

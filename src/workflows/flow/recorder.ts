@@ -1,4 +1,4 @@
-/** Collects steps and events of an execution and writes them to its record before it blocks and when it ends. */
+/** Collects steps and events of an execution, and writes them to its record before it waits and when it ends. */
 
 import { CancellationScope, proxyLocalActivities, proxySinks } from '@temporalio/workflow'
 import type { Json } from '../../../flows-dsl/ir.ts'
@@ -7,6 +7,7 @@ import type { Activities, Records } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { RecordState, RunEventUpdate, RunUpdate, StepUpdate } from '../../core/run.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
+import { StepValueRecorder } from './step-data.ts'
 
 const STATUS = {
   started: 'running',
@@ -19,44 +20,45 @@ const STATUS = {
 
 export class Recorder {
   readonly #executionId: string
-  readonly #pen: RecordWriter
-  /** Steps that have begun and not ended, by pointer and iteration. */
+  readonly #writer: RecordWriter
+  /** Steps that have started and not ended, by pointer and iteration. */
   readonly #open = new Map<string, StepUpdate>()
   #changed = new Map<number, StepUpdate>()
+  readonly #values = new StepValueRecorder()
   #seq = 0
-  /** What happened since the last write; numbers go on through the whole run. */
+  /** Events since the last write. They are numbered through the whole execution. */
   #events: RunEventUpdate[] = []
-  #told = 0
+  #lastEventSeq = 0
   #status: RunUpdate['status'] = 'running'
   #isEnded = false
-  /** What the next write says besides. */
-  #more: Partial<RunUpdate> = {}
+  /** Further fields of the next update. */
+  #fields: Partial<RunUpdate> = {}
 
-  /** @param before where the run has been elsewhere */
-  constructor(executionId: string, pen: RecordWriter, before: RecordState | undefined) {
+  /** @param before the state before continue-as-new */
+  constructor(executionId: string, writer: RecordWriter, before: RecordState | undefined) {
     this.#executionId = executionId
-    this.#pen = pen
+    this.#writer = writer
     this.#seq = before?.seq ?? 0
-    this.#told = before?.lastEventSeq ?? 0
+    this.#lastEventSeq = before?.lastEventSeq ?? 0
     this.#status = before?.status ?? 'running'
     this.#events = [...(before?.events ?? [])]
     for (const step of before?.open ?? []) this.#open.set(keyOf(step), step)
     for (const step of before?.changed ?? []) this.#changed.set(step.seq, step)
   }
 
-  /** All that is known here: to be asked after a `flush`, so that it is little. */
+  /** The state for continue-as-new. Read it after a `flush`, which leaves little of it. */
   get state(): RecordState {
     return {
       seq: this.#seq,
       open: [...this.#open.values()],
       changed: [...this.#changed.values()],
       events: this.#events,
-      lastEventSeq: this.#told,
+      lastEventSeq: this.#lastEventSeq,
       status: this.#status,
     }
   }
 
-  /** @param isReused whether it was answered by the run that this one repeats */
+  /** @param isReused the result comes from the execution that this one repeats */
   record(event: StepEvent, isReused = false): void {
     const { pointer, name, kind, iteration, summary, path } = event.step
     const key = keyOf(event.step)
@@ -64,7 +66,7 @@ export class Recorder {
     const {
       error: _error,
       waits: _waits,
-      ...begun
+      ...started
     } = this.#open.get(key) ?? {
       seq: this.#seq++,
       name,
@@ -77,42 +79,54 @@ export class Recorder {
       started_at: at,
     }
     const ended = STATUS[event.phase] !== 'running'
-    const attempt = event.phase === 'retried' ? (begun.attempt ?? 1) + 1 : begun.attempt
+    const attempt = event.phase === 'retried' ? (started.attempt ?? 1) + 1 : started.attempt
+    const answer = recordedAnswer(event.answer)
+    this.#values.addResult(answer.answer, started.seq)
     const step: StepUpdate = {
-      ...begun,
+      ...started,
       ...(attempt !== undefined && { attempt }),
+      data: this.#values.add(started, { input: event.input, output: event.output }),
       status: STATUS[event.phase],
       ...(ended && { ended_at: at }),
       ...(event.error !== undefined && { error: event.error as unknown as Json }),
       ...(isReused && { reused: true }),
-      ...recordedAnswer(event.answer),
+      ...answer,
     }
     if (ended) this.#open.delete(key)
     else this.#open.set(key, step)
     this.#changed.set(step.seq, step)
-    this.#tell(event.phase, at, step, event.took)
+    this.#addEvent(event.phase, at, step, event.took)
   }
 
-  /** The step waits: for a time, for the world, or for another flow. In a new history it says so again. */
+  /** Records once that a step waits. After continue-as-new the wait starts again, which is no further event. */
   recordWaiting(step: StepRef): void {
     const open = this.#open.get(keyOf(step))
     if (open === undefined || open.waits) return
     this.#open.set(keyOf(step), { ...open, waits: true })
-    this.#tell('waiting', now(), open)
+    this.#addEvent('waiting', now(), open)
   }
 
-  /** Keeps what an open step is asked about, or which execution it runs, for its record. */
-  annotate(step: StepRef, what: Pick<StepUpdate, 'digest' | 'child'>): void {
+  /** Adds fields to an open step; they are written with its next change. */
+  annotate(step: StepRef, fields: Pick<StepUpdate, 'digest' | 'child'>): void {
     const open = this.#open.get(keyOf(step))
-    if (open !== undefined) this.#open.set(keyOf(step), { ...open, ...what })
+    if (open !== undefined) this.#open.set(keyOf(step), { ...open, ...fields })
   }
 
-  /** @param of a step, or the run where it has no `seq` */
-  #tell(what: RunEventUpdate['what'], at: string, of: Partial<StepUpdate> = {}, took?: string): void {
-    if (this.#told === 0) this.#events.push({ seq: ++this.#told, at, what: 'started' })
+  /** Records what an open step asks of its environment. A step that is about to be written shows it at once. */
+  recordArguments(ref: StepRef, given: Json): void {
+    const open = this.#open.get(keyOf(ref))
+    if (open === undefined) return
+    const step = { ...open, data: this.#values.add(open, { arguments: given }) }
+    this.#open.set(keyOf(ref), step)
+    if (this.#changed.has(step.seq)) this.#changed.set(step.seq, step)
+  }
+
+  /** @param of the step; for an event of the execution as a whole, an object without `seq` */
+  #addEvent(what: RunEventUpdate['what'], at: string, of: Partial<StepUpdate> = {}, took?: string): void {
+    if (this.#lastEventSeq === 0) this.#events.push({ seq: ++this.#lastEventSeq, at, what: 'started' })
     const { seq, attempt, error } = of
     this.#events.push({
-      seq: ++this.#told,
+      seq: ++this.#lastEventSeq,
       at,
       what,
       ...(seq !== undefined && { step: seq }),
@@ -121,61 +135,61 @@ export class Recorder {
       ...(error !== undefined && { error }),
     })
     const { executionEventsMax: max } = LIMITS
-    // Nobody would keep them.
+    // The record keeps only the newest ones.
     if (this.#events.length > 2 * max) this.#events = this.#events.slice(-max)
   }
 
-  /** The run has another status now. */
-  #turn(status: RunUpdate['status'], more: Partial<RunUpdate>): void {
-    const { ended_at = now(), error } = more
+  /** Sets the status, and adds an event if it has changed. */
+  #setStatus(status: RunUpdate['status'], fields: Partial<RunUpdate>): void {
+    const { ended_at = now(), error } = fields
     const before = this.#status
     this.#status = status
-    this.#more = { ...this.#more, ...more }
+    this.#fields = { ...this.#fields, ...fields }
     if (status === before) return
     if (before === 'suspended' && (status === 'running' || status === 'waiting'))
-      this.#tell('resumed', ended_at)
+      this.#addEvent('resumed', ended_at)
     if (status !== 'running' || before === 'waiting')
-      this.#tell(status, ended_at, { ...(error !== undefined && { error }) })
+      this.#addEvent(status, ended_at, { ...(error !== undefined && { error }) })
   }
 
-  /** Writes what has changed since the last time. */
-  flush(status = this.#status, more: Partial<RunUpdate> = {}): Promise<void> {
-    this.#turn(status, more)
-    return this.#pen.write(() => this.#taken())
+  /** Writes the changes since the last write. */
+  flush(status = this.#status, fields: Partial<RunUpdate> = {}): Promise<void> {
+    this.#setStatus(status, fields)
+    return this.#writer.write(() => this.#takeUpdate())
   }
 
-  /** The same, of a run that has nothing to do now; nothing where nothing has changed. */
+  /** Writes the changes of an idle execution, if there are any. @param isWaiting it only waits, and no call runs */
   async flushIfChanged(isWaiting: boolean): Promise<void> {
     if (this.#changed.size + this.#events.length === 0) return
     await this.flush(isWaiting && this.#status === 'running' ? 'waiting' : this.#status)
   }
 
-  /** All that is to be written. */
-  #taken(): RunUpdate {
+  /** Removes and returns the changes to write. */
+  #takeUpdate(): RunUpdate {
     const update: RunUpdate = {
       execution_id: this.#executionId,
       status: this.#status,
       steps: [...this.#changed.values()],
       ...(this.#events.length > 0 && { events: this.#events }),
-      ...this.#more,
+      ...this.#fields,
     }
     this.#changed = new Map()
     this.#events = []
-    this.#more = {}
+    this.#fields = {}
     return update
   }
 
-  /** Whether its end is written, or about to be. */
+  /** Whether the end of the execution is written, or about to be. */
   get isEnded(): boolean {
     return this.#isEnded
   }
 
-  /** Writes that somebody has paused the run, or has let it go on. */
+  /** Writes that the execution was paused or resumed. */
   recordPause(paused: boolean, pause_reason: string | null): Promise<void> {
     return this.flush(this.#status, { paused, pause_reason })
   }
 
-  /** Acknowledges that the execution knows that it holds its slot. */
+  /** Acknowledges the slot of that generation. */
   ackSlot(generation: number): Promise<void> {
     return this.flush(this.#status, { ack_generation: generation })
   }
@@ -186,13 +200,13 @@ export class Recorder {
   ): Promise<void> {
     const ended_at = now()
     this.#isEnded = true
-    // What nobody waits for any more (a branch that lost, a run that was cancelled) did not go on.
+    // Open steps were abandoned: those of a branch that lost a race, or of an execution that was cancelled.
     for (const step of this.#open.values()) {
       this.#changed.set(step.seq, { ...step, status: 'cancelled', ended_at })
-      this.#tell('cancelled', ended_at, step)
+      this.#addEvent('cancelled', ended_at, step)
     }
-    this.#turn(status, { ...result, ended_at })
-    return this.#pen.end(() => this.#taken())
+    this.#setStatus(status, { ...result, ended_at })
+    return this.#writer.end(() => this.#takeUpdate())
   }
 }
 
@@ -203,52 +217,52 @@ function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): 
 /** In the sandbox, the time of the current workflow task. */
 const now = () => new Date().toISOString()
 
-/** A secret that an answer has shown is masked in the record: whoever goes by it has to know. */
+/** Marks a result with a secret as `cut`: the record masks the secret, so a rerun cannot reuse the result. */
 function recordedAnswer(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
   if (answer === undefined) return {}
   if (JSON.stringify(answer).length > LIMITS.stepAnswerCharsMax) return { cut: true }
   return holdsHandle(answer) ? { answer, cut: true } : { answer }
 }
 
-/** Both methods are given what gathers all that is to be written, and ask it when they can write. */
+/** Writes updates. `takeUpdate` collects the changes; it is called when the write starts, so it returns the newest state. */
 export interface RecordWriter {
-  /** @returns when it is written */
-  write(taken: () => RunUpdate): Promise<void>
-  /** For the last time. @returns when the run may end */
-  end(taken: () => RunUpdate): Promise<void>
+  /** Resolves when the update is written. */
+  write(takeUpdate: () => RunUpdate): Promise<void>
+  /** Writes the last update. Resolves when the workflow may end. */
+  end(takeUpdate: () => RunUpdate): Promise<void>
 }
 
-/** One write follows the other, so the last state wins; all that wait for one are one. */
+/** Writes one update after the other, so the last state wins. Requests during a write share the next one. */
 export function createRecordWriter(): RecordWriter {
   let last: Promise<void> = Promise.resolve()
   let next: Promise<void> | undefined
   let isEnding = false
   return {
-    write: (taken) => {
+    write: (takeUpdate) => {
       next ??= last.then(() => {
         next = undefined
-        return isEnding ? undefined : recordRun(taken())
+        return isEnding ? undefined : recordRun(takeUpdate())
       })
       last = next
       return next
     },
-    end: (taken) => {
+    end: (takeUpdate) => {
       isEnding = true
-      return last.then(() => sinks.records.write(taken()))
+      return last.then(() => sinks.records.write(takeUpdate()))
     },
   }
 }
 
-/** Local: the projection is one short idempotent write, and it must come however long the database is away. */
+/** A local activity, since it is one short idempotent write; retried without limit, until the database is available. */
 const activities = proxyLocalActivities<Activities>({
   startToCloseTimeout: '10s',
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
 })
 
-/** Whoever is given up takes timers and calls along, a run or a branch, never the record of what was done. */
+/** Not cancellable: an execution or a branch that is cancelled must still be recorded. */
 function recordRun(update: RunUpdate): Promise<void> {
   return CancellationScope.nonCancellable(() => activities.recordRun(update))
 }
 
-/** Written before Temporal is told that the run has ended (activities/flow/record-sink.ts), so there is no answer to wait for. */
+/** The sink writes before the worker reports the end to Temporal (activities/flow/record-sink.ts), so there is no result to await. */
 const sinks = proxySinks<Records>()

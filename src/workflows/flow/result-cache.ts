@@ -1,4 +1,4 @@
-/** Reuses recorded results of an earlier execution in a rerun, so that nothing outside is asked again. */
+/** Reuses recorded results of an earlier execution in a rerun, instead of repeating its effects. */
 
 import { type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
@@ -7,54 +7,58 @@ import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { ReusedResult, RunReuse } from '../../core/run.ts'
 
 /**
- * All of it happens before the outside answers anything else: so what goes on beside the step from which the run is
- * repeated is taken over too, and nothing that follows that step, should it stand elsewhere in a newer version.
+ * With `from`, reuse ends with the first effect that completes after that step has started. Until then, steps that run
+ * concurrently with it get recorded results, too. Afterwards no step does, even if a newer version orders steps differently.
+ * Without `from`, every step that has a recorded result gets it.
  */
 export class ResultCache {
   readonly #from: string | undefined
-  readonly #left: Map<string, ReusedResult>
+  readonly #results: Map<string, ReusedResult>
   readonly #used = new Set<string>()
   #isReached = false
 
-  constructor(given: RunReuse | undefined) {
-    this.#from = given?.from
-    this.#left = new Map(Object.entries(given?.results ?? {}))
+  constructor(reuse: RunReuse | undefined) {
+    this.#from = reuse?.from
+    this.#results = new Map(Object.entries(reuse?.results ?? {}))
   }
 
-  /** What a run that goes on elsewhere is to take over still; nothing where that is over. */
+  /** The state for continue-as-new; undefined if no result will be reused. */
   get remaining(): RunReuse | undefined {
-    if (this.#from === undefined || this.#isReached) return undefined
-    return { from: this.#from, results: Object.fromEntries(this.#left) }
+    if (this.#isReached || this.#results.size === 0) return undefined
+    return {
+      ...(this.#from !== undefined && { from: this.#from }),
+      results: Object.fromEntries(this.#results),
+    }
   }
 
-  /** A step has begun. */
+  /** Called for each event of a step, so also when it starts. */
   stepEntered({ path }: StepRef): void {
     if (path === this.#from) this.#isReached = true
   }
 
-  /** The outside has answered for itself. */
+  /** Called when an effect ends that was not taken from the cache. */
   effectEnded(): void {
-    if (this.#isReached) this.#left.clear()
+    if (this.#isReached) this.#results.clear()
   }
 
-  /** Whether what came of a step last was taken over. */
+  /** Whether the last result of a step was reused. */
   isReused({ path }: StepRef): boolean {
     return this.#used.has(path)
   }
 
-  /** The execution of the flow that a step ran, if that flow is not run again. */
+  /** The execution that the step ran as a sub-flow, if its result can be reused. */
   childOf({ path }: StepRef): string | undefined {
-    return this.#left.get(path)?.child
+    return this.#results.get(path)?.child
   }
 
   /**
-   * What a step was answered, once; undefined where it is to ask.
-   * @param digest of what the step asks about: people have decided on that alone
-   * @throws FlowError what it has faulted with
+   * Takes the recorded result of a step, which can be taken once. Undefined if the step must carry out its effect.
+   * @param digest the digest of the step's data; a decision of people is reused only for equal data
+   * @throws FlowError the recorded error
    */
   take({ path, pointer }: StepRef, digest?: string): Json | undefined {
-    const reused = this.#left.get(path)
-    this.#left.delete(path)
+    const reused = this.#results.get(path)
+    this.#results.delete(path)
     if (reused === undefined || (reused.digest !== undefined && reused.digest !== digest)) {
       this.#used.delete(path)
       return undefined
@@ -65,11 +69,11 @@ export class ResultCache {
     throw new FlowError(error, error.detail, pointer)
   }
 
-  /** Whether the time for which a step sleeps has passed in that run: a `wait`, or before another attempt of a `try`. */
+  /** Whether a step need not sleep: a `wait` with a recorded result, or a `try` whose next attempts have recorded results. */
   skipsSleep(step: StepRef): boolean {
     if (step.kind === 'wait') return this.take(step) !== undefined
     if (step.kind !== 'try') return false
-    const again = repeatedPathPrefix(step.path, 'try')
-    return [...this.#left.keys()].some((path) => path.startsWith(again))
+    const prefix = repeatedPathPrefix(step.path, 'try')
+    return [...this.#results.keys()].some((path) => path.startsWith(prefix))
   }
 }

@@ -14,7 +14,7 @@ const release = defineUpdate<RunAnswer, [RunRelease]>('release')
 const pause = defineUpdate<RunAnswer, [RunPause]>('pause')
 const patch = defineUpdate<RunAnswer, [RunPatch]>('patch')
 
-/** What a command may act on. */
+/** The parts of an execution that commands act on. */
 interface CommandTargets {
   readonly driver: Driver
   readonly gate: ExecutionGate
@@ -22,47 +22,48 @@ interface CommandTargets {
   readonly clock: LogicalClock
 }
 
-/** Listens from now on: what comes before the run has begun is kept by it. */
+/** Registers the handlers of signals, updates and cancellation. The driver accepts messages even before it runs. */
 export function registerHandlers(run: CommandTargets): void {
   const { driver, gate, recorder, clock } = run
-  // A run that is held has nothing open that would tell it.
+  // A held step has no open effect that the cancellation would reject.
   CancellationScope.current().cancelRequested.catch(() => {
     clock.tick()
-    if (gate.isPaused) void turn(run, { paused: false, reason: null })
+    if (gate.isPaused) void setPaused(run, { paused: false, reason: null })
     driver.cancel()
   })
-  setHandler(event, (said) => {
+  setHandler(event, (received) => {
     clock.tick()
-    driver.event(withoutHandles(said))
+    driver.event(withoutHandles(received))
   })
   setHandler(decide, ({ step, decision }) => {
     clock.tick()
-    return answer(driver.decide(step, withoutHandles(decision)))
+    return answerOf(driver.decide(step, withoutHandles(decision)))
   })
   setHandler(release, ({ step, ...rest }) => {
     clock.tick()
-    return answer(driver.release(step, withoutHandles(rest.release)))
+    return answerOf(driver.release(step, withoutHandles(rest.release)))
   })
-  setHandler(pause, async (asked) => {
+  setHandler(pause, async (request) => {
     clock.tick()
     if (recorder.isEnded) return { refused: 'The execution has ended.' }
-    if (asked.paused && driver.status.isCancelled) return { refused: 'The execution is being cancelled.' }
-    if (asked.paused !== gate.isPaused) await turn(run, asked)
+    if (request.paused && driver.status.isCancelled) return { refused: 'The execution is being cancelled.' }
+    if (request.paused !== gate.isPaused) await setPaused(run, request)
     return {}
   })
-  setHandler(patch, (what) => {
+  setHandler(patch, (changes) => {
     clock.tick()
-    if (!gate.isPaused && !driver.status.isHeld) return { refused: 'The execution goes on: pause it first.' }
-    return answer(driver.patch(withoutHandles({ ...what })))
+    if (!gate.isPaused && !driver.status.isHeld)
+      return { refused: 'The execution is neither paused nor has a held step: pause it first.' }
+    return answerOf(driver.patch(withoutHandles({ ...changes })))
   })
 }
 
-/** The run itself says so in its record: of two who ask at the same time, both see what became of it. */
-function turn({ gate, recorder }: CommandTargets, { paused, reason }: RunPause): Promise<void> {
+/** Records the change before the update returns, so that a caller who reads the execution then sees it. */
+function setPaused({ gate, recorder }: CommandTargets, { paused, reason }: RunPause): Promise<void> {
   gate.pause(paused)
   return recorder.recordPause(paused, reason)
 }
 
-function answer(refused: string | undefined): RunAnswer {
+function answerOf(refused: string | undefined): RunAnswer {
   return refused === undefined ? {} : { refused }
 }

@@ -1,4 +1,4 @@
-/** Runs a sub-flow as a child workflow (OWS 1.0 "Workflow Process"); its version is chosen when it starts. */
+/** Runs a sub-flow as a child workflow (OWS 1.0 "Workflow Process"); its version is selected when it starts. */
 
 import {
   ApplicationFailure,
@@ -31,38 +31,33 @@ interface SubflowRequest {
   readonly step: StepRef
   readonly gate: ExecutionGate
   readonly parent: FlowRunInput
-  /** Hears the id of the execution before it begins. */
-  readonly begun: (id: string) => void
+  /** Called with the id of the execution before its workflow starts. */
+  readonly onAdmitted: (id: string) => void
 }
 
 /**
- * @returns the output of the flow, or `{id}` of its execution where nobody waits for it
- * @throws FlowError what it faulted with; `configuration` where it is not there, or too deep
+ * @returns the output of the flow, or `{id}` of its execution with `await: false`
+ * @throws FlowError the error of the sub-flow or of starting it; `configuration` if flows are nested too deep
  */
-export async function runSubflow({
-  details,
-  step,
-  gate,
-  parent,
-  begun: hear,
-}: SubflowRequest): Promise<Json> {
+export async function runSubflow(request: SubflowRequest): Promise<Json> {
+  const { details, step, gate, parent, onAdmitted } = request
   const depth = (parent.depth ?? 0) + 1
   if (depth > LIMITS.subflowDepthMax) {
-    const detail = `Flows that run flows that run flows … are at most ${LIMITS.subflowDepthMax} deep.`
+    const detail = `Flows can be nested at most ${LIMITS.subflowDepthMax} deep.`
     throw new FlowError(ERRORS.configuration, detail, step.pointer)
   }
-  const { await: isAwaited, ...which } = details
-  const asked = { ...which, started_by: parent.started_by }
-  const begun = (await callUntilAccepted(
-    { function: SUBFLOW, arguments: asked, step },
+  const { await: isAwaited, ...target } = details
+  const start = { ...target, started_by: parent.started_by }
+  const subflow = (await callUntilAccepted(
+    { function: SUBFLOW, arguments: start, step },
     gate,
   )) as unknown as Subflow
-  hear(begun.run.execution_id)
+  onAdmitted(subflow.run.execution_id)
   const child = await startChild('flowRun', {
-    ...optionsOf(begun, isAwaited === true),
-    args: [{ ...begun.run, depth } satisfies FlowRunInput],
+    ...optionsOf(subflow, isAwaited === true),
+    args: [{ ...subflow.run, depth } satisfies FlowRunInput],
   })
-  if (isAwaited !== true) return { id: begun.run.execution_id }
+  if (isAwaited !== true) return { id: subflow.run.execution_id }
   try {
     const output = withoutHandles((await child.result()) as Json)
     if (gate.isPaused) await gate.untilOpen()
@@ -72,16 +67,16 @@ export async function runSubflow({
   }
 }
 
-/** What nobody waits for goes on when its parent has ended; the rest ends with it. */
-function optionsOf(begun: Subflow, isAwaited: boolean) {
+/** When the parent ends, an awaited sub-flow is cancelled; one with `await: false` goes on. */
+function optionsOf(subflow: Subflow, isAwaited: boolean) {
   return {
-    ...childOptions(begun),
+    ...childOptions(subflow),
     parentClosePolicy: isAwaited ? ParentClosePolicy.REQUEST_CANCEL : ParentClosePolicy.ABANDON,
     cancellationType: ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
   }
 }
 
-/** A flow that was cancelled by itself has not cancelled who waits for it. */
+/** Converts the failure of a sub-flow. If only the sub-flow was cancelled, its parent gets an error that it can catch. */
 function toFlowError(error: unknown, instance: string): unknown {
   if (!(error instanceof ChildWorkflowFailure)) return error
   const { cause } = error
@@ -91,7 +86,12 @@ function toFlowError(error: unknown, instance: string): unknown {
   }
   const fault =
     cause instanceof ApplicationFailure ? (cause.details?.[0] as ErrorObject | undefined) : undefined
-  if (fault === undefined) return new FlowError(ERRORS.runtime, 'The flow was ended from outside.', instance)
+  if (fault === undefined)
+    return new FlowError(
+      ERRORS.runtime,
+      'The flow ended without an error of its own: it was terminated, or failed internally.',
+      instance,
+    )
   return new FlowError(
     withoutHandles({ ...fault }),
     replaceHandles(fault.detail, () => MASK),
@@ -99,7 +99,7 @@ function toFlowError(error: unknown, instance: string): unknown {
   )
 }
 
-/** Of a run that has been admitted. @throws ApplicationFailure where it is of another workspace */
+/** The workflow options of an admitted execution. @throws ApplicationFailure if it belongs to another workspace */
 export function childOptions({ workflow_id, run }: Subflow) {
   const { tenantId, workspaceId } = ownRef(workflow_id)
   const attributes: SearchAttributes = {
@@ -124,10 +124,9 @@ export function childOptions({ workflow_id, run }: Subflow) {
   }
 }
 
-/** @throws ApplicationFailure where the id is not of the run's own workspace: it would be a fault of ours */
+/** The workspace of this workflow. @throws ApplicationFailure if the id belongs to another one, which would be a bug */
 function ownRef(workflowId: string): TenantRef {
-  const [theirs, ours] = [refOf(workflowId), refOf(workflowInfo().workflowId)]
-  if (theirs && ours && theirs.tenantId === ours.tenantId && theirs.workspaceId === ours.workspaceId)
-    return ours
-  throw ApplicationFailure.nonRetryable('The flow is of another workspace.', 'tenant_mismatch')
+  const [child, own] = [refOf(workflowId), refOf(workflowInfo().workflowId)]
+  if (child && own && child.tenantId === own.tenantId && child.workspaceId === own.workspaceId) return own
+  throw ApplicationFailure.nonRetryable('The flow belongs to another workspace.', 'tenant_mismatch')
 }

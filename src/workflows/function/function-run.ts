@@ -1,4 +1,4 @@
-/** Runs one function call as a workflow: once, on a task queue of its own. */
+/** Runs one function call as a workflow. Its activity has a task queue of its own and is never retried. */
 
 import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
 import { proxyActivities, setCurrentDetails } from '@temporalio/workflow'
@@ -7,7 +7,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { ProblemCode } from '../../core/problem.ts'
 import { type FunctionRunInput, type Json, QUEUES, type SuspendedFailure } from '../../core/work.ts'
 
-/** @throws what the code failed with, so that the run is red in the Temporal UI */
+/** @throws the failure of the code, so that the Temporal UI shows the workflow as failed */
 export async function functionRun(input: FunctionRunInput): Promise<Json> {
   const { name, version } = input.function
   setCurrentDetails(`**${name}** v${version}`)
@@ -15,7 +15,7 @@ export async function functionRun(input: FunctionRunInput): Promise<Json> {
     taskQueue: QUEUES.functions,
     summary: `${name} v${version}`,
     scheduleToStartTimeout: LIMITS.functionQueueMs,
-    // The worker counts the time itself; this is for a worker that does not.
+    // The worker enforces the time limit itself; this timeout is for a worker that fails to.
     startToCloseTimeout: input.timeout_ms + 2 * LIMITS.functionHeartbeatMs,
     heartbeatTimeout: LIMITS.functionHeartbeatMs,
     retry: { maximumAttempts: 1 },
@@ -23,22 +23,23 @@ export async function functionRun(input: FunctionRunInput): Promise<Json> {
   try {
     return await runFunction(input)
   } catch (error) {
-    throw told(error)
+    throw toFailure(error)
   }
 }
 
-/** What Temporal alone knows of, in words for the caller; and that it was refused a place, or lost it. */
-function told(error: unknown): unknown {
+/** Converts Temporal's timeouts and the refusal in a suspended workspace to failures with a problem code for the caller. */
+function toFailure(error: unknown): unknown {
   if (!(error instanceof ActivityFailure)) return error
-  if (error.cause instanceof ApplicationFailure && error.cause.type === 'held') return refused(error.cause)
+  if (error.cause instanceof ApplicationFailure && error.cause.type === 'held')
+    return suspendedFailure(error.cause)
   if (!(error.cause instanceof TimeoutFailure)) return error
   if (error.cause.timeoutType === 'SCHEDULE_TO_START')
-    return failure('overloaded', 'All places for functions were taken; the function was not run.')
-  return failure('run_cut_off', 'The worker that ran the function was lost. It is not run again by itself.')
+    return failure('overloaded', 'No worker was free for the function in time; the function was not run.')
+  return failure('run_cut_off', 'The worker that ran the function was lost. The function is not retried.')
 }
 
-/** Of whom somebody waits at the door, or a run that will ask again. */
-function refused({ details, message }: ApplicationFailure): ApplicationFailure {
+/** The failure of a call in a suspended workspace; a calling execution repeats the call when it is resumed. */
+function suspendedFailure({ details, message }: ApplicationFailure): ApplicationFailure {
   const [{ code }] = details as [SuspendedFailure]
   return failure(code, message)
 }

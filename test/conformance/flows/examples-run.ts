@@ -6,20 +6,20 @@ import { call } from '../../support/fixtures/tenants.ts'
 import type { FlowRunner } from './flow-runner.ts'
 
 /** Defines the tests, for a workspace that exists when they begin. */
-export function testExamples(place: () => FlowRunner): void {
+export function testExamples(runner: () => FlowRunner): void {
   /** Publishes an example and starts it. @returns the execution's id */
   async function started(name: string, input: object): Promise<string> {
-    await place().publish(name, await readFile(`flows-dsl/examples/${name}.yaml`, 'utf8'))
-    return (await place().begin(name, input)).id
+    await runner().publish(name, await readFile(`flows-dsl/examples/${name}.yaml`, 'utf8'))
+    return (await runner().start(name, input)).id
   }
 
-  const ended = (id: string) => place().ended(id)
+  const ended = (id: string) => runner().ended(id)
 
   test('contact-import: imports contacts, and reports those without an address', async () => {
     const contacts = [{ email: 'ada@example.com' }, { email: 'nobody' }, { email: 'bob@example.com' }]
     const { output } = await ended(await started('contact-import', { contacts }))
     expect(output).toEqual({ imported: 2, refused: ['nobody is no e-mail address.'] })
-    const kept = (await place().documents('contacts')).map(({ email }: { email: string }) => email)
+    const kept = (await runner().documents('contacts')).map(({ email }: { email: string }) => email)
     expect(kept.toSorted()).toEqual(['ada@example.com', 'bob@example.com'])
   })
 
@@ -31,26 +31,26 @@ export function testExamples(place: () => FlowRunner): void {
       ['mug', 9, day],
       ['mug', 9, '2020-01-01'],
     ]) {
-      const { at, workspace } = place()
+      const { at, workspace } = runner()
       const body = { product, price, day: on }
       await call('POST', '/v1/collections/orders/documents', { at, as: workspace.service, body })
     }
     const { output } = await ended(await started('nightly-report', {}))
     expect(output).toEqual({ count: 3, revenue: 20, best: 'mug', id: expect.any(String) })
-    expect(await place().documents('reports')).toMatchObject([{ count: 3, revenue: 20, best: 'mug' }])
+    expect(await runner().documents('reports')).toMatchObject([{ count: 3, revenue: 20, best: 'mug' }])
   })
 
   test('signup: an address that exists: is reported', async () => {
     const { output } = await ended(await started('signup', { name: 'ada', age: 36 }))
     expect(output).toEqual({ id: expect.any(String) })
-    const again = await place().begin('signup', { name: 'ada', age: 36 })
+    const again = await runner().start('signup', { name: 'ada', age: 36 })
     expect(await ended(again.id)).toMatchObject({ status: 'faulted', error: { status: 409 } })
   })
 
   test('sensor-batch: collects readings until the batch is closed', async () => {
     const id = await started('sensor-batch', { sensor: '/oven' })
     const signal = (event: object) =>
-      place().call('POST', `${place().workspace.flows}/executions/${id}/signal`, { event })
+      runner().call('POST', `${runner().workspace.flows}/executions/${id}/signal`, { event })
     for (const [number, fahrenheit] of [68, 212].entries()) {
       await signal({ source: '/oven', id: `r${number}`, type: 'sensor.reading', data: { fahrenheit } })
     }
@@ -61,18 +61,18 @@ export function testExamples(place: () => FlowRunner): void {
   test('moderation: a function rates a comment, which is published', async () => {
     const source =
       'export default ({ text }: { text: string }) => ({ toxicity: text === "Lovely!" ? 0.1 : 1 })'
-    const body = { workspace_id: place().workspace.workspaceId, name: 'judge-comment', source }
-    expect((await place().call('POST', '/v1/functions', body)).status).toBe(201)
+    const body = { workspace_id: runner().workspace.workspaceId, name: 'judge-comment', source }
+    expect((await runner().call('POST', '/v1/functions', body)).status).toBe(201)
     const { output } = await ended(await started('moderation', { text: 'Lovely!' }))
     expect(output).toEqual({ published: expect.any(String) })
-    expect(await place().documents('comments')).toMatchObject([{ text: 'Lovely!' }])
+    expect(await runner().documents('comments')).toMatchObject([{ text: 'Lovely!' }])
   })
 
   test('onboarding: one flow welcomes a customer, and another trains it', async () => {
     const flow = (name: string, version: string, task: string) =>
       `document: { dsl: '1.0.3', namespace: examples, name: ${name}, version: '${version}' }\ndo: [{ a: { ${task} } }]`
-    await place().publish('welcome-mail', flow('welcome-mail', '1.0.0', 'wait: PT0.1S'))
-    await place().publish('training', flow('training', '1.2.0', 'set: { trainer: Bob }'))
+    await runner().publish('welcome-mail', flow('welcome-mail', '1.0.0', 'wait: PT0.1S'))
+    await runner().publish('training', flow('training', '1.2.0', 'set: { trainer: Bob }'))
     const { output } = await ended(await started('onboarding', { email: 'ada@example.com', plan: 'team' }))
     expect(output).toEqual({ account: expect.any(String), trainer: 'Bob' })
   })

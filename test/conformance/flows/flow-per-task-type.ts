@@ -9,7 +9,7 @@ import type { FlowRunner } from './flow-runner.ts'
 
 /** Workspace of a flow of a kind, and the servers that it may reach. */
 export interface Kinds {
-  readonly place: FlowRunner
+  readonly runner: FlowRunner
   readonly fakeServers: FakeServers
 }
 
@@ -22,7 +22,7 @@ export interface Kind {
   readonly head?: string
   readonly input?: object | ((kinds: Kinds) => object)
   /** Input that the execution receives while it runs. */
-  readonly tell?: (kinds: Kinds, id: string) => Promise<void>
+  readonly command?: (kinds: Kinds, id: string) => Promise<void>
   readonly status?: 'completed' | 'faulted' | 'cancelled'
   readonly output: unknown
 }
@@ -181,9 +181,9 @@ export const KINDS: readonly Kind[] = [
     name: 'listen',
     tasks:
       "  - a: { listen: { to: { all: [{ with: { type: a } }, { with: { type: b } }] } }, output: { as: '${ map(.n) }' } }",
-    tell: async ({ place }, id) => {
-      await place.tell(id, 'signal', signal('a', 1))
-      await place.tell(id, 'signal', signal('b', 2))
+    command: async ({ runner }, id) => {
+      await runner.command(id, 'signal', signal('a', 1))
+      await runner.command(id, 'signal', signal('b', 2))
     },
     output: [1, 2],
   },
@@ -202,8 +202,8 @@ export const KINDS: readonly Kind[] = [
   {
     name: 'approve',
     tasks: '  - a: { approve: { approvers: ["${ $workflow.input.by }"], fourEyes: false } }',
-    input: ({ place }) => ({ by: place.at.clientId }),
-    tell: ({ place }, id) => place.tell(id, 'approve', { approved: true, comment: 'Fine.' }),
+    input: ({ runner }) => ({ by: runner.at.clientId }),
+    command: ({ runner }, id) => runner.command(id, 'approve', { approved: true, comment: 'Fine.' }),
     output: expect.objectContaining({ approved: true, ...approving }),
   },
   {
@@ -211,7 +211,7 @@ export const KINDS: readonly Kind[] = [
     head: 'onFault: hold\n',
     tasks: `  - a: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }
   - b: { set: { got: '\${ .by }' } }`,
-    tell: ({ place }, id) => release(place, id),
+    command: ({ runner }, id) => release(runner, id),
     output: { got: 'hand' },
   },
   {
@@ -221,38 +221,38 @@ export const KINDS: readonly Kind[] = [
       with: { name: kinds, document: { n: 9 } }
       compensate: [{ free: { call: collection.create, with: { name: undone, document: { n: '\${ .output.n }' } } } }]
   - nap: { wait: { hours: 1 } }`,
-    tell: ({ place }, id) => place.tell(id, 'cancel', {}),
+    command: ({ runner }, id) => runner.command(id, 'cancel', {}),
     status: 'cancelled',
     output: null,
   },
 ]
 
-async function release(place: FlowRunner, id: string): Promise<void> {
-  const { workspace } = place
+async function release(runner: FlowRunner, id: string): Promise<void> {
+  const { workspace } = runner
   await expect
-    .poll(async () => (await place.call('GET', `${workspace.flows}/executions/${id}`)).body.status, {
+    .poll(async () => (await runner.call('GET', `${workspace.flows}/executions/${id}`)).body.status, {
       timeout: 60_000,
     })
     .toBe('suspended')
-  const skipped = await place.call('POST', `${workspace.flows}/executions/${id}/skip-step`, {
+  const skipped = await runner.call('POST', `${workspace.flows}/executions/${id}/skip-step`, {
     output: { by: 'hand' },
   })
   expect(skipped.status).toBe(200)
 }
 
 /** Prerequisites of the flows: a function, and the permission to call the fake servers. */
-export async function prepare({ place, fakeServers }: Kinds): Promise<void> {
-  const { workspaceId } = place.workspace
-  const egress = { workspace_id: workspaceId, egress: { allow: [fakeServers.place] } }
-  expect((await place.call('POST', '/v1/services/configure', egress)).status).toBe(200)
+export async function prepare({ runner, fakeServers }: Kinds): Promise<void> {
+  const { workspaceId } = runner.workspace
+  const egress = { workspace_id: workspaceId, egress: { allow: [fakeServers.host] } }
+  expect((await runner.call('POST', '/v1/services/configure', egress)).status).toBe(200)
   const source = 'export default ({ n }: { n: number }) => 2 * n'
-  const deployed = await place.call('POST', '/v1/functions', {
+  const deployed = await runner.call('POST', '/v1/functions', {
     workspace_id: workspaceId,
     name: 'kinds',
     source,
   })
   expect(deployed.status, JSON.stringify(deployed.body)).toBe(201)
-  for (const kind of KINDS) await place.publish(`kind-${kind.name}`, sourceOf(kind, { place, fakeServers }))
+  for (const kind of KINDS) await runner.publish(`kind-${kind.name}`, sourceOf(kind, { runner, fakeServers }))
 }
 
 function sourceOf({ name, head = '', tasks }: Kind, kinds: Kinds): string {
@@ -261,11 +261,14 @@ function sourceOf({ name, head = '', tasks }: Kind, kinds: Kinds): string {
 }
 
 /** Runs one and checks its outcome. @returns the execution */
-export async function runKind({ name, input = {}, tell, status = 'completed', output }: Kind, kinds: Kinds) {
-  const { place } = kinds
-  const { id } = await place.begin(`kind-${name}`, typeof input === 'function' ? input(kinds) : input)
-  await tell?.(kinds, id)
-  const run = await place.ended(id)
+export async function runKind(
+  { name, input = {}, command, status = 'completed', output }: Kind,
+  kinds: Kinds,
+) {
+  const { runner } = kinds
+  const { id } = await runner.start(`kind-${name}`, typeof input === 'function' ? input(kinds) : input)
+  await command?.(kinds, id)
+  const run = await runner.ended(id)
   expect([name, run.status, run.output], JSON.stringify(run.error)).toEqual([name, status, output])
   return run
 }

@@ -26,7 +26,7 @@ export class FlowRunner {
   }
 
   /** Starts a published flow. @returns the execution as of its start */
-  async begin(name: string, input: unknown) {
+  async start(name: string, input: unknown) {
     const run = await this.call('POST', `${this.workspace.flows}/definitions/${name}/executions`, { input })
     expect(run.status, JSON.stringify(run.body)).toBe(201)
     return run.body
@@ -45,12 +45,12 @@ export class FlowRunner {
     return (await call('GET', path, { at: this.at, as: this.workspace.service })).body.data
   }
 
-  /** Sends an execution the input that it waits for, as soon as it does. */
-  async tell(id: string, command: string, body: object): Promise<void> {
+  /** Sends a command to an execution as soon as it waits. */
+  async command(id: string, verb: string, body: object): Promise<void> {
     await eventually(async () => {
       const { body: run } = await this.call('GET', `${this.workspace.flows}/executions/${id}`)
       if (run.status !== 'waiting') return undefined
-      const { status } = await this.call('POST', `${this.workspace.flows}/executions/${id}/${command}`, body)
+      const { status } = await this.call('POST', `${this.workspace.flows}/executions/${id}/${verb}`, body)
       return status < 300 ? true : undefined
     }, 60_000)
   }

@@ -42,7 +42,7 @@ test('graph: jumps, exit, end, and cases in the words of the author', () => {
   - a: { switch: [{ one: { when: '\${ .n > 1 }', then: c } }, { two: { when: .x, then: end } }] }
   - b: { set: { n: 1 }, then: a }
   - c: { do: [{ d: { set: { n: 2 }, if: .n, then: exit } }, { e: { set: { n: 3 } } }], then: b }
-  - f: { raise: { error: { type: x, status: 400 } } }`)
+  - f: { raise: { error: { type: urn:x, status: 400 } } }`)
   expect(edges).toEqual(
     [
       'start -next-> a',

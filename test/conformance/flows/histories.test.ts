@@ -185,7 +185,7 @@ test('index builds and a suspension: replay', async () => {
 
 test('executions of each kind of task: replay', async () => {
   const kinds = {
-    place: new FlowRunner(await createTestWorkspace(), inject('tenon')),
+    runner: new FlowRunner(await createTestWorkspace(), inject('tenon')),
     fakeServers: await FakeServers.open(),
   }
   try {

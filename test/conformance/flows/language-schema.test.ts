@@ -70,15 +70,15 @@ test.each(files.map((file, index) => [file, definitions[index]] as const))(
   },
 )
 
-type Place = readonly [holder: Record<string, unknown> | unknown[], key: string | number]
+type Property = readonly [holder: Record<string, unknown> | unknown[], key: string | number]
 
 /** Every value within a value, by its parent. */
-function placesIn(value: unknown): Place[] {
+function propertiesIn(value: unknown): Property[] {
   if (typeof value !== 'object' || value === null) return []
   const entries: [string | number, unknown][] = Array.isArray(value)
     ? [...value.entries()]
     : Object.entries(value)
-  return entries.flatMap(([key, inner]) => [[value, key] as unknown as Place, ...placesIn(inner)])
+  return entries.flatMap(([key, inner]) => [[value, key] as unknown as Property, ...propertiesIn(inner)])
 }
 
 const JUNK: readonly unknown[] = [
@@ -113,10 +113,10 @@ function expectAgreement(definition: unknown): boolean {
 
 test('any member left out: both reject it or neither does', () => {
   for (const definition of definitions)
-    for (const at of placesIn(definition).keys()) {
+    for (const at of propertiesIn(definition).keys()) {
       const changed = structuredClone(definition)
-      const place = placesIn(changed)[at]
-      if (place !== undefined) apply(place, { do: 'delete' })
+      const property = propertiesIn(changed)[at]
+      if (property !== undefined) apply(property, { do: 'delete' })
       expectAgreement(changed)
     }
 }, 120_000)
@@ -170,7 +170,7 @@ const change: fc.Arbitrary<Change> = fc.oneof(
   fc.record({ do: fc.constant('add' as const), key: fc.constantFrom(...KEYS), by: fc.constantFrom(...JUNK) }),
 )
 
-function apply([holder, key]: Place, how: Change): void {
+function apply([holder, key]: Property, how: Change): void {
   const map = holder as Record<string | number, unknown>
   if (how.do === 'replace') map[key] = structuredClone(how.by)
   else if (how.do === 'add') {
@@ -191,9 +191,9 @@ test('any member deleted, renamed, added or of another type: both reject it or n
     fc.property(fc.constantFrom(...definitions), changes, (definition, made) => {
       const changed = structuredClone(definition)
       for (const [at, how] of made) {
-        const places = placesIn(changed)
-        const place = places[at % Math.max(1, places.length)]
-        if (place !== undefined) apply(place, how)
+        const properties = propertiesIn(changed)
+        const property = properties[at % Math.max(1, properties.length)]
+        if (property !== undefined) apply(property, how)
       }
       seen[expectAgreement(changed) ? 'accepted' : 'refused'] += 1
     }),

@@ -12,15 +12,15 @@ import { flowTexts } from './generated-flows.ts'
 
 const TRACE_MAX = 500
 /** Requests to the environment have no answer here, or take time. */
-const OF_THE_WORLD = /\b(call|wait|listen|approve|emit|run|delay|onFault|stepsMax)\b/
+const EXTERNAL = /\b(call|wait|listen|approve|emit|run|delay|onFault|stepsMax)\b/
 
-interface Told {
+interface Outcome {
   readonly status: string
   readonly output: unknown
   readonly error?: { readonly type: string; readonly instance: string } | null
 }
 
-const essence = ({ status, output, error }: Told) => ({
+const comparable = ({ status, output, error }: Outcome) => ({
   status,
   output: status === 'completed' ? output : null,
   error: error ? { type: error.type, instance: error.instance } : null,
@@ -50,10 +50,10 @@ export interface CorpusFlow {
 }
 
 /** Flows of the corpus that make no requests. */
-export function quietCorpus(): CorpusFlow[] {
+export function corpusWithoutRequests(): CorpusFlow[] {
   return corpus().flatMap(({ file, source, cases }) => {
-    const asks = OF_THE_WORLD.test(source.replaceAll(/#.*/g, '')) || OF_THE_WORLD.test(JSON.stringify(cases))
-    if (asks) return []
+    const isExternal = EXTERNAL.test(source.replaceAll(/#.*/g, '')) || EXTERNAL.test(JSON.stringify(cases))
+    if (isExternal) return []
     const inputs = Object.values(cases).map(({ input = null }) => input)
     return inputs.map((input, n) => ({ name: `${file.replace('.yaml', '')}-${n}`, source, input }))
   })
@@ -61,19 +61,19 @@ export function quietCorpus(): CorpusFlow[] {
 
 /** Runs a flow under a name and compares it with its simulation. @returns its outcome */
 export async function agrees(
-  place: FlowRunner,
+  runner: FlowRunner,
   name: string,
   source: string,
   input: Json = {},
 ): Promise<string> {
   const simulated = await eventually(async () => {
-    const asked = await place.call('POST', `${place.workspace.flows}/simulate`, { source, input })
+    const reply = await runner.call('POST', `${runner.workspace.flows}/simulate`, { source, input })
     // The number of concurrent simulations is limited, and other tests may use them.
-    return asked.status === 503 ? undefined : asked.body
+    return reply.status === 503 ? undefined : reply.body
   })
-  await place.publish(name, source)
-  const run = await place.ended((await place.begin(name, input)).id)
-  expect(essence(run), source).toEqual(essence(simulated))
+  await runner.publish(name, source)
+  const run = await runner.ended((await runner.start(name, input)).id)
+  expect(comparable(run), source).toEqual(comparable(simulated))
   const entered = simulated.trace
     .filter(({ phase }: { phase: string }) => phase === 'started' || phase === 'skipped')
     .map(({ pointer }: { pointer: string }) => pointer)

@@ -21,7 +21,7 @@ let node: ApiWithIssuers
 beforeAll(async () => {
   keycloak = await startKeycloak()
   ;[workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
-  for (const realm of ['acme', 'rival']) await furnish(realm)
+  for (const realm of ['acme', 'rival']) await configureRealm(realm)
   node = await startApiWithIssuers([
     {
       issuer: `${keycloak.base}/realms/acme`,
@@ -59,10 +59,10 @@ const ofUser = (name: string) =>
   })
 
 /**
- * A realm with two roles, a machine client with fixed claims for each workspace, and a client for people with
+ * Creates a realm with two roles, a machine client with fixed claims for each workspace, and a client for people with
  * their own claims.
  */
-async function furnish(realm: string): Promise<void> {
+async function configureRealm(realm: string): Promise<void> {
   await keycloak.admin('POST', '', { realm, enabled: true })
   await keycloak.admin('PUT', `/${realm}/users/profile`, {
     ...(await keycloak.admin('GET', `/${realm}/users/profile`)),
@@ -70,7 +70,10 @@ async function furnish(realm: string): Promise<void> {
   })
   for (const name of ['app', 'boss']) await keycloak.admin('POST', `/${realm}/roles`, { name })
   for (const [clientId, to] of [['job', workspace] as const, ['job-elsewhere', other] as const])
-    await aMachine(realm, clientId, [fixed('tenant_id', to.tenantId), fixed('workspace_id', to.workspaceId)])
+    await createMachine(realm, clientId, [
+      fixed('tenant_id', to.tenantId),
+      fixed('workspace_id', to.workspaceId),
+    ])
   await keycloak.admin('POST', `/${realm}/clients`, {
     ...{ clientId: 'web', publicClient: true, directAccessGrantsEnabled: true },
     defaultClientScopes: ['basic', 'roles'],
@@ -85,7 +88,7 @@ async function furnish(realm: string): Promise<void> {
   await give(realm, ada.id, 'boss')
 }
 
-async function aMachine(realm: string, clientId: string, mappers: object[]): Promise<void> {
+async function createMachine(realm: string, clientId: string, mappers: object[]): Promise<void> {
   await keycloak.admin('POST', `/${realm}/clients`, {
     ...{ clientId, secret: SECRET, serviceAccountsEnabled: true, standardFlowEnabled: false },
     defaultClientScopes: ['basic', 'roles'],

@@ -5,7 +5,7 @@
 
 import { ApplicationFailure } from '@temporalio/common'
 import { type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
-import type { Json } from '../../../flows-dsl/ir.ts'
+import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import type { CallRequest, Effects } from '../../../flows-dsl/machine/driver.ts'
 import type { StepEvent } from '../../../flows-dsl/tasks/task.ts'
 import type { CallClients } from '../../../src/activities/http/authentication.ts'
@@ -103,6 +103,6 @@ export class World implements Effects {
     if (name === 'event.publish') return null
     if (name !== 'openapi') throw new Error(`${name} is nothing here.`)
     const planned = await planOpenApi(documentArguments(given), 'here', this.#documents, way)
-    return callHttp(requestArguments({ ...planned }, given), way)
+    return callHttp(requestArguments({ ...planned } as JsonObject, given), way)
   }
 }

@@ -80,20 +80,20 @@ async function main(folder: string): Promise<void> {
   const path = join(folder, 'ctk/features')
   const files = readdirSync(path).filter((name) => name.endsWith('.feature'))
   const pets = await FakeServers.open()
-  const hosts = { 'petstore.swagger.io': pets.place, 'httpbin.org': pets.place }
+  const hosts = { 'petstore.swagger.io': pets.host, 'httpbin.org': pets.host }
   let passed = 0
   let count = 0
   for (const file of files.sort()) {
     for (const scenario of readFeature(readFileSync(join(path, file), 'utf8'))) {
       const faults = await faultsOf(scenario, hosts).catch((error: unknown) => [String(error)])
-      say(`${faults.length === 0 ? 'pass' : 'FAIL'}  ${file}: ${scenario.name}`)
-      for (const fault of faults) say(`      ${fault}`)
+      print(`${faults.length === 0 ? 'pass' : 'FAIL'}  ${file}: ${scenario.name}`)
+      for (const fault of faults) print(`      ${fault}`)
       count += 1
       if (faults.length === 0) passed += 1
     }
   }
   await pets.close()
-  say(`conformance features: ${passed} of ${count} scenarios pass`)
+  print(`conformance features: ${passed} of ${count} scenarios pass`)
   process.exitCode = passed === count && count > 0 ? 0 : 1
 }
 
@@ -173,6 +173,6 @@ function shown(value: unknown): string {
   return JSON.stringify(value) ?? 'nothing'
 }
 
-function say(line: string): void {
+function print(line: string): void {
   process.stdout.write(`${line}\n`)
 }

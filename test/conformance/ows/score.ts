@@ -30,27 +30,27 @@ interface Verdict {
 }
 
 const folder = resolve(process.env['TENON_CALLER_CWD'] ?? '.', process.argv[2] ?? '')
-const examples = judge('examples', files('examples').map(read))
-const features = judge('ctk/features', files('ctk/features', '.feature').flatMap(definitionsOf))
+const examples = reportRejections('examples', files('examples').map(read))
+const features = reportRejections('ctk/features', files('ctk/features', '.feature').flatMap(definitionsOf))
 const invalid = files('.ci/validation/test/fixtures/invalid').map(read).map(verdictOf)
 const taken = invalid.filter(({ faults }) => faults.length === 0)
-say(`invalid fixtures: ${invalid.length - taken.length} of ${invalid.length} refused`)
-for (const { name } of taken) say(`  taken      ${name}`)
+print(`invalid fixtures: ${invalid.length - taken.length} of ${invalid.length} refused`)
+for (const { name } of taken) print(`  taken      ${name}`)
 process.exitCode = examples + features + taken.length + (invalid.length === 0 ? 1 : 0) > 0 ? 1 : 0
 
 /** Prints each rejection. @returns the number of those that are not by design */
-function judge(what: string, definitions: readonly Definition[]): number {
+function reportRejections(what: string, definitions: readonly Definition[]): number {
   const verdicts = definitions.map(verdictOf)
   const refused = verdicts.filter(({ faults }) => faults.length > 0)
   const designed = refused.filter(({ faults }) => faults.every(isDesigned))
   const accepted = verdicts.length - refused.length
   const others = refused.length - designed.length
-  say(
+  print(
     `${what}: ${accepted} of ${verdicts.length} taken, ${designed.length} refused by design, ${others} for other reasons`,
   )
   for (const { name, faults } of refused) {
     const label = faults.every(isDesigned) ? 'by design' : 'refused  '
-    for (const { code, message, line } of faults) say(`  ${label}  ${name}:${line} ${code} ${message}`)
+    for (const { code, message, line } of faults) print(`  ${label}  ${name}:${line} ${code} ${message}`)
   }
   return others
 }
@@ -86,6 +86,6 @@ function definitionsOf(path: string): readonly Definition[] {
     .map((source, index) => ({ name: `${path}#${index + 1}`, source }))
 }
 
-function say(line: string): void {
+function print(line: string): void {
   process.stdout.write(`${line}\n`)
 }

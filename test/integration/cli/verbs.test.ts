@@ -110,3 +110,12 @@ test('key create, list, rotate, disable, enable, revoke: key: each takes effect'
   )
   expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('events:read?') })
 }, 90_000)
+
+test('workspace egress: addresses allowed, listed and removed; malformed: refused', async () => {
+  const egress = (...args: string[]) => tenon('workspace', 'egress', ...args)
+  expect(await egress('list')).toBe('')
+  expect(await egress('allow', '127.0.0.1:9911', 'localhost:80')).toBe('127.0.0.1:9911\nlocalhost:80\n')
+  expect(await egress('allow', '127.0.0.1:9911')).toBe('127.0.0.1:9911\nlocalhost:80\n')
+  expect(await egress('remove', '127.0.0.1:9911')).toBe('localhost:80\n')
+  expect(await egress('allow', 'http://x/').catch((error) => error)).toMatchObject({ code: 1 })
+}, 60_000)

@@ -20,7 +20,7 @@ beforeEach(async () => {
   workspace = await createTestWorkspace()
   runs = new Runs(workspace)
   server = await BlockingServer.open()
-  const body = { workspace_id: workspace.workspaceId, egress: { allow: [server.place] } }
+  const body = { workspace_id: workspace.workspaceId, egress: { allow: [server.host] } }
   expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
 })
 afterEach(() => server.close())
@@ -50,7 +50,7 @@ describe('cancel during a call', () => {
   test('HTTP request that runs as an activity: ends cancelled without waiting for the response, which has no effect', async () => {
     const ledger = unique('c')
     server.hold('slow')
-    const id = await startFlow(server.asking('slow', { method: 'get' }), ledger)
+    const id = await startFlow(server.taskFor('slow', { method: 'get' }), ledger)
     await server.reached('slow')
     const run = await cancelAndWait(id)
     expect(server.waitingFor('slow')).toBe(1)
@@ -58,7 +58,7 @@ describe('cancel during a call', () => {
     expect([statusOf(run, 'it'), statusOf(run, 'after')]).toEqual(['cancelled', undefined])
     server.letGo('slow')
     expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
-    expect(server.asked).toEqual(['slow'])
+    expect(server.requests).toEqual(['slow'])
   })
 
   test('function: ends cancelled and abandons the function', async () => {
@@ -93,24 +93,24 @@ describe('cancel during a call', () => {
 test('cancel during an inline request: ends cancelled without waiting for the response, runs no later task', async () => {
   const ledger = unique('c')
   server.hold('brief')
-  const id = await startFlow(server.asking('brief', { method: 'get', local: true }), ledger)
+  const id = await startFlow(server.taskFor('brief', { method: 'get', local: true }), ledger)
   await server.reached('brief')
   const run = await cancelAndWait(id)
   expect(run).toMatchObject({ status: 'cancelled', output: null, error: null })
   expect([statusOf(run, 'it'), statusOf(run, 'after')]).toEqual(['cancelled', undefined])
   expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
-  expect(['brief', 'brief,brief']).toContain(String(server.asked))
+  expect(['brief', 'brief,brief']).toContain(String(server.requests))
 })
 
 /** Tasks that each send the server a request, and another one to compensate it. */
 const saga = (of: string, count: number) =>
   Array.from({ length: count }, (_, n) => {
-    const undo = `undo${n}: { ${server.asking(`${of}/undo${n}`)} }`
-    return `  - do${n}: { ${server.asking(`${of}/do${n}`)}, compensate: [{ ${undo} }] }`
+    const undo = `undo${n}: { ${server.taskFor(`${of}/undo${n}`)} }`
+    return `  - do${n}: { ${server.taskFor(`${of}/do${n}`)}, compensate: [{ ${undo} }] }`
   }).join('\n')
 
 const requestsOf = (of: string) =>
-  server.asked.filter((path) => path.startsWith(`${of}/`)).map((path) => path.slice(of.length + 1))
+  server.requests.filter((path) => path.startsWith(`${of}/`)).map((path) => path.slice(of.length + 1))
 
 test('cancel between two calls: compensates completed tasks in reverse order, then makes no further call', async () => {
   const CALLS = 5

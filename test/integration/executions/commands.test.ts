@@ -71,10 +71,10 @@ describe('signal', () => {
 
   test('events during a call: kept until the execution listens', async () => {
     const server = await BlockingServer.open()
-    const body = { workspace_id: workspace.workspaceId, egress: { allow: [server.place] } }
+    const body = { workspace_id: workspace.workspaceId, egress: { allow: [server.host] } }
     await call('POST', '/v1/services/configure', { as: workspace.operator, body })
     server.hold('slow')
-    const id = await startFlow(`  - ask: { ${server.asking('slow')} }\n${LISTEN}`)
+    const id = await startFlow(`  - ask: { ${server.taskFor('slow')} }\n${LISTEN}`)
     await server.reached('slow')
     await send(id, 'signal', { event: { type: 'b', data: 'early' } })
     expect((await send(id, 'signal', { event: { type: 'a', data: 'later' } })).status).toBe(202)

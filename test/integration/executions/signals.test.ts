@@ -23,24 +23,24 @@ do:
       output: { as: '\${ { count: length, sum: (map(.n) | add), last: (map(.n) | max) } }' }
 `
 
-let place: FlowRunner
+let runner: FlowRunner
 beforeAll(async () => {
-  place = new FlowRunner(await createTestWorkspace(), inject('tenon'))
+  runner = new FlowRunner(await createTestWorkspace(), inject('tenon'))
 })
 
 test('one execution receives thousands of signals: counts every accepted one, other executions and readyz respond', async () => {
-  await place.publish('gather', GATHER)
-  const { id, workflow_id } = await place.begin('gather', {})
+  await runner.publish('gather', GATHER)
+  const { id, workflow_id } = await runner.start('gather', {})
   const ref = refOf(workflow_id)
   if (ref === undefined) throw new Error('an id has four parts')
   const { temporal, close } = openTemporal()
-  const path = `${place.workspace.flows}/executions/${id}`
+  const path = `${runner.workspace.flows}/executions/${id}`
   const event = (n: number) => ({ type: 'reading', source: '/many', id: `r${n}`, data: { n } })
   /** A busy execution answers 503, one whose history is full 409; the sender then retries. */
   const sendEvent = (n: number) =>
     eventually(async () => {
       if (n < THROUGH_API) {
-        const { status } = await place.call('POST', `${path}/signal`, { event: event(n) })
+        const { status } = await runner.call('POST', `${path}/signal`, { event: event(n) })
         expect([202, 409, 503]).toContain(status)
         return status === 202 ? true : undefined
       }
@@ -60,21 +60,21 @@ test('one execution receives thousands of signals: counts every accepted one, ot
   }
   try {
     const sending = Promise.all(Array.from({ length: LANES }, lane))
-    const other = await place.begin('gather', {})
-    await place.call('POST', `${place.workspace.flows}/executions/${other.id}/signal`, {
+    const other = await runner.start('gather', {})
+    await runner.call('POST', `${runner.workspace.flows}/executions/${other.id}/signal`, {
       event: { type: 'closed' },
     })
-    expect(await place.ended(other.id)).toMatchObject({ status: 'completed' })
+    expect(await runner.ended(other.id)).toMatchObject({ status: 'completed' })
     expect((await call('GET', '/readyz')).status).toBe(200)
     await sending
   } finally {
     await close()
   }
   await eventually(async () => {
-    const { status } = await place.call('POST', `${path}/signal`, { event: { type: 'closed' } })
+    const { status } = await runner.call('POST', `${path}/signal`, { event: { type: 'closed' } })
     return status === 202 ? true : undefined
   }, 60_000)
-  const run = await place.ended(id, 120_000)
+  const run = await runner.ended(id, 120_000)
   expect(run.output, JSON.stringify(run.error)).toEqual({
     count: EVENTS,
     sum: (EVENTS * (EVENTS - 1)) / 2,

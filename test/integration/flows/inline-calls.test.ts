@@ -33,7 +33,7 @@ beforeEach(async () => {
   failing = await FakeServers.open({ '/': () => ({ status: 503 }) })
   const closing = await FakeServers.open()
   closedOrigin = closing.origin
-  const allow = [quick, nearlySlow, slow, failing, paged, closing].map(({ place }) => place)
+  const allow = [quick, nearlySlow, slow, failing, paged, closing].map(({ host }) => host)
   await allowEgress(allow)
   await closing.close()
 })
@@ -45,7 +45,7 @@ async function allowEgress(allow: readonly string[]): Promise<void> {
 }
 
 /** Method and path of each request received. */
-const requestsOf = ({ asked }: FakeServers) => asked.map(({ method, url }) => `${method} ${url}`)
+const requestsOf = ({ requests }: FakeServers) => requests.map(({ method, url }) => `${method} ${url}`)
 
 const httpTask = (name: string, origin: string, more = '', method = 'get') =>
   `  - ${name}: { call: http, with: { method: ${method}, endpoint: '${origin}/${name}' }${more} }\n`
@@ -144,11 +144,11 @@ test('egress allowlist changed: extension takes effect at once, restriction with
   const name = await runs.publish(httpTask('a', quick.origin))
   const outcome = async () => {
     const { status, error } = await runs.ended(await runs.start(name))
-    return error === null ? status : error.detail.split(':')[0]
+    return error === null ? status : error.code
   }
   await allowEgress([])
   await eventually(async () => ((await outcome()) === 'egress_refused' ? true : undefined))
-  await allowEgress([quick.place])
+  await allowEgress([quick.host])
   expect(await outcome()).toBe('completed')
   await allowEgress([])
   await eventually(

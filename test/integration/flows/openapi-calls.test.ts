@@ -44,7 +44,7 @@ beforeAll(async () => {
     '/closed/echo.json': ({ headers }) =>
       headers.authorization === 'Bearer own' ? document('/echo')() : { status: 401 },
   })
-  const body = { workspace_id: workspace.workspaceId, egress: { allow: [fakeServer.place] } }
+  const body = { workspace_id: workspace.workspaceId, egress: { allow: [fakeServer.host] } }
   expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
 })
 afterAll(() => fakeServer.close())
@@ -84,7 +84,7 @@ describe('call openapi', () => {
       id: 7,
     })
     expect(body).toMatchObject({ status: 'completed', output: { id: 7, name: 'Milou' } })
-    expect(fakeServer.askedFor('/v2/pet/7')).toHaveLength(1)
+    expect(fakeServer.requestsTo('/v2/pet/7')).toHaveLength(1)
   })
 
   test('parameters from the data: sent as a form if the operation wants one', async () => {
@@ -114,16 +114,16 @@ describe('call openapi', () => {
     expect((await runFlow(callDocumented('/flaky.json', 'change'))).body.error.type).toContain(
       'communication',
     )
-    expect(fakeServer.askedFor('/flaky/change')).toHaveLength(1)
+    expect(fakeServer.requestsTo('/flaky/change')).toHaveLength(1)
     expect((await runFlow(callDocumented('/flaky.json', 'look'))).body.error.type).toContain('communication')
-    // Three attempts, the first of which found the document's connection closed.
-    expect(fakeServer.askedFor('/flaky/look')).toHaveLength(4)
+    // Sent once; the client repeats it because the document's connection may have been closed before.
+    expect(fakeServer.requestsTo('/flaky/look')).toHaveLength(2)
   })
 
   test.each([
-    ['/inside.json', 'op', /egress_refused/],
-    ['/huge.json', 'op', /more than \d+ bytes/],
-    ['/circle.json', 'op', /leads to no end/],
+    ['/inside.json', 'op', /^169.254.169.254:80 is not a public address/],
+    ['/huge.json', 'op', /the maximum is \d+/],
+    ['/circle.json', 'op', /is circular or too indirect/],
     ['/bomb.yaml', 'op', /not valid YAML/],
     ['/moved.json', 'op', /302/],
   ])('document %s: the call faults', async (path, id, detail) => {
@@ -134,7 +134,7 @@ describe('call openapi', () => {
   test('document at an internal address, direct or by redirect: blocked by the egress guard', async () => {
     for (const url of ['http://169.254.169.254/openapi.json', 'http://localhost:1/x', 'http://[::1]:1/x']) {
       const tasks = `  - a: { call: openapi, with: { document: { endpoint: '${url}' }, operationId: op } }`
-      expect((await runFlow(tasks)).body.error.detail).toMatch(/egress_refused/)
+      expect((await runFlow(tasks)).body.error.code).toBe('egress_refused')
     }
   })
 
@@ -142,7 +142,7 @@ describe('call openapi', () => {
     const tasks = pets('operationId: getPetById\nparameters: { petId: 7 }')
     expect((await runFlow(tasks)).body.status).toBe('completed')
     const { body } = await runFlow(tasks, {}, await createTestWorkspace())
-    expect(body.error.detail).toMatch(/egress_refused/)
+    expect(body.error.code).toBe('egress_refused')
   })
 })
 
@@ -175,14 +175,14 @@ describe('call authentication', () => {
 
   test('oauth2 client credentials: one token for the execution, also for the OpenAPI operation', async () => {
     const oauth2 = `{ oauth2: { authority: '${fakeServer.origin}', grant: client_credentials, client: { id: runner, secret: s3cret } } }`
-    const before = fakeServer.askedFor('/oauth2/token').length
+    const before = fakeServer.requestsTo('/oauth2/token').length
     const tasks =
       http('/secured', oauth2) +
       callDocumented('/secured.json', 'look', `, authentication: ${oauth2}`).replace('ask:', 'again:')
     const { body } = await runFlow(tasks)
     expect(body).toMatchObject({ status: 'completed', output: { secured: true } })
-    expect(fakeServer.askedFor('/secured').filter(({ url }) => url === '/secured')).toHaveLength(2)
-    expect(fakeServer.askedFor('/oauth2/token')).toHaveLength(before + 1)
+    expect(fakeServer.requestsTo('/secured').filter(({ url }) => url === '/secured')).toHaveLength(2)
+    expect(fakeServer.requestsTo('/oauth2/token')).toHaveLength(before + 1)
     const wrong = await runFlow(http('/secured', oauth2.replace('s3cret', 'hidden')))
     expect(wrong.body.error).toMatchObject({ type: expect.stringContaining('authentication'), status: 401 })
     expect(JSON.stringify(wrong.body)).not.toContain('hidden')
@@ -191,7 +191,7 @@ describe('call authentication', () => {
   test('issuer at an internal address: blocked by the egress guard', async () => {
     const oidc =
       '{ oidc: { authority: http://169.254.169.254, grant: client_credentials, client: { id: a, secret: b } } }'
-    expect((await runFlow(http('/secured', oidc))).body.error.detail).toMatch(/egress_refused/)
+    expect((await runFlow(http('/secured', oidc))).body.error.code).toBe('egress_refused')
   })
 
   test('document with credentials of its own: the operation is called without them', async () => {

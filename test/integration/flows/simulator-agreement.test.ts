@@ -26,10 +26,10 @@ beforeAll(async () => {
 })
 
 test('generated flows: Temporal and the simulator agree on end and steps', async () => {
-  const place = new FlowRunner(workspace, inject('tenon'))
+  const runner = new FlowRunner(workspace, inject('tenon'))
   const ends: string[] = []
   for (const [n, source] of generatedFlows(FLOWS).entries())
-    ends.push(await agrees(place, `made-${n}`, source))
+    ends.push(await agrees(runner, `made-${n}`, source))
   // They do not all end alike.
   expect(new Set(ends).size).toBeGreaterThan(1)
 }, 180_000)
@@ -57,13 +57,13 @@ async function openCountingServer() {
     for (const [each, of] of soon) setTimeout(() => answer(each, of), 20)
   })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  return { server, seen: counts, place: `127.0.0.1:${(server.address() as AddressInfo).port}` }
+  return { server, seen: counts, host: `127.0.0.1:${(server.address() as AddressInfo).port}` }
 }
 
 test('loop over many items, twenty at a time, one in a hundred fails: all items run, output in order', async () => {
   const as = workspace.operator
-  const { server, seen: counts, place } = await openCountingServer()
-  const egress = { workspace_id: workspace.workspaceId, egress: { allow: [place] } }
+  const { server, seen: counts, host } = await openCountingServer()
+  const egress = { workspace_id: workspace.workspaceId, egress: { allow: [host] } }
   expect((await call('POST', '/v1/services/configure', { as, body: egress })).status).toBe(200)
   const name = await new Runs(workspace).publish(`  - all:
       for: { each: n, in: '\${ [range(${ITEMS})] }', concurrency: 20, onError: continue }
@@ -71,7 +71,7 @@ test('loop over many items, twenty at a time, one in a hundred fails: all items 
         - ask:
             if: ($n >= 400 and $n < 500) or $n % 100 == 99
             call: http
-            with: { method: post, endpoint: '\${ "http://${place}/\\($n)" }' }
+            with: { method: post, endpoint: '\${ "http://${host}/\\($n)" }' }
         - put:
             call: collection.create
             with: { name: wide, document: { n: '\${ $n }' } }

@@ -51,12 +51,12 @@ beforeEach(() => {
   maxInProgress = 0
 })
 
-const place = () => `127.0.0.1:${(server.address() as AddressInfo).port}`
+const host = () => `127.0.0.1:${(server.address() as AddressInfo).port}`
 const httpTask = (name: string, more = '') =>
-  `  - ${name}: { call: http, with: { method: post, endpoint: 'http://${place()}/${name}' }${more} }\n`
+  `  - ${name}: { call: http, with: { method: post, endpoint: 'http://${host()}/${name}' }${more} }\n`
 
 async function allowEgress({ workspaceId, operator: as }: TestWorkspace): Promise<void> {
-  const body = { workspace_id: workspaceId, egress: { allow: [place()] } }
+  const body = { workspace_id: workspaceId, egress: { allow: [host()] } }
   expect((await call('POST', '/v1/services/configure', { as, body })).status).toBe(200)
 }
 
@@ -179,7 +179,7 @@ describe('execution queued to continue', () => {
       ', compensate: [ { undo: { call: http, with: { method: post, endpoint: URL } } } ]',
     )
     const flow = await publishFlow(
-      undoing.replace('URL', `'http://${place()}/undo'`) + LISTEN + httpTask('after'),
+      undoing.replace('URL', `'http://${host()}/undo'`) + LISTEN + httpTask('after'),
     )
     const returning = await runs.start(flow)
     await callsWaiting(1)

@@ -257,7 +257,7 @@ do:
   })
   expect(run.body).toMatchObject({
     status: 'completed',
-    output: { detail: 'function_error: no such luck', status: 502, answer: 42 },
+    output: { detail: 'no such luck', status: 502, answer: 42 },
   })
   // Eight attempts with backoff would take most of a minute.
   expect(performance.now() - startedMs).toBeLessThan(10_000)

@@ -48,7 +48,7 @@ beforeAll(async () => {
 }, 90_000)
 afterAll(async () => {
   // No token made the API contact the attacker or read known keys again.
-  expect(attacker.asked).toEqual([])
+  expect(attacker.requests).toEqual([])
   expect(peer.keysRead).toBe(2)
   await node?.close()
   await Promise.all([peer?.close(), attacker?.close()])

@@ -36,7 +36,7 @@ beforeEach(async () => {
   node = await startApiWithIssuers([
     { issuer: realm.issuer, audience: AUDIENCE, tenants: '*', roles: { app: 'service' } },
   ])
-  peer.asked.length = 0
+  peer.requests.length = 0
 })
 afterEach(() => node.close())
 afterAll(async () => Promise.all([peer?.close(), attacker?.close()]))
@@ -61,19 +61,19 @@ const MANY = repeated(100, 500)
 const tokenWithUnknownKid = (n: number) => good({ kid: `unknown-${n}` })
 
 test('external keys: before the first token: not read; after it: read once', async () => {
-  expect(peer.asked).toEqual([])
+  expect(peer.requests).toEqual([])
   const good200 = await flood(50, () => good())
   expect(good200).toEqual({ '200': 50 })
-  expect(peer.asked).toEqual(['/realms/acme/.well-known/openid-configuration', '/realms/acme/jwks'])
+  expect(peer.requests).toEqual(['/realms/acme/.well-known/openid-configuration', '/realms/acme/jwks'])
 })
 
 test('external keys: many tokens with unknown key ids: read at intervals, stores are not queried', async () => {
   expect(await statusOf(await good())).toBe(200)
-  peer.asked.length = 0
+  peer.requests.length = 0
   const spent = await node.cost(async () => {
     expect(await flood(MANY, tokenWithUnknownKid)).toEqual({ '401 token_invalid': MANY })
   })
-  expect([spent, peer.asked]).toEqual([0, []])
+  expect([spent, peer.requests]).toEqual([0, []])
   node.pass(LIMITS.jwksMs.cooldown)
   expect(await flood(MANY, tokenWithUnknownKid)).toEqual({ '401 token_invalid': MANY })
   expect(peer.keysRead).toBe(1)
@@ -119,7 +119,7 @@ test.each<FailureMode>(['away', 'moved', 'no json', 'no keys', 'huge'])(
     expect(await flood(20, async () => as)).toEqual({ '200': 20 })
     expect(await flood(20, tokenWithUnknownKid)).toEqual({ '401 token_invalid': 20 })
     expect(peer.keysRead).toBe(2)
-    expect(peer.asked).not.toContain('/stolen')
+    expect(peer.requests).not.toContain('/stolen')
     node.pass(LIMITS.jwksMs.kept)
     expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
     peer.day = 'good'
@@ -140,7 +140,7 @@ test.each<FailureMode>(['away', 'moved', 'no json', 'no keys', 'huge'])(
     const { headers, body } = await node.ask(as, DOCUMENTS)
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
     expect(JSON.stringify(body)).not.toContain('realms')
-    expect(node.lines.join()).toContain('the keys of an issuer cannot be read')
+    expect(node.lines.join()).toContain('issuer keys unavailable')
     // Requests with other credentials are unaffected.
     expect(await statusOf(workspace.service)).toBe(200)
     peer.day = 'good'
@@ -203,7 +203,7 @@ test('discovery document: of another issuer, or with keys elsewhere: not followe
     node.pass(LIMITS.jwksMs.retry)
   }
   await new Promise((done) => inside.close(done))
-  expect([attacker.asked, peer.keysRead, met]).toEqual([[], 0, 0])
+  expect([attacker.requests, peer.keysRead, met]).toEqual([[], 0, 0])
 })
 
 test('external keys: too short, symmetric, private, broken: ignored; a valid one among them: used', async () => {

@@ -24,7 +24,7 @@ import { FakeServers } from '../../support/servers/fake-servers.ts'
 
 let workspace: TestWorkspace
 let fakeServer: FakeServers
-/** What the server returns, and which key it accepts. */
+/** Responses of the server, and the key that it accepts. */
 let luredResponse = ''
 let acceptedKey = ''
 beforeAll(async () => {
@@ -79,7 +79,7 @@ describe('handle', () => {
     )
     const first = await runFlow(workspace, flow)
     expect(first, JSON.stringify(first)).toMatchObject({ status: 'completed' })
-    expect(JSON.parse(fakeServer.askedFor('/echo/replay')[0]?.body ?? '')).toEqual({ own: value })
+    expect(JSON.parse(fakeServer.requestsTo('/echo/replay')[0]?.body ?? '')).toEqual({ own: value })
     const stolen = await handleIn(workspace, first, 'lure')
 
     const sibling = await addTestWorkspace(workspace)
@@ -98,7 +98,7 @@ describe('handle', () => {
     for (const other of others) {
       const body = await runFlow(workspace, other, { stolen, [stolen]: [`Bearer ${stolen}`] })
       expect(body, JSON.stringify(body)).toMatchObject({ status: 'completed' })
-      const sent = fakeServer.askedFor('/echo/replay').at(-1)?.body ?? ''
+      const sent = fakeServer.requestsTo('/echo/replay').at(-1)?.body ?? ''
       expect(JSON.parse(sent)).toMatchObject({ stolen: '***', '***': ['Bearer ***'] })
       expect(JSON.stringify(body)).not.toContain('tenonsecret')
     }
@@ -122,7 +122,7 @@ describe('handle', () => {
     await signal(workspace, begun.id, { type: 'go', data: { text: stolen } })
     const body = await until(workspace, begun.id, 'completed')
     expect(body.status).toBe('completed')
-    const sent = fakeServer.askedFor('/echo/lured').at(-1)?.body ?? ''
+    const sent = fakeServer.requestsTo('/echo/lured').at(-1)?.body ?? ''
     expect(JSON.parse(sent)).toEqual({ listed: 'x ***', asked: '***', said: [{ text: '***' }] })
   })
 
@@ -151,7 +151,7 @@ describe('handle', () => {
       error: { detail: expect.stringMatching(/to another flow/) },
     })
     expect(body.error.type).toMatch(/configuration$/)
-    expect(fakeServer.askedFor('/echo/child')).toEqual([])
+    expect(fakeServer.requestsTo('/echo/child')).toEqual([])
   })
 })
 
@@ -168,7 +168,7 @@ describe('secret changed while an execution runs', () => {
     acceptedKey = after
     const body = await runFlow(workspace, flow, {}, 0)
     await eventually(async () =>
-      fakeServer.askedFor('/rotating').find(({ headers }) => headers['x-key'] === before),
+      fakeServer.requestsTo('/rotating').find(({ headers }) => headers['x-key'] === before),
     )
     await storeSecret(workspace, 'rotated', after)
     expect((await until(workspace, body.id, 'completed')).output).toEqual({ taken: true })
@@ -187,7 +187,7 @@ describe('secret changed while an execution runs', () => {
     const faulted = await until(workspace, first.id, 'faulted')
     expect(faulted.error).toMatchObject({
       instance: '/do/1/ask',
-      detail: expect.stringMatching(/`passing` is not there any more/),
+      detail: expect.stringMatching(/`passing` does not exist any more/),
     })
     expect(faulted.error.type).toMatch(/configuration$/)
     const second = await runFlow(workspace, flow, {}, 0)
@@ -198,6 +198,6 @@ describe('secret changed while an execution runs', () => {
     await storeSecret(workspace, 'passing', { other: 'another value' })
     await signal(workspace, third.id, { type: 'go' })
     expect((await until(workspace, third.id, 'faulted')).error.type).toMatch(/configuration$/)
-    expect(fakeServer.askedFor('/echo/passing')).toEqual([])
+    expect(fakeServer.requestsTo('/echo/passing')).toEqual([])
   })
 })

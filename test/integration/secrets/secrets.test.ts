@@ -206,26 +206,26 @@ describe('execution with secrets', () => {
       error: { instance: '/do/14/missed' },
     })
 
-    const [header] = fakeServer.askedFor('/echo/header')
+    const [header] = fakeServer.requestsTo('/echo/header')
     expect(header?.headers).toMatchObject({ 'x-key': PLAIN, 'x-more': `Key ${PLAIN}` })
     expect(new URL(header?.url ?? '', 'http://x').searchParams.get('k')).toBe(ODD)
     expect(JSON.parse(header?.body ?? '')).toEqual({ deep: [{ key: ODD }] })
-    expect(fakeServer.askedFor('/raw/bearer')[0]?.headers.authorization).toBe(`Bearer ${PLAIN}`)
+    expect(fakeServer.requestsTo('/raw/bearer')[0]?.headers.authorization).toBe(`Bearer ${PLAIN}`)
     const basic = Buffer.from(`tenon:${PASSWORD}`).toString('base64')
-    expect(fakeServer.askedFor('/echo/basic')[0]?.headers.authorization).toBe(`Basic ${basic}`)
-    const form = new URLSearchParams(fakeServer.askedFor('/echo/form')[0]?.body)
+    expect(fakeServer.requestsTo('/echo/basic')[0]?.headers.authorization).toBe(`Basic ${basic}`)
+    const form = new URLSearchParams(fakeServer.requestsTo('/echo/form')[0]?.body)
     expect([form.get('k'), form.get('p')]).toEqual([ODD, PASSWORD])
-    expect(fakeServer.askedFor('/echo/token')[0]?.headers.authorization).toBe(`Bearer ${TOKEN}`)
-    const path = new URL(fakeServer.askedFor('/echo/path')[0]?.url ?? '', 'http://x')
+    expect(fakeServer.requestsTo('/echo/token')[0]?.headers.authorization).toBe(`Bearer ${TOKEN}`)
+    const path = new URL(fakeServer.requestsTo('/echo/path')[0]?.url ?? '', 'http://x')
     expect([
       decodeURIComponent(path.pathname.slice('/echo/path/'.length)),
       path.searchParams.get('k'),
     ]).toEqual([ODD, PLAIN])
-    const [keyed] = fakeServer.askedFor('/echo/keyed')
+    const [keyed] = fakeServer.requestsTo('/echo/keyed')
     expect(new URL(keyed?.url ?? '', 'http://x').searchParams.get('k')).toBe(ODD)
     expect(keyed?.headers['x-key']).toBe(PLAIN)
     expect(JSON.parse(keyed?.body ?? '')).toEqual({ secret: ODD })
-    expect(fakeServer.askedFor(`/fails/${PATH}?x=1`)).toHaveLength(1)
+    expect(fakeServer.requestsTo(`/fails/${PATH}?x=1`)).toHaveLength(1)
 
     const values = [PLAIN, ODD, PASSWORD, CLIENT, PATH, TOKEN]
     const spellings = values.flatMap((value) => [

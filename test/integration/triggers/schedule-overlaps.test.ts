@@ -50,7 +50,7 @@ async function waitingExecution(name: string, count: number): Promise<string> {
   return runs[count - 1].id
 }
 
-/** What Temporal reports about the schedule. */
+/** The description of the schedule in Temporal. */
 const scheduleStatus = (shown: Shown) =>
   withTemporal(async (client) => {
     const { info, raw } = await client.schedule.getHandle(scheduleId(workspace, shown)).describe()

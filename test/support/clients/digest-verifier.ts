@@ -17,12 +17,12 @@ export function challenge(algorithm: string): string {
 }
 
 /** True if the request answers the challenge. */
-export function isAnswered(asked: {
+export function isAnswered(request: {
   readonly method: string
   readonly url: string
   readonly headers: IncomingMessage['headers']
 }): boolean {
-  const { authorization = '' } = asked.headers
+  const { authorization = '' } = request.headers
   if (!authorization.startsWith('Digest ')) return false
   const field = (name: string) =>
     new RegExp(`[ ,]${name}=(?:"([^"]*)"|([^ ,]+))`).exec(authorization)?.slice(1).find(Boolean) ?? ''
@@ -33,10 +33,10 @@ export function isAnswered(asked: {
       .digest('hex')
   const plain = h(`${MUFASA.username}:${REALM}:${MUFASA.password}`)
   const a1 = algorithm.endsWith('-sess') ? h(`${plain}:${NONCE}:${field('cnonce')}`) : plain
-  const a2 = h(`${asked.method}:${asked.url}`)
+  const a2 = h(`${request.method}:${request.url}`)
   const wanted = h(`${a1}:${NONCE}:${field('nc')}:${field('cnonce')}:auth:${a2}`)
   const said = field('response')
-  const rest = field('nonce') === NONCE && field('opaque') === OPAQUE && field('uri') === asked.url
+  const rest = field('nonce') === NONCE && field('opaque') === OPAQUE && field('uri') === request.url
   return (
     rest &&
     field('username') === MUFASA.username &&

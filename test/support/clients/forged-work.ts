@@ -121,7 +121,7 @@ export const startForged = ({ workflowId, type, queue, input }: ForgedStart) =>
     return eventually(async () => {
       const { events } = await workflow.getHandle(workflowId).fetchHistory()
       const last = events?.at(-1)
-      const isOpen = !last?.workflowExecutionFailedEventAttributes && !isOtherEnd(last)
+      const isOpen = !last?.workflowExecutionFailedEventAttributes && !isUnfailedEnd(last)
       if (isOpen) return undefined
       const failure = last?.workflowExecutionFailedEventAttributes?.failure
       const activities = (events ?? []).flatMap(
@@ -131,5 +131,5 @@ export const startForged = ({ workflowId, type, queue, input }: ForgedStart) =>
     }, PATIENCE_MS)
   })
 
-const isOtherEnd = (event: Event | undefined) =>
+const isUnfailedEnd = (event: Event | undefined) =>
   Boolean(event?.workflowExecutionCompletedEventAttributes ?? event?.workflowExecutionTimedOutEventAttributes)

@@ -15,7 +15,7 @@ export class Agent {
   }
   readonly browser = new Browser(REDIRECT)
   code: string | undefined
-  asked: string[] = []
+  requestedScopes: string[] = []
   #client: never | undefined
   #tokens: never | undefined
   #verifier = ''
@@ -32,7 +32,7 @@ export class Agent {
   }
   codeVerifier = () => this.#verifier
   redirectToAuthorization = async (url: URL) => {
-    this.asked.push(url.searchParams.get('scope') ?? '')
+    this.requestedScopes.push(url.searchParams.get('scope') ?? '')
     const end = await signIn(this.browser, { url: url.href, verifier: '', state: '' }, this.#person)
     this.code = end.searchParams.get('code') ?? undefined
     this.iss = end.searchParams.get('iss') ?? undefined

@@ -41,13 +41,13 @@ export async function subscribeToStream(
   })
   expect(response.status).toBe(200)
   expect(response.headers.get('content-type')).toBe('text/event-stream')
-  const heard: ReceivedEvent[] = []
-  void gather(response, heard).catch(() => {})
-  await eventually(async () => heard.find(({ event }) => event === 'ready'))
-  return heard
+  const received: ReceivedEvent[] = []
+  void gather(response, received).catch(() => {})
+  await eventually(async () => received.find(({ event }) => event === 'ready'))
+  return received
 }
 
-async function gather(response: Response, heard: ReceivedEvent[]): Promise<void> {
+async function gather(response: Response, received: ReceivedEvent[]): Promise<void> {
   let text = ''
   const decoder = new TextDecoder()
   for await (const chunk of response.body ?? []) {
@@ -57,13 +57,15 @@ async function gather(response: Response, heard: ReceivedEvent[]): Promise<void>
     for (const frame of frames) {
       const field = (name: string) => new RegExp(`^${name}: ([^\\n]*)`, 'm').exec(frame)?.[1]
       const data = field('data')
-      if (data !== undefined) heard.push({ id: field('id'), event: field('event'), data: JSON.parse(data) })
+      if (data !== undefined)
+        received.push({ id: field('id'), event: field('event'), data: JSON.parse(data) })
     }
   }
 }
 
 /** Without `ready`, `gap` and `end`. */
-export const messages = (heard: readonly ReceivedEvent[]) => heard.filter(({ event }) => event === undefined)
+export const messages = (received: readonly ReceivedEvent[]) =>
+  received.filter(({ event }) => event === undefined)
 
-export const receivedAtLeast = (heard: readonly ReceivedEvent[], count: number, ms?: number) =>
-  eventually(async () => (messages(heard).length >= count ? messages(heard) : undefined), ms)
+export const receivedAtLeast = (received: readonly ReceivedEvent[], count: number, ms?: number) =>
+  eventually(async () => (messages(received).length >= count ? messages(received) : undefined), ms)

@@ -6,7 +6,7 @@ import { eventually } from '../fixtures/tenants.ts'
 
 export class BlockingServer {
   /** Requested paths, in order, without the slash. */
-  readonly asked: string[] = []
+  readonly requests: string[] = []
   /** Called with each path when it is answered. */
   onAnswer: (path: string) => void = () => {}
   readonly #server: Server
@@ -25,14 +25,14 @@ export class BlockingServer {
     return blockingServer
   }
 
-  get place(): string {
+  get host(): string {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
   /** A task that requests this path; inline only on request. */
-  asking(path: string, { method = 'post', local = false } = {}): string {
+  taskFor(path: string, { method = 'post', local = false } = {}): string {
     const own = local ? '' : ', metadata: { tenon: { local: false } }'
-    return `call: http, with: { method: ${method}, endpoint: 'http://${this.place}/${path}' }${own}`
+    return `call: http, with: { method: ${method}, endpoint: 'http://${this.host}/${path}' }${own}`
   }
 
   /** From now on no request for it is answered. */
@@ -66,7 +66,7 @@ export class BlockingServer {
   }
 
   #take(path: string, response: ServerResponse): void {
-    this.asked.push(path)
+    this.requests.push(path)
     if (this.#held.has(path)) this.#waiting.push({ path, response })
     else this.#answer(path, response)
   }

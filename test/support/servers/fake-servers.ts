@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { challenge, isAnswered } from '../clients/digest-verifier.ts'
 
-export interface Asked {
+export interface ReceivedRequest {
   readonly method: string
   readonly url: string
   readonly headers: IncomingMessage['headers']
@@ -30,11 +30,11 @@ interface Answer {
   readonly lateMs?: number
 }
 
-export type Route = (asked: Asked, fakeServers: FakeServers) => Answer
+export type Route = (request: ReceivedRequest, fakeServers: FakeServers) => Answer
 
 export class FakeServers {
   /** All requests, in order. */
-  readonly asked: Asked[] = []
+  readonly requests: ReceivedRequest[] = []
   /** Issued tokens that were not revoked. */
   readonly tokens = new Set<string>()
   readonly #server: Server
@@ -54,16 +54,16 @@ export class FakeServers {
     return fakeServers
   }
 
-  get place(): string {
+  get host(): string {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
   get origin(): string {
-    return `http://${this.place}`
+    return `http://${this.host}`
   }
 
-  askedFor(path: string): readonly Asked[] {
-    return this.asked.filter(({ url }) => url.startsWith(path))
+  requestsTo(path: string): readonly ReceivedRequest[] {
+    return this.requests.filter(({ url }) => url.startsWith(path))
   }
 
   async close(): Promise<void> {
@@ -71,15 +71,20 @@ export class FakeServers {
     await new Promise((done) => this.#server.close(done))
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #answer(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     let body = ''
-    for await (const chunk of request) body += chunk
-    const asked = { method: request.method ?? '', url: request.url ?? '', headers: request.headers, body }
-    this.asked.push(asked)
+    for await (const chunk of incoming) body += chunk
+    const request = {
+      method: incoming.method ?? '',
+      url: incoming.url ?? '',
+      headers: incoming.headers,
+      body,
+    }
+    this.requests.push(request)
     const route = Object.keys(this.#routes)
-      .filter((path) => asked.url.startsWith(path))
+      .filter((path) => request.url.startsWith(path))
       .sort((a, b) => b.length - a.length)[0]
-    const answer = route === undefined ? { status: 404 } : this.#routes[route]?.(asked, this)
+    const answer = route === undefined ? { status: 404 } : this.#routes[route]?.(request, this)
     if (answer?.hangs) return
     if (answer?.gone) return void response.destroy()
     const { status = 200, headers = {}, json, text, lateMs = 0 } = answer ?? {}
@@ -124,13 +129,13 @@ const unauthorized = (ask: string): Answer => ({ status: 401, headers: { 'www-au
 
 const echo: Route = ({ method, url, headers, body }) => ({ json: { method, url, headers, body } })
 
-function pet({ url }: Asked): Answer {
+function pet({ url }: ReceivedRequest): Answer {
   const id = Number(/^\/v2\/pet\/(\d+)(?:\?|$)/.exec(url)?.[1])
   return id > 0 ? { json: { ...PET, id, status: 'available' } } : { status: 404, json: { message: 'no pet' } }
 }
 
 /** Client `runner` with the secret `s3cret`, in any notation of RFC 6749. */
-function token({ headers, body }: Asked, fakeServers: FakeServers): Answer {
+function token({ headers, body }: ReceivedRequest, fakeServers: FakeServers): Answer {
   const isJson = headers['content-type'] === 'application/json'
   const given = new URLSearchParams(isJson ? (JSON.parse(body) as Record<string, string>) : body)
   const basic = Buffer.from(headers.authorization?.slice(6) ?? '', 'base64').toString()
@@ -143,22 +148,22 @@ function token({ headers, body }: Asked, fakeServers: FakeServers): Answer {
   return { json: { access_token: text, token_type: 'Bearer', expires_in: seconds } }
 }
 
-function secured({ headers }: Asked, fakeServers: FakeServers): Answer {
+function secured({ headers }: ReceivedRequest, fakeServers: FakeServers): Answer {
   const text = /^Bearer (.*)$/.exec(headers.authorization ?? '')?.[1]
   return text !== undefined && fakeServers.tokens.has(text)
     ? { json: { secured: true } }
     : unauthorized('Bearer')
 }
 
-function digest(asked: Asked): Answer {
-  const ask = challenge(new URL(asked.url, 'http://x').searchParams.get('algorithm') ?? 'MD5')
-  return isAnswered(asked) ? { json: { digested: true } } : unauthorized(ask)
+function digest(request: ReceivedRequest): Answer {
+  const ask = challenge(new URL(request.url, 'http://x').searchParams.get('algorithm') ?? 'MD5')
+  return isAnswered(request) ? { json: { digested: true } } : unauthorized(ask)
 }
 
 const ROUTES: Readonly<Record<string, Route>> = {
   '/v2/swagger.json': ({ headers }) => ({ json: swagger(headers.host ?? '') }),
   '/v2/pet/findByStatus': () => ({ json: [1, 2].map((id) => ({ ...PET, id, status: 'available' })) }),
-  '/v2/pet/': (asked) => (asked.method === 'GET' ? pet(asked) : echo(asked, undefined as never)),
+  '/v2/pet/': (request) => (request.method === 'GET' ? pet(request) : echo(request, undefined as never)),
   '/v2/pet': echo,
   '/echo': echo,
   '/late': () => ({ json: {}, lateMs: 180 }),

@@ -23,7 +23,7 @@ export const AUDIENCE = 'https://api.peer.test'
 
 export class PeerIssuer {
   /** Requested paths, in order. */
-  readonly asked: string[] = []
+  readonly requests: string[] = []
   day: FailureMode = 'good'
   readonly #server: Server
   readonly #realms = new Map<string, Realm>()
@@ -51,9 +51,9 @@ export class PeerIssuer {
     return realm
   }
 
-  /** Number of key requests since `asked` was last emptied. */
+  /** Number of key requests since `requests` was last emptied. */
   get keysRead(): number {
-    return this.asked.filter((path) => path.endsWith('/jwks')).length
+    return this.requests.filter((path) => path.endsWith('/jwks')).length
   }
 
   /** Open requests whose senders still wait. */
@@ -73,7 +73,7 @@ export class PeerIssuer {
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const path = request.url ?? ''
-    this.asked.push(path)
+    this.requests.push(path)
     const realm = this.#realms.get(path.replace(/\/(jwks|\.well-known\/openid-configuration)$/, ''))
     const isKeys = path.endsWith('/jwks')
     if (realm === undefined) return void response.writeHead(404).end()

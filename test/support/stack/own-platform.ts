@@ -3,7 +3,7 @@
  * its servers.
  */
 
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { inject } from 'vitest'
@@ -48,8 +48,11 @@ export async function ownPlatform(
   }
 }
 
-/** The platform of this process's test files, which run one after the other. It ends with the process. */
+/** The platform of this process's test files, which run one after the other. */
 let shared: { readonly dir: string; readonly started: Started } | undefined
+/** Ends it if no file follows that needs it: its servers take time of the processor even if nothing happens. */
+let idle: NodeJS.Timeout | undefined
+const IDLE_MS = 3_000
 
 /**
  * A platform with a workspace of its own that test files share, to kill its processes: its servers keep their
@@ -57,13 +60,24 @@ let shared: { readonly dir: string; readonly started: Started } | undefined
  * @param make as of {@link ownPlatform}
  */
 export async function sharedPlatform(make: Make = createTestWorkspace): Promise<OwnPlatform> {
+  clearTimeout(idle)
   if (shared === undefined) {
     // The common platform's folder is removed after all tests.
-    const dir = join(dirname(inject('tenon').logs), `own-${process.pid}`)
-    await mkdir(dir, { recursive: true })
+    const dir = await mkdtemp(join(dirname(inject('tenon').logs), 'own-'))
     shared = { dir, started: await startPlatform(dir, { lasting: true }) }
   } else {
     await shared.started.stack.supervisor.restart('worker')
   }
-  return { ...shared, workspace: await make(shared.started.running), end: async () => {} }
+  const workspace = await make(shared.started.running).catch((error: unknown) => {
+    endWhenIdle()
+    throw error
+  })
+  return { ...shared, workspace, end: async () => endWhenIdle() }
+}
+
+function endWhenIdle(): void {
+  idle = setTimeout(() => {
+    void shared?.started.stop()
+    shared = undefined
+  }, IDLE_MS).unref()
 }

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
-import { codecEndpoint, launch } from '../../../src/cli/stack/launch.ts'
+import { codecEndpoint, launchPlatform } from '../../../src/cli/stack/launch-platform.ts'
 import { Ports } from '../../../stack/ports.ts'
 import { type Stack, startStack } from '../../../stack/start.ts'
 
@@ -75,7 +75,7 @@ export async function startPlatform(
   try {
     const masterKey = options.masterKey ?? randomBytes(32).toString('base64')
     const echoPorts = await Promise.all([1, 2, 3, 4].map((n) => ports.take(`echo-${n}`, 0)))
-    const launched = await launch({
+    const launched = await launchPlatform({
       stack,
       dir,
       port,

@@ -50,7 +50,7 @@ let nowMs = 1_000
 let tokens = new Tokens(() => nowMs)
 
 const way = (run = 'run-1') => ({
-  http: new CallHttpClient(new Egress([]), { allowed: [fakeServers.place, elsewhere.place] }),
+  http: new CallHttpClient(new Egress([]), { allowed: [fakeServers.host, elsewhere.host] }),
   tokens,
   workflowId: run,
 })
@@ -116,7 +116,7 @@ describe('digest', () => {
   test.each(['MD5', 'MD5-sess', 'SHA-256', 'SHA-256-sess', 'both'])('%s is verified', async (algorithm) => {
     const path = `/digest/a%20b?algorithm=${algorithm}&x=1`
     expect(await asked(path, digest(), { method: 'POST', body: { a: 1 } })).toEqual({ digested: true })
-    const [first, second] = fakeServers.askedFor(path)
+    const [first, second] = fakeServers.requestsTo(path)
     expect(first?.headers.authorization).toBeUndefined()
     expect(second?.body).toBe('{"a":1}')
     if (algorithm === 'both') expect(second?.headers.authorization).toContain('algorithm=SHA-256')
@@ -125,12 +125,12 @@ describe('digest', () => {
   test('wrong password: is rejected after one attempt', async () => {
     const path = '/digest?wrong'
     expect(await failed(asked(path, digest('wrong')))).toMatchObject({ type: 'communication', status: 401 })
-    expect(fakeServers.askedFor(path)).toHaveLength(2)
+    expect(fakeServers.requestsTo(path)).toHaveLength(2)
   })
 
   test.each(['/no-digest', '/auth-int'])('%s: offers no supported challenge', async (path) => {
     expect(await failed(asked(path, digest()))).toMatchObject({ type: 'authentication' })
-    expect(fakeServers.askedFor(path)).toHaveLength(1)
+    expect(fakeServers.requestsTo(path)).toHaveLength(1)
   })
 
   test('challenges: any valid notation: are parsed', () => {
@@ -160,11 +160,11 @@ describe('basic and bearer', () => {
     ['no password', { scheme: 'basic', properties: { username: 'hidden' } }],
     ['nothing', { scheme: 'digest' }],
   ])('%s: is an authentication error without the credential', async (_name, authentication) => {
-    const before = fakeServers.asked.length
+    const before = fakeServers.requests.length
     const { type, detail } = await failed(asked('/echo', authentication))
     expect(type).toBe('authentication')
     expect(detail).not.toContain('hidden')
-    expect(fakeServers.asked).toHaveLength(before)
+    expect(fakeServers.requests).toHaveLength(before)
   })
 
   test.each([
@@ -176,7 +176,7 @@ describe('basic and bearer', () => {
   })
 
   test('URI with credentials: is not called', async () => {
-    const endpoint = `http://me:hidden@${fakeServers.place}/echo`
+    const endpoint = `http://me:hidden@${fakeServers.host}/echo`
     const { type, detail } = await failed(asked('', undefined, { endpoint }))
     expect(type).toBe('configuration')
     expect(detail).not.toContain('hidden')
@@ -186,7 +186,7 @@ describe('basic and bearer', () => {
 describe('oauth2', () => {
   test('token: is requested once per execution until it expires', async () => {
     tokens = new Tokens(() => nowMs)
-    const count = () => fakeServers.askedFor('/oauth2/token').length
+    const count = () => fakeServers.requestsTo('/oauth2/token').length
     const before = count()
     expect(await Promise.all([1, 2, 3].map(() => asked('/secured', oauth2())))).toHaveLength(3)
     expect(count()).toBe(before + 1)
@@ -225,7 +225,7 @@ describe('oauth2', () => {
       expect(await asked('/secured', given, {}, authentication + JSON.stringify(changes))).toEqual({
         secured: true,
       })
-      const sent = fakeServers.askedFor('/oauth2/token').at(-1)
+      const sent = fakeServers.requestsTo('/oauth2/token').at(-1)
       const isBasic = authentication === 'client_secret_basic'
       expect(sent?.headers.authorization !== undefined).toBe(isBasic)
       expect(sent?.body.includes('s3cret')).toBe(authentication === 'client_secret_post')
@@ -268,18 +268,18 @@ describe('oauth2', () => {
     ],
     ['an empty secret', { client: { id: 'runner', secret: '' } }, 'authentication'],
   ])('%s: is an error, and the request is not sent', async (_name, changes, type) => {
-    const before = fakeServers.askedFor('/secured').length
+    const before = fakeServers.requestsTo('/secured').length
     const failure = await failed(asked('/secured', oauth2(changes), {}, 'refused'))
     expect(failure.type).toBe(type)
     expect(failure.detail).not.toContain('hidden')
-    expect(fakeServers.askedFor('/secured')).toHaveLength(before)
+    expect(fakeServers.requestsTo('/secured')).toHaveLength(before)
   })
 
   test('token response without type and lifetime: the token is sent once', async () => {
     const given = oauth2({ endpoints: { token: 'oauth2/token/untyped' } })
     for (const count of [1, 2]) {
       expect(await asked('/echo', given)).toMatchObject({ headers: { authorization: 'Bearer x' } })
-      expect(fakeServers.askedFor('/oauth2/token/untyped')).toHaveLength(count)
+      expect(fakeServers.requestsTo('/oauth2/token/untyped')).toHaveLength(count)
     }
   })
 
@@ -296,7 +296,7 @@ describe('oauth2', () => {
   test('several audiences in a JSON request: are one list', async () => {
     const request = { encoding: 'application/json' }
     await asked('/secured', oauth2({ audiences: ['600', '601'], request }))
-    const sent = fakeServers.askedFor('/oauth2/token').at(-1)
+    const sent = fakeServers.requestsTo('/oauth2/token').at(-1)
     expect(sent?.headers['content-type']).toBe('application/json')
     expect(JSON.parse(sent?.body ?? '')).toMatchObject({
       audience: ['600', '601'],
@@ -329,13 +329,17 @@ describe('oidc', () => {
 
 test('requests of one call: share its time limit', async () => {
   let time = 0
-  const line = new CallHttpClient(new Egress([fakeServers.place]), { allowed: [] }, 30_000, () => time)
+  const line = new CallHttpClient(
+    new Egress([fakeServers.host]),
+    { allowed: [] },
+    { timeoutMs: 30_000, now: () => time },
+  )
   const hang = { method: 'GET', url: new URL(`${fakeServers.origin}/hang`), headers: {} }
   await line.send({ ...hang, url: new URL(`${fakeServers.origin}/echo`) })
   time = 29_900
   const started = performance.now()
-  await expect(line.send(hang)).rejects.toMatchObject({ code: 'upstream_unavailable' })
-  await expect(line.withMaxBytes(1).send(hang)).rejects.toMatchObject({ code: 'upstream_unavailable' })
+  await expect(line.send(hang)).rejects.toMatchObject({ code: 'upstream_timeout' })
+  await expect(line.withMaxBytes(1).send(hang)).rejects.toMatchObject({ code: 'upstream_timeout' })
   expect(performance.now() - started).toBeLessThan(5_000)
 })
 
@@ -354,7 +358,7 @@ describe('output', () => {
     const output = (await asked('', given(), more)) as { request: { headers: Record<string, string> } }
     expect(output.request.headers).toMatchObject({ 'x-trace': 'shown' })
     expect(output.request.headers).not.toHaveProperty('authorization')
-    const sent = fakeServers.askedFor('/v2/pet/1').at(-1)
+    const sent = fakeServers.requestsTo('/v2/pet/1').at(-1)
     expect(sent?.headers['x-api-key']).toBe('hidden')
     expect(JSON.stringify(output)).not.toMatch(/hidden|s3cret|Bearer|Basic/)
   })
@@ -365,6 +369,6 @@ describe('output', () => {
       statusCode: 302,
       content: null,
     })
-    expect(elsewhere.asked).toEqual([])
+    expect(elsewhere.requests).toEqual([])
   })
 })

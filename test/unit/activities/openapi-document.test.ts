@@ -7,8 +7,8 @@ import { Documents } from '../../../src/activities/http/openapi-document.ts'
 import { Egress } from '../../../src/infra/http-client/egress.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 
-/** Longest time in which the thread was blocked during an action. */
-function heldWhile<T>(work: Promise<T>): { work: Promise<T>; longestMs: () => number } {
+/** Measures the longest time for which the thread is blocked while `work` runs. */
+function watchBlocking<T>(work: Promise<T>): { work: Promise<T>; longestMs: () => number } {
   let longestMs = 0
   let lastMs = performance.now()
   const watch = setInterval(() => {
@@ -35,12 +35,12 @@ describe('OpenAPI documents', () => {
     authentication?: unknown,
   ) => {
     text = source
-    const way = {
-      http: new CallHttpClient(new Egress([]), { allowed: [fakeServers.place] }),
+    const services = {
+      http: new CallHttpClient(new Egress([]), { allowed: [fakeServers.host] }),
       tokens: new Tokens(),
       workflowId: 'r',
     }
-    return documents.at({ endpoint: `${fakeServers.origin}${path}`, authentication }, workspace, way)
+    return documents.get({ endpoint: `${fakeServers.origin}${path}`, authentication }, workspace, services)
   }
   const JSON_TEXT = '{"openapi":"3.0.3","paths":{}}'
 
@@ -67,7 +67,7 @@ describe('OpenAPI documents', () => {
     ['100,000 levels of JSON', `{"a":${'['.repeat(100_000)}`],
   ])('%s: is rejected without blocking the thread', async (_name, source) => {
     const started = performance.now()
-    const held = heldWhile(read(source))
+    const held = watchBlocking(read(source))
     await expect(held.work).rejects.toMatchObject({ nonRetryable: true, type: 'configuration' })
     expect(performance.now() - started).toBeLessThan(8_000)
     expect(held.longestMs()).toBeLessThan(1_000)
@@ -82,8 +82,8 @@ describe('OpenAPI documents', () => {
   })
 
   test('cache: keeps a document per workspace, and none that was fetched with credentials', async () => {
-    const count = () => fakeServers.askedFor('/doc-kept').length
-    fakeServers.asked.length = 0
+    const count = () => fakeServers.requestsTo('/doc-kept').length
+    fakeServers.requests.length = 0
     await read(JSON_TEXT, 'w', '/doc-kept')
     await read(JSON_TEXT, 'w', '/doc-kept')
     expect(count()).toBe(1)
@@ -100,8 +100,8 @@ describe('OpenAPI documents', () => {
 
   test('cache: large documents evict each other', async () => {
     const large = JSON_TEXT.padEnd(7_000_000)
-    fakeServers.asked.length = 0
+    fakeServers.requests.length = 0
     for (const name of ['a', 'b', 'c', 'c', 'a']) await read(large, 'w', `/doc-${name}`)
-    expect(fakeServers.asked.map(({ url }) => url)).toEqual(['/doc-a', '/doc-b', '/doc-c', '/doc-a'])
+    expect(fakeServers.requests.map(({ url }) => url)).toEqual(['/doc-a', '/doc-b', '/doc-c', '/doc-a'])
   })
 })

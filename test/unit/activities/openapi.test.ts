@@ -222,13 +222,23 @@ describe('bodies', () => {
     expect(refused(() => request(form, { b: 1 }))[1]).toContain('`a`')
   })
 
-  test.each(['multipart/form-data', 'application/xml', 'image/png'])(
-    '%s: is reported as unsupported',
-    (type) => {
-      const [kind, detail] = refused(() => request(three(content(type)), { body: {} }))
-      expect([kind, detail.includes(type)]).toEqual(['configuration', true])
-    },
-  )
+  test.each(['multipart/mixed', 'application/xml', 'image/png'])('%s: is reported as unsupported', (type) => {
+    const [kind, detail] = refused(() => request(three(content(type)), { body: {} }))
+    expect([kind, detail.includes(type)]).toEqual(['configuration', true])
+  })
+
+  test('multipart form: the fields without nulls, encoded when it is sent', () => {
+    const body = { a: 1, b: null, file: { filename: 'a.txt', content: 'x' } }
+    expect(request(three(content('multipart/form-data')), { body })).toMatchObject({
+      headers: { 'content-type': 'multipart/form-data' },
+      body: { a: 1, file: { filename: 'a.txt', content: 'x' } },
+    })
+  })
+
+  test('form: null is left out, a list is repeated', () => {
+    const form = three(content('application/x-www-form-urlencoded'))
+    expect(request(form, { body: { a: null, b: ['x', 'y'] } }).body).toBe('b=x&b=y')
+  })
 
   test('form: a value that is no object: is rejected', () => {
     expect(
@@ -291,13 +301,13 @@ describe('rejected', () => {
   })
 
   test.each([
-    ['a circle', { $ref: '#/components/a' }, 'no end'],
-    ['itself', { $ref: '#/components/self' }, 'no end'],
-    ['another file', { $ref: 'other.yaml#/a' }, 'out of the document'],
-    ['another server', { $ref: 'http://169.254.169.254/' }, 'out of the document'],
-    ['nowhere', { $ref: '#/components/none' }, 'nowhere'],
-    ['what objects inherit', { $ref: '#/constructor/prototype' }, 'nowhere'],
-    ['half an escape', { $ref: '#/%E0%A4%A' }, 'nowhere'],
+    ['a circle', { $ref: '#/components/a' }, 'circular'],
+    ['itself', { $ref: '#/components/self' }, 'circular'],
+    ['another file', { $ref: 'other.yaml#/a' }, 'leaves the document'],
+    ['another server', { $ref: 'http://169.254.169.254/' }, 'leaves the document'],
+    ['nowhere', { $ref: '#/components/none' }, 'points to nothing'],
+    ['what objects inherit', { $ref: '#/constructor/prototype' }, 'points to nothing'],
+    ['half an escape', { $ref: '#/%E0%A4%A' }, 'points to nothing'],
   ])('reference to %s', (_name, parameter, why) => {
     const components = {
       a: { $ref: '#/components/b' },

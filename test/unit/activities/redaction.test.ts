@@ -111,7 +111,7 @@ describe('arguments', () => {
     const secrecy = secrecyOf({ key: 'abcdefgh' })
     expect(secrecy.resolveHandles({ a: [handle('key')] })).toEqual({ a: ['abcdefgh'] })
     const attempt = () => secrecy.resolveHandles({ a: [`x ${handle('gone')}`] })
-    expect(attempt).toThrow('The secret `gone` is not there any more')
+    expect(attempt).toThrow('The secret `gone` does not exist any more')
     expect(() => secrecy.valueOf('gone')).toThrow('`gone`')
   })
 
@@ -145,7 +145,7 @@ describe('requests', () => {
 
   async function sent(call: { [name: string]: Json }) {
     const way = {
-      http: new CallHttpClient(new Egress([]), { allowed: [fakeServers.place] }),
+      http: new CallHttpClient(new Egress([]), { allowed: [fakeServers.host] }),
       tokens: new Tokens(),
       workflowId: 'run-1',
     }
@@ -154,7 +154,7 @@ describe('requests', () => {
       way,
       secrecyOf({ key, base: `${fakeServers.origin}/echo/based` }),
     )
-    return fakeServers.asked.at(-1)
+    return fakeServers.requests.at(-1)
   }
 
   test('secret: is encoded for its location in the request', async () => {

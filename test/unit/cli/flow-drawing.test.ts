@@ -9,7 +9,7 @@ const HEAD = { flow: 'order', version: 2, id: 'run_1', status: 'running', starte
 const ERROR = { type: 'https://e.test/x', title: 'Refused', status: 402, detail: 'The card\nis empty.' }
 
 /** `at` in milliseconds since the start. */
-const news = (
+const update = (
   at: number,
   seq: number,
   task: string,
@@ -22,24 +22,24 @@ const news = (
 }
 
 const EVENTS = [
-  news(0, 0, '/do/0/check', 'running'),
-  news(3, 0, '/do/0/check', 'completed', { took: 'good' }),
-  news(3, 1, '/do/1/never', 'skipped'),
-  news(3, 2, '/do/2/all', 'running'),
+  update(0, 0, '/do/0/check', 'running'),
+  update(3, 0, '/do/0/check', 'completed', { took: 'good' }),
+  update(3, 1, '/do/1/never', 'skipped'),
+  update(3, 2, '/do/2/all', 'running'),
   ...[0, 1, 2].flatMap((n) => [
-    news(10 + n, 3 + n, '/do/2/all/do/0/put', 'running'),
+    update(10 + n, 3 + n, '/do/2/all/do/0/put', 'running'),
     n === 1
-      ? news(500 + n, 3 + n, '/do/2/all/do/0/put', 'faulted', { error: ERROR })
-      : news(600 + n, 3 + n, '/do/2/all/do/0/put', 'completed'),
+      ? update(500 + n, 3 + n, '/do/2/all/do/0/put', 'faulted', { error: ERROR })
+      : update(600 + n, 3 + n, '/do/2/all/do/0/put', 'completed'),
   ]),
-  news(700, 2, '/do/2/all', 'completed'),
-  news(700, 6, '/do/3/pay', 'running'),
-  news(800, 7, '/do/3/pay/try/0/ask', 'running'),
-  news(900, 7, '/do/3/pay/try/0/ask', 'faulted', { error: ERROR }),
-  news(900, 6, '/do/3/pay', 'waiting'),
-  news(1_900, 6, '/do/3/pay', 'running', { attempt: 2 }),
-  news(1_900, 8, '/do/3/pay/try/0/ask', 'running'),
-  news(61_900, 8, '/do/3/pay/try/0/ask', 'held', { error: ERROR }),
+  update(700, 2, '/do/2/all', 'completed'),
+  update(700, 6, '/do/3/pay', 'running'),
+  update(800, 7, '/do/3/pay/try/0/ask', 'running'),
+  update(900, 7, '/do/3/pay/try/0/ask', 'faulted', { error: ERROR }),
+  update(900, 6, '/do/3/pay', 'waiting'),
+  update(1_900, 6, '/do/3/pay', 'running', { attempt: 2 }),
+  update(1_900, 8, '/do/3/pay/try/0/ask', 'running'),
+  update(61_900, 8, '/do/3/pay/try/0/ask', 'held', { error: ERROR }),
 ]
 
 function drawn(events: readonly StepUpdate[], columns = 100): string {
@@ -61,8 +61,8 @@ test('tree of tasks: shows marks, paths, iterations, attempts, durations, and er
 
 test('error: is shown once at its origin; tasks that it passes through are only marked', () => {
   const failed = [
-    news(62_000, 8, '/do/3/pay/try/0/ask', 'faulted', { error: ERROR }),
-    news(62_000, 6, '/do/3/pay', 'faulted', { error: ERROR, attempt: 2 }),
+    update(62_000, 8, '/do/3/pay/try/0/ask', 'faulted', { error: ERROR }),
+    update(62_000, 6, '/do/3/pay', 'faulted', { error: ERROR, attempt: 2 }),
   ]
   expect(
     drawn([...EVENTS, ...failed])

@@ -31,10 +31,10 @@ function costOf(work: () => unknown): { ms: number; problem: Problem } {
 }
 
 /** Time of this machine to write and read a body of 300,000 members, as a measure of its speed. */
-let yardstickMs: number | undefined
-const yardstick = () => {
-  yardstickMs ??= leastMs(() => JSON.parse(JSON.stringify(named(300_000))))
-  return yardstickMs
+let referenceMs: number | undefined
+const reference = () => {
+  referenceMs ??= leastMs(() => JSON.parse(JSON.stringify(named(300_000))))
+  return referenceMs
 }
 
 /**
@@ -57,7 +57,7 @@ test('list of two million zeros: is rejected by its length, without reading each
   const zeros = list(2_000_000, () => 0)
   const { ms, problem } = costOf(() => checkFields({ zeros }))
   expect(problem.code).toBe('body_too_large')
-  expect(ms).toBeLessThan(0.7 * yardstick())
+  expect(ms).toBeLessThan(0.7 * reference())
 })
 
 test('value deeper than the stack: is rejected by its depth', () => {
@@ -79,7 +79,7 @@ test.each([
   const { ms, problem } = costOf(() => batchDocuments.parse(input))
   expect([problem.code, problem.errors.length > 0]).toEqual(['validation_failed', true])
   expect(problem.detail).toMatch(detail)
-  expect(ms).toBeLessThan(0.7 * yardstick())
+  expect(ms).toBeLessThan(0.7 * reference())
 })
 
 test.each<[string, Record<string, unknown>]>([
@@ -90,7 +90,7 @@ test.each<[string, Record<string, unknown>]>([
 ])('filter with %s: is rejected quickly', (_name, filter) => {
   const { ms, problem } = costOf(() => readBodyFilter(filter))
   expect(problem.code).toBe('filter_too_large')
-  expect(ms).toBeLessThan(0.3 * yardstick())
+  expect(ms).toBeLessThan(0.3 * reference())
 })
 
 test('filter of maximum size: is parsed', () => {
@@ -104,7 +104,7 @@ test('statement with 200 columns: is built in a fraction of a millisecond', () =
   const ms = leastMs(() => {
     for (let n = 0; n < 1_000; n++) commas(columns)
   })
-  expect(ms).toBeLessThan(0.3 * yardstick())
+  expect(ms).toBeLessThan(0.3 * reference())
   expect(commas(columns.slice(0, 3)).text).toBe('$1::text, $2::text, $3::text')
   expect(commas([]).text).toBe('')
 })

@@ -157,7 +157,7 @@ const one = 'do: [{ a: { set: {} } }]'
 
 test.each([
   [
-    'use: { errors: { tee: {type: x, status: 1} } }\ndo: [{ a: { raise: { error: tea } } }]',
+    'use: { errors: { tee: {type: urn:x, status: 1} } }\ndo: [{ a: { raise: { error: tea } } }]',
     'unknown_reference 3:29 Did you mean tee?',
   ],
   ['do: [{ a: { raise: { error: tea } } }]', 'unknown_reference 2:29'],
@@ -173,7 +173,7 @@ test.each([
     'circular_reference 2:65',
   ],
   [`use: { functions: { f: { sett: {} } } }\n${one}`, 'task_kind_missing 2:26 Did you mean set?'],
-  [`use: { errors: { e: { type: x } } }\n${one}`, 'missing_key 2:21'],
+  [`use: { errors: { e: { type: urn:x } } }\n${one}`, 'missing_key 2:21'],
   [`use: { retries: { r: { dellay: PT1S } } }\n${one}`, 'unknown_key 2:24 Did you mean delay?'],
   [`use: { timeouts: { t: { after: soon } } }\n${one}`, expect.stringMatching(/^duration_invalid 2:32/)],
   [

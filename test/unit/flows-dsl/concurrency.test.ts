@@ -30,7 +30,7 @@ describe('compilation', () => {
 
   test.each([
     ['[]', 'wrong_type 4:14 /concurrency'],
-    ['{ key: .x }', 'missing_key 4:14 /concurrency'],
+    ["{ key: '${ .x }' }", 'missing_key 4:14 /concurrency'],
     ['{ limit: 0 }', 'value_invalid 4:23 /concurrency/limit'],
     ['{ limit: 10001 }', 'value_invalid 4:23 /concurrency/limit'],
     ["{ limit: '5' }", 'wrong_type 4:23 /concurrency/limit'],
@@ -51,7 +51,7 @@ describe('concurrency key', () => {
     ["'${ $input.n }'", { n: 7 }, '7'],
     ["'${ .a and .b }'", { a: true, b: false }, 'false'],
     ['\'${ "\\(.a)/\\(.b)" }\'', { a: 1, b: 2 }, '1/2'],
-    ['always', {}, 'always'],
+    [`'\${ "always" }'`, {}, 'always'],
   ])('%s of %j: is computed', (expression, input, expected) => {
     expect(key(expression, input)).toBe(expected)
   })

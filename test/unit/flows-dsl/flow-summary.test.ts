@@ -66,7 +66,7 @@ test('declarations that are not used: are not in the summary', () => {
   const { facts } = compiled(`${HEAD}use:
   secrets: [key, other]
   functions: { f: { ${GET} }, g: { wait: PT1S } }
-do: [{ a: { call: f, compensate: [{ c: { raise: { error: { type: x, status: 1 } } } }] } }, { b: { set: { k: '\${ $secrets.key }' } } }]`)
+do: [{ a: { call: f, compensate: [{ c: { raise: { error: { type: urn:x, status: 1 } } } }] } }, { b: { set: { k: '\${ $secrets.key }' } } }]`)
   expect(facts).toMatchObject({
     functions: ['collection.get'],
     secrets: ['key'],

@@ -165,7 +165,7 @@ test('task limit within `try`: is neither retried nor caught', async () => {
 })
 
 test('retry without delay: is bounded by the number of tasks that it enters', async () => {
-  const raise = '{ raise: { error: { type: t, status: 400 } } }'
+  const raise = '{ raise: { error: { type: urn:t, status: 400 } } }'
   const flow = `${HEAD}do: [{ a: { try: [{ b: ${raise} }], catch: { retry: { limit: { attempt: { count: 999 } } } } } }]`
   const { result, steps, waits } = await trace(flow, { input: null, stepsMax: 50 })
   expect(result).toMatchObject({ error: { detail: expect.stringContaining('more than 50 tasks') } })
@@ -193,7 +193,7 @@ test('random numbers: are requested for jitter only', async () => {
     }
   }
   const flow = (retry: string) => `${HEAD}do:
-  - a: { try: [{ b: { raise: { error: { type: t, status: 400 } } } }], catch: { retry: ${retry}, do: [{ c: { set: {} } }] } }`
+  - a: { try: [{ b: { raise: { error: { type: urn:t, status: 400 } } } }], catch: { retry: ${retry}, do: [{ c: { set: {} } }] } }`
   const limit = 'limit: { attempt: { count: 1 } }'
   for (const [jitter, wanted] of [
     ['', 'completed'],

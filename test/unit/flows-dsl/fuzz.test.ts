@@ -17,7 +17,7 @@ const good = `${HEAD}do:
   - c: { call: collection.create, with: { name: g, document: { k: [1, two, null] } } }
   - d: { do: [{ e: { wait: PT1S } }] }
   - f: { call: http, with: { method: GET, endpoint: 'https://x.example/{id}' } }
-  - g: { for: { each: o, in: .all, at: i }, while: $i < 9, do: [{ h: { raise: { error: { type: x, status: 400 } } } }] }
+  - g: { for: { each: o, in: .all, at: i }, while: $i < 9, do: [{ h: { raise: { error: { type: urn:x, status: 400 } } } }] }
   - k: { fork: { compete: true, branches: [{ l: { emit: { event: { with: { type: t, data: 1 } } } } }] } }
   - m: { try: [{ n: { wait: PT1S } }], catch: { errors: { with: { status: 5 } }, retry: { delay: PT1S, limit: { attempt: { count: 2 } } }, do: [{ p: { set: { e: '\${ $error }' } } }], then: a } }`
 const known = new Set(Object.keys(DIAGNOSTICS))

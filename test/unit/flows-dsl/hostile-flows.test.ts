@@ -9,7 +9,7 @@ import { compiled, INFO, START_MS } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\n"
 const run = (body: string, simulation: Simulation = {}) => simulate(compiled(HEAD + body), simulation)
-const RAISE = 'raise: { error: { type: broken, status: 500 } }'
+const RAISE = 'raise: { error: { type: urn:broken, status: 500 } }'
 const SOON_MS = 5_000
 
 describe('hostile definition', () => {
@@ -40,7 +40,7 @@ do:
       try: [ { broken: { ${RAISE} } } ]
       catch: { retry: { backoff: { exponential: {} }, limit: { attempt: { count: 3000 } } } }
 `)
-    expect(error).toMatchObject({ type: 'broken', instance: '/do/0/often/try/0/broken' })
+    expect(error).toMatchObject({ type: 'urn:broken', instance: '/do/0/often/try/0/broken' })
   })
 
   it('large values in summaries: are truncated without reading all of them', () => {

@@ -6,11 +6,11 @@ import type { Simulation } from '../../../flows-dsl/simulator/types.ts'
 import { compiled } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: pets, name: adopt, version: '1.0.0' }\n"
-const lived = (source: string, simulation: Simulation = {}) =>
+const lifecycleOf = (source: string, simulation: Simulation = {}) =>
   simulate(compiled(`${HEAD}${source}`), { ...simulation, options: { lifecycle: true } }).lifecycle ?? []
 
 test('execution that completes: emits started and completed events', () => {
-  const events = lived('do: [{ rest: { wait: PT1S } }, { never: { if: false, set: {} } }]', {
+  const events = lifecycleOf('do: [{ rest: { wait: PT1S } }, { never: { if: false, set: {} } }]', {
     input: { n: 1 },
   })
   const workflow = 'adopt-simulation.pets'
@@ -43,7 +43,7 @@ test('execution that completes: emits started and completed events', () => {
   ])
 })
 
-const short = (events: ReturnType<typeof lived>) =>
+const short = (events: ReturnType<typeof lifecycleOf>) =>
   events.map(({ type }) => type.replace('io.serverlessworkflow.', '').replace('.v1', ''))
 
 test('execution that retries and faults: emits retried and faulted events', () => {
@@ -51,7 +51,7 @@ test('execution that retries and faults: emits retried and faulted events', () =
   - again:
       try: [{ no: { raise: { error: { type: https://x.example/no, status: 500 } } } }]
       catch: { retry: { delay: PT1S, limit: { attempt: { count: 1 } } } }`
-  const events = lived(flow)
+  const events = lifecycleOf(flow)
   expect(short(events)).toEqual([
     'workflow.started',
     'task.started',
@@ -69,5 +69,5 @@ test('execution that retries and faults: emits retried and faulted events', () =
 test('held step: is reported as suspended', () => {
   const flow =
     'onFault: hold\ndo: [{ no: { raise: { error: { type: https://x.example/no, status: 500 } } } }]'
-  expect(short(lived(flow))).toEqual(['workflow.started', 'task.started', 'task.suspended'])
+  expect(short(lifecycleOf(flow))).toEqual(['workflow.started', 'task.started', 'task.suspended'])
 })

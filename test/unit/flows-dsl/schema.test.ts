@@ -142,7 +142,7 @@ test('verdict on every schema and value: is that of ajv', () => {
   expect(valid).toBeGreaterThan(2_000)
 }, 30_000)
 
-function told(one: Json, given: Json): string[] {
+function errorsOf(one: Json, given: Json): string[] {
   return schemaErrors(one, given, newBudget()).map(({ pointer, message }) => `${pointer} ${message}`)
 }
 
@@ -158,8 +158,8 @@ test('errors: have locations and reasons, all at once', () => {
     },
     $defs: { line: { type: 'object', properties: { count: { minimum: 1 }, size: { enum: ['s', 'm'] } } } },
   }
-  expect(told(order, { id: 'o-1', lines: [{ count: 1 }] })).toEqual([])
-  expect(told(order, { id: 'x', 'a/b': 'y', lines: [{ count: 0, size: 'l' }], more: 1 })).toEqual([
+  expect(errorsOf(order, { id: 'o-1', lines: [{ count: 1 }] })).toEqual([])
+  expect(errorsOf(order, { id: 'x', 'a/b': 'y', lines: [{ count: 0, size: 'l' }], more: 1 })).toEqual([
     '/more is not allowed',
     '/id must have at least 3 characters',
     '/id must match ^o',
@@ -167,16 +167,16 @@ test('errors: have locations and reasons, all at once', () => {
     '/lines/0/count must be at least 1',
     '/lines/0/size must be one of "s", "m"',
   ])
-  expect(told(order, {})).toEqual([' must have the property `id`', ' must have the property `lines`'])
+  expect(errorsOf(order, {})).toEqual([' must have the property `id`', ' must have the property `lines`'])
 })
 
 test('names that every object inherits: are ordinary names', () => {
   const one = JSON.parse(
     '{"required":["__proto__"],"properties":{"__proto__":{"type":"string"},"constructor":false}}',
   )
-  expect(told(one, {})).toEqual([' must have the property `__proto__`'])
-  expect(told(one, JSON.parse('{"__proto__":1}'))).toEqual(['/__proto__ must be a string'])
-  expect(told(one, JSON.parse('{"__proto__":"x"}'))).toEqual([])
+  expect(errorsOf(one, {})).toEqual([' must have the property `__proto__`'])
+  expect(errorsOf(one, JSON.parse('{"__proto__":1}'))).toEqual(['/__proto__ must be a string'])
+  expect(errorsOf(one, JSON.parse('{"__proto__":"x"}'))).toEqual([])
 })
 
 test('schema that repeats its checks: ends with the budget', () => {

@@ -56,20 +56,20 @@ const simulated = corpus.flatMap(({ one, ...more }) =>
   isSimulated(one) && one.invalid === undefined ? [{ ...more, one }] : [],
 )
 
-/** The machine is discarded before each event and restored from the text of its state. */
-function forgetful<T>(work: () => T): T {
+/** Runs `work` with machines whose state is discarded and restored from JSON before each event. */
+function withRestoredState<T>(work: () => T): T {
   const { completeEffect: happened, event, decide } = Machine.prototype
-  const forgetting = <Told, Answer>(tell: (this: Machine, ...told: Told[]) => Answer) =>
-    function (this: Machine, ...told: Told[]): Answer {
+  const restoringState = <Argument, Answer>(method: (this: Machine, ...args: Argument[]) => Answer) =>
+    function (this: Machine, ...args: Argument[]): Answer {
       const kept = JSON.parse(JSON.stringify(this.state))
       for (const key of Object.keys(this.state))
         delete (this.state as unknown as Record<string, unknown>)[key]
       Object.assign(this.state, kept)
-      return tell.apply(this, told)
+      return method.apply(this, args)
     }
-  Machine.prototype.completeEffect = forgetting(happened)
-  Machine.prototype.event = forgetting(event)
-  Machine.prototype.decide = forgetting(decide as (...told: unknown[]) => ReturnType<typeof decide>)
+  Machine.prototype.completeEffect = restoringState(happened)
+  Machine.prototype.event = restoringState(event)
+  Machine.prototype.decide = restoringState(decide as (...args: unknown[]) => ReturnType<typeof decide>)
   try {
     return work()
   } finally {
@@ -99,7 +99,7 @@ describe.each(cases)('$file: $name', ({ file, one }) => {
   })
 
   test('simulation: the state is serialised after each event: equals the execution', () => {
-    expect(forgetful(() => simulate(ir(), simulation))).toEqual(simulate(ir(), simulation))
+    expect(withRestoredState(() => simulate(ir(), simulation))).toEqual(simulate(ir(), simulation))
   })
 })
 
@@ -107,7 +107,7 @@ test.each(simulated)(
   '$file: $name: the state is serialised after each event: equals the execution',
   ({ file, one }) => {
     const ir = compiled(read(file))
-    expect(forgetful(() => simulate(ir, one))).toEqual(simulate(ir, one))
+    expect(withRestoredState(() => simulate(ir, one))).toEqual(simulate(ir, one))
   },
 )
 
@@ -198,4 +198,46 @@ test('1,000 steps without effects', () => {
   const tasks = Array.from({ length: 1_000 }, (_, n) => `  - s${n}: { set: { n: '\${ .n + 1 }' } }`)
   const flow = compiled(`${HEAD}do:\n${tasks.join('\n')}`)
   expect(simulate(flow, { input: { n: 0 } }).output).toEqual({ n: 1_000 })
+})
+
+test('missing answer with a timeout around it: reported as missing, not as a timeout', () => {
+  const call = '{ call: http, with: { method: get, endpoint: https://example.com } }'
+  for (const flow of [
+    `timeout: { after: PT1M }\ndo: [{ a: ${call} }]`,
+    `do: [{ a: { do: [{ b: ${call} }], timeout: { after: PT1M } } }]`,
+  ]) {
+    const { status, wanted } = simulate(compiled(HEAD + flow), {})
+    expect([status, wanted?.[0]?.what]).toEqual(['waiting', 'the answer of http'])
+    const slow = simulate(compiled(HEAD + flow), { mocks: { http: { output: 1, after: 'PT2M' } } })
+    expect([slow.status, slow.error?.status]).toEqual(['faulted', 408])
+  }
+})
+
+describe('decision without a time', () => {
+  const flow = compiled(
+    `${HEAD}do:\n  - fetch: { call: http, with: { method: get, endpoint: https://example.com } }
+  - ask: { approve: { approvers: [ada, bob], form: { type: object, properties: { note: { type: string } } } } }`,
+  )
+  const mocks = { fetch: { output: 1, after: 'PT1M' } }
+  const yes = { task: 'ask', decision: { by: 'ada', approved: true } }
+
+  test('before the task waits: is made as soon as it does', () => {
+    expect(simulate(flow, { mocks, decisions: [yes] })).toMatchObject({
+      status: 'completed',
+      duration_ms: 60_000,
+    })
+  })
+
+  test('for a task that never waits: invalid, with a hint', () => {
+    const decisions = [yes, { task: 'aks', decision: { by: 'ada', approved: true } }]
+    expect(() => simulate(flow, { mocks, decisions })).toThrow(
+      /aks: Nothing has waited for a decision there\. Without/,
+    )
+  })
+
+  test('with a time that is too early: invalid, with a hint', () => {
+    expect(() => simulate(flow, { mocks, decisions: [{ ...yes, after: 'PT1S' }] })).toThrow(
+      /ask: Nothing waits for a decision there at that time\. Without `after`/,
+    )
+  })
 })

@@ -153,7 +153,7 @@ describe('try', () => {
 
 describe('raise', () => {
   table([
-    ["{ raise: { error: { type: x, status: 400, title: t, detail: '${ .x }', instance: /do/0/a } } }"],
+    ["{ raise: { error: { type: urn:x, status: 400, title: t, detail: '${ .x }', instance: /do/0/a } } }"],
     ['{ raise: ¦x }', 'wrong_type /raise'],
     ['{ raise: ¦{} }', 'missing_key /raise'],
     ['{ raise: ¦{ ¦eror: x } }', 'missing_key /raise', 'unknown_key /raise/eror'],
@@ -161,16 +161,16 @@ describe('raise', () => {
     ['{ raise: { error: ¦5 } }', 'wrong_type /raise/error'],
     ['{ raise: { error: ¦¦{} } }', 'missing_key /raise/error', 'missing_key /raise/error'],
     ['{ raise: { error: { type: ¦a b, status: 400 } } }', 'value_invalid /raise/error/type'],
-    ["{ raise: { error: { type: x, status: ¦'400' } } }", 'wrong_type /raise/error/status'],
-    ["{ raise: { error: { type: x, status: ¦'${ 400 }' } } }", 'wrong_type /raise/error/status'],
-    ['{ raise: { error: { type: x, status: 400, ¦titel: x } } }', 'unknown_key /raise/error/titel'],
-    ['{ raise: { error: { type: x, status: 400, title: ¦5 } } }', 'wrong_type /raise/error/title'],
+    ["{ raise: { error: { type: urn:x, status: ¦'400' } } }", 'wrong_type /raise/error/status'],
+    ["{ raise: { error: { type: urn:x, status: ¦'${ 400 }' } } }", 'wrong_type /raise/error/status'],
+    ['{ raise: { error: { type: urn:x, status: 400, ¦titel: x } } }', 'unknown_key /raise/error/titel'],
+    ['{ raise: { error: { type: urn:x, status: 400, title: ¦5 } } }', 'wrong_type /raise/error/title'],
     [
-      "{ raise: { error: { type: x, status: 400, detail: 'a ¦${ .x }' } } }",
+      "{ raise: { error: { type: urn:x, status: 400, detail: 'a ¦${ .x }' } } }",
       'expression_partial /raise/error/detail',
     ],
     [
-      '{ raise: { error: { type: x, status: 400, instance: ¦here } } }',
+      '{ raise: { error: { type: urn:x, status: 400, instance: ¦here } } }',
       'value_invalid /raise/error/instance',
     ],
   ])
@@ -236,7 +236,7 @@ describe('variables: scope', () => {
             for: { in: '\${ [$item + "1"] }', at: n }
             do:
               - c:
-                  try: [{ d: { raise: { error: { type: t, status: 400, detail: '\${ "\\($item)\\($index)\\($n)" }' } } } }]
+                  try: [{ d: { raise: { error: { type: urn:t, status: 400, detail: '\${ "\\($item)\\($index)\\($n)" }' } } } }]
                   catch:
                     do:
                       - e: { set: { all: '\${ .all + [$error.detail, $item, $index, $n] }' }, input: { from: '\${ { all: .all } }' } }`
@@ -250,7 +250,7 @@ describe('variables: scope', () => {
 test('compiled flow with all kinds of tasks: is plain JSON and has one canonical text', () => {
   const ir = compiled(`${HEAD}  - a: { for: { in: .x }, while: $index < 3, ${DO} }
   - c: { fork: { branches: [{ d: { emit: { event: { with: { type: t } } } } }] } }
-  - e: { ${TRY}, catch: { retry: { limit: { attempt: { count: 2 } } }, do: [{ f: { raise: { error: { type: t, status: 1 } } } }] } }`)
+  - e: { ${TRY}, catch: { retry: { limit: { attempt: { count: 2 } } }, do: [{ f: { raise: { error: { type: urn:t, status: 1 } } } }] } }`)
   expect(ir).toEqual(JSON.parse(JSON.stringify(ir)))
   expect(canonical(JSON.parse(canonical(ir)))).toBe(canonical(ir))
 })

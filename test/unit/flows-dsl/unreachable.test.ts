@@ -80,7 +80,7 @@ describe('unreachable', () => {
       `do: [{ a: { fork: { branches: [{ b: ${SET} }, { c: { ${RAISE} } }] } } }, { ¦d: ${SET} }]`,
     ],
     [
-      'what follows a race that ends the flow, whoever wins',
+      'a task after a race that ends the flow, whichever branch wins',
       `do: [{ a: { fork: { compete: true, branches: [{ b: { set: {}, then: end } }, { c: { set: {}, then: end } }] } } }, { ¦d: ${SET} }]`,
     ],
     [

@@ -27,7 +27,7 @@ async function listening(server: Server | RawServer): Promise<number> {
 }
 
 /** Answers with the port of the client: one for each connection. */
-const tellingPorts = () =>
+const listenWithClientPorts = () =>
   listening(createServer(({ socket }, response) => response.end(String(socket.remotePort))))
 
 /** Answers each connection with the given handler, by its number. */
@@ -60,7 +60,7 @@ const sender =
   }
 
 test('kept connection: is reused by its owner only, under the same guard', async () => {
-  const send = sender(new Egress([]), await tellingPorts())
+  const send = sender(new Egress([]), await listenWithClientPorts())
   const first = await send({ owner: 'a' })
   expect(await send({ owner: 'a' })).toBe(first)
   const others = [
@@ -75,7 +75,7 @@ test('kept connection: is reused by its owner only, under the same guard', async
 })
 
 test('kept connection: the guard no longer permits the server: is not used', async () => {
-  const send = sender(new Egress([]), await tellingPorts())
+  const send = sender(new Egress([]), await listenWithClientPorts())
   await send({ owner: 'a' })
   expect(await send({ owner: 'a', allowed: [] })).toBe('egress_refused')
 })
@@ -113,7 +113,7 @@ test('time limit in the middle of a response: the connection is discarded', asyn
     socket.write(connection === 1 ? OK('half').slice(0, -2) : OK('whole')),
   )
   const send = sender(new Egress([]), port)
-  expect(await send({ owner: 'a' }, 'GET', 200)).toBe('upstream_unavailable')
+  expect(await send({ owner: 'a' }, 'GET', 200)).toBe('upstream_timeout')
   expect(await send({ owner: 'a' })).toBe('whole')
 })
 
@@ -134,7 +134,7 @@ test('concurrent requests: each gets its own response', async () => {
 })
 
 test('destination outside the allowlist: the allowlist is read again before the rejection, and only then', async () => {
-  const port = await tellingPorts()
+  const port = await listenWithClientPorts()
   const send = sender(new Egress([]), port)
   let asked = 0
   const now = (allowed: readonly string[]) => async () => {
@@ -146,4 +146,11 @@ test('destination outside the allowlist: the allowlist is read again before the 
   expect(await send({ allowed: [], allowedNow: now([`localhost:${port}`]) })).toMatch(/^\d+$/)
   expect(await send({ allowed: [], allowedNow: now(['localhost:1']) })).toBe('egress_refused')
   expect(asked).toBe(2)
+})
+
+test('allowlist of the platform: host with *: opens each port of that host, and no other host', async () => {
+  const port = await listenWithClientPorts()
+  const send = sender(new Egress(['localhost:*']), port)
+  expect(await send({ allowed: [] })).toMatch(/^\d+$/)
+  expect(await sender(new Egress(['127.0.0.1:*']), port)({ allowed: [] })).toBe('egress_refused')
 })

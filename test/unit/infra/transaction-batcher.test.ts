@@ -18,7 +18,7 @@ const contextOf = (tenant: string, more: Partial<SessionContext> = {}): SessionC
 })
 
 /** A statement whose only value identifies it. */
-const says = (text: string): Sql => sql`select ${text}`
+const statement = (text: string): Sql => sql`select ${text}`
 const textOf = ({ values }: Sql): string => String(values[0])
 
 interface Transaction {
@@ -30,7 +30,7 @@ interface Transaction {
 /** A server that answers each statement one tick later with its text, and rejects those it is told to. */
 function server(refuses: (texts: readonly string[]) => Error | undefined = () => undefined) {
   const seen: Transaction[] = []
-  const groups = new TransactionBatcher(async (context, statements, lockTimeoutMs) => {
+  const batcher = new TransactionBatcher(async (context, statements, lockTimeoutMs) => {
     const texts = statements.map(textOf)
     seen.push({ context, texts, lockTimeoutMs })
     await new Promise((soon) => setImmediate(soon))
@@ -38,7 +38,7 @@ function server(refuses: (texts: readonly string[]) => Error | undefined = () =>
     if (error !== undefined) throw error
     return texts.map((text) => [{ text }])
   })
-  return { groups, seen }
+  return { batcher, seen }
 }
 
 const refusedAt = (statement: number) =>
@@ -49,20 +49,20 @@ test('transaction: gets its own results, and shares only with the same session s
     tenant: fc.constantFrom('a', 'b'),
     role: fc.constantFrom('tenon_service' as const, 'tenon_anon' as const),
     chainDepth: fc.constantFrom(undefined, 1, 2),
-    company: fc.constantFrom<BatchGroup>('reading', 'writing'),
+    group: fc.constantFrom<BatchGroup>('reading', 'writing'),
     statements: fc.integer({ min: 1, max: 3 }),
     turns: fc.integer({ min: 0, max: 3 }),
   })
   await fc.assert(
     fc.asyncProperty(fc.array(asked, { minLength: 1, maxLength: 60 }), async (all) => {
-      const { groups, seen } = server()
+      const { batcher, seen } = server()
       await Promise.all(
-        all.map(async ({ tenant, role, chainDepth, company, statements, turns }, n) => {
+        all.map(async ({ tenant, role, chainDepth, group, statements, turns }, n) => {
           for (let turn = 0; turn < turns; turn++) await new Promise((soon) => setImmediate(soon))
           const context = contextOf(tenant, { role, ...(chainDepth !== undefined && { chainDepth }) })
-          const whose = `${company} ${tenant} ${role} ${chainDepth}`
+          const whose = `${group} ${tenant} ${role} ${chainDepth}`
           const texts = Array.from({ length: statements }, (_, part) => `${whose} ${n} ${part}`)
-          const rows = await groups.join(context, texts.map(says), company)
+          const rows = await batcher.join(context, texts.map(statement), group)
           expect(rows).toEqual(texts.map((text) => [{ text }]))
         }),
       )
@@ -80,10 +80,10 @@ test('transaction: gets its own results, and shares only with the same session s
 })
 
 test('transactions: arrive while one is running: are one batch, up to the maximum size', async () => {
-  const { groups, seen } = server()
+  const { batcher, seen } = server()
   const count = 2 * LIMITS.groups.batchSizeMax + 1
   const names = Array.from({ length: count }, (_, n) => `${n}`)
-  await Promise.all(names.map((name) => groups.join(contextOf('a'), [says(name)], 'writing')))
+  await Promise.all(names.map((name) => batcher.join(contextOf('a'), [statement(name)], 'writing')))
   expect(seen.map(({ texts }) => texts.length)).toEqual([
     1,
     LIMITS.groups.batchSizeMax,
@@ -100,9 +100,9 @@ test('transactions: arrive while one is running: are one batch, up to the maximu
 test('batch: one transaction fails: each is retried by itself, only that one fails, and batching pauses', async () => {
   const bad = (texts: readonly string[]) =>
     texts.includes('bad') ? refusedAt(texts.indexOf('bad')) : undefined
-  const { groups, seen } = server(bad)
+  const { batcher, seen } = server(bad)
   const ask = (name: string) =>
-    groups.join(contextOf('a'), [says(name)], 'writing').then(
+    batcher.join(contextOf('a'), [statement(name)], 'writing').then(
       (rows) => rows[0]?.[0]?.['text'],
       (error: unknown) => Object(error).statement,
     )
@@ -112,30 +112,30 @@ test('batch: one transaction fails: each is retried by itself, only that one fai
   await Promise.all(['p', 'q', 'r'].map(ask))
   expect(seen.map(({ texts }) => texts.join())).toEqual(['p', 'q', 'r'])
   seen.length = 0
-  await Promise.all(['p', 'q', 'r'].map((name) => groups.join(contextOf('b'), [says(name)], 'writing')))
+  await Promise.all(['p', 'q', 'r'].map((name) => batcher.join(contextOf('b'), [statement(name)], 'writing')))
   expect(seen).toHaveLength(2)
 })
 
 test('batch: the server is lost: nothing is retried, since the outcome of the first attempt is unknown', async () => {
-  const { groups, seen } = server((texts) =>
+  const { batcher, seen } = server((texts) =>
     texts.length > 1 ? new Problem('dependency_unavailable', { cause: refusedAt(0) }) : undefined,
   )
   const outcomes = await Promise.allSettled(
-    ['first', 'x', 'y'].map((name) => groups.join(contextOf('a'), [says(name)], 'writing')),
+    ['first', 'x', 'y'].map((name) => batcher.join(contextOf('a'), [statement(name)], 'writing')),
   )
   expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected'])
   expect(seen).toHaveLength(2)
 })
 
-const toldOf = (texts: readonly string[]) => says(`all of ${texts.join('+')}`)
-const KIND: StatementKind = { merge: (items) => toldOf(items as string[]) }
-const one = (key: string, kind = KIND) => says(key).as({ kind, key, item: key })
+const merged = (texts: readonly string[]) => statement(`all of ${texts.join('+')}`)
+const KIND: StatementKind = { merge: (items) => merged(items as string[]) }
+const one = (key: string, kind = KIND) => statement(key).as({ kind, key, item: key })
 
 test('statements of one kind: are combined unless two concern the same row, and each gets its own rows', () => {
-  const other: StatementKind = { merge: (items) => says(`others ${(items as string[]).join('+')}`) }
+  const other: StatementKind = { merge: (items) => statement(`others ${(items as string[]).join('+')}`) }
   const all = [
     one('a'),
-    says('alone'),
+    statement('alone'),
     one('b'),
     one('x', other),
     one('a'),
@@ -157,13 +157,13 @@ test('slow transaction: does not delay others', async () => {
   const held = new Promise<void>((done) => {
     release = done
   })
-  const groups = new TransactionBatcher(async (_mandate, statements) => {
+  const batcher = new TransactionBatcher(async (_context, statements) => {
     if (statements.some((statement) => textOf(statement) === 'slow')) await held
     return statements.map(() => [])
   })
-  const slow = groups.join(contextOf('a'), [says('slow')], 'writing')
+  const slow = batcher.join(contextOf('a'), [statement('slow')], 'writing')
   const begun = performance.now()
-  await Promise.all(['x', 'y'].map((name) => groups.join(contextOf('a'), [says(name)], 'writing')))
+  await Promise.all(['x', 'y'].map((name) => batcher.join(contextOf('a'), [statement(name)], 'writing')))
   expect(performance.now() - begun).toBeLessThan(20 * LIMITS.groups.waitMs)
   release()
   await slow

@@ -47,7 +47,7 @@ const DEVIATIONS: Readonly<Record<string, string>> = {
   '{"a":[1,2,{"b":[3]}]}|[leaf_paths]': 'jq 1.8 has no leaf_paths any more',
 }
 
-function told(answer: Answer): string {
+function textOf(answer: Answer): string {
   return JSON.stringify(answer, (_key, value) =>
     typeof value === 'object' && value !== null && !Array.isArray(value)
       ? Object.fromEntries(Object.entries(value).sort())
@@ -58,7 +58,7 @@ function told(answer: Answer): string {
 test('corpus: every program: yields the answers of jq, except for the listed differences', () => {
   const cases = corpus()
   const line = ({ program, input }: Case, answer: Answer) =>
-    `${program} ⇐ ${JSON.stringify(input)} ⇒ ${told(answer)}`
+    `${program} ⇐ ${JSON.stringify(input)} ⇒ ${textOf(answer)}`
   const same = cases.filter(({ program }) => !Object.hasOwn(DEVIATIONS, program))
   expect(same.length).toBeGreaterThan(500)
   expect(same.map((one) => line(one, answerHere(one.program, one.input)))).toEqual(
@@ -71,7 +71,7 @@ test('listed difference: is one', () => {
   const differing = Object.keys(DEVIATIONS).filter((program) =>
     cases.some(
       (one) =>
-        one.program === program && told(answerHere(program, one.input)) !== told(ask(program, one.input)),
+        one.program === program && textOf(answerHere(program, one.input)) !== textOf(ask(program, one.input)),
     ),
   )
   expect(differing).toEqual(Object.keys(DEVIATIONS))

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { utf8Length } from '../../../flows-dsl/json.ts'
 import { summaryLine } from '../../../src/workflows/flow/current-details.ts'
 
-const step = { pointer: '', name: '', kind: 'call', iteration: 0, path: '' }
+const step = { pointer: '', name: '', kind: 'call', iteration: 0, path: '', callPath: '' }
 
 test('summary line: long path: keeps the nearest tasks, at most 200 bytes in all', () => {
   expect(summaryLine({ ...step, breadcrumbs: '', summary: 'put: call x' })).toBe('put: call x')

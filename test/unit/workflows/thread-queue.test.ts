@@ -6,7 +6,7 @@ import { ThreadQueue, type ThreadRequest } from '../../../src/activities/sdk-pat
 const tenantId = (name: string) => `ten_${name.repeat(26)}`
 
 /** A queue before a thread that answers when the test tells it to. */
-function aThread() {
+function createThread() {
   let now = 0
   let ids = 0n
   const sent: ThreadRequest[] = []
@@ -45,7 +45,7 @@ function aThread() {
 }
 
 /** Executions of one tenant that are known to take long. */
-function busy(thread: ReturnType<typeof aThread>, runs: readonly string[], tenant = 'a'): void {
+function busy(thread: ReturnType<typeof createThread>, runs: readonly string[], tenant = 'a'): void {
   for (const run of runs) {
     thread.create(tenant, run)
     thread.answer(1)
@@ -59,13 +59,13 @@ function busy(thread: ReturnType<typeof aThread>, runs: readonly string[], tenan
 }
 
 test('short requests: are sent in advance, so that the thread never waits', () => {
-  const thread = aThread()
+  const thread = createThread()
   for (const run of ['r1', 'r2', 'r3']) thread.create('a', run)
   expect(thread.log).toEqual(['create r1', 'create r2', 'create r3'])
 })
 
 test('long activations: are sent one at a time, with short requests of others in between', () => {
-  const thread = aThread()
+  const thread = createThread()
   busy(thread, ['h1', 'h2', 'h3'])
   for (const run of ['h1', 'h2', 'h3']) thread.activate(run)
   thread.create('b', 'q')
@@ -75,7 +75,7 @@ test('long activations: are sent one at a time, with short requests of others in
 })
 
 test('execution of another tenant: runs to its end before the next long activation', () => {
-  const thread = aThread()
+  const thread = createThread()
   busy(thread, ['h1'])
   busy(thread, ['g1'], 'c')
   for (const run of ['h1', 'g1']) thread.activate(run)
@@ -91,7 +91,7 @@ test('execution of another tenant: runs to its end before the next long activati
 })
 
 test('after a long activation: its tenant pauses for as long, except for short requests', () => {
-  const thread = aThread()
+  const thread = createThread()
   busy(thread, ['h1', 'h2'])
   for (const run of ['h1', 'h2']) thread.activate(run)
   thread.answer(100)
@@ -110,7 +110,7 @@ test('after a long activation: its tenant pauses for as long, except for short r
 })
 
 test('two tenants with long activations: alternate', () => {
-  const thread = aThread()
+  const thread = createThread()
   busy(thread, ['h1', 'h2', 'h3'])
   busy(thread, ['g1', 'g2'], 'b')
   for (const run of ['h1', 'h2', 'h3', 'g1', 'g2']) thread.activate(run)
@@ -131,7 +131,7 @@ test('two tenants with long activations: alternate', () => {
 })
 
 test('unexpected answer: changes nothing', () => {
-  const thread = aThread()
+  const thread = createThread()
   thread.create('a', 'r1')
   thread.answer(1)
   thread.answer(1)

@@ -13,7 +13,7 @@ type Verb = 'created' | 'updated' | 'deleted'
 const returned = ({ oneOfMany }: StatementPurpose): Sql =>
   oneOfMany ? sql`written.id, written.version` : sql`written.*`
 
-/** Inserts and returns new rows; skips rows whose id exists. */
+/** Inserts and returns new rows; skips rows whose id exists, which `withExisting` in store.ts reads afterwards. */
 export function createStatement(table: Table, purpose: StatementPurpose, creates: readonly Create[]): Sql {
   const [only, ...more] = creates
   const { oneOfMany } = purpose
@@ -57,7 +57,7 @@ function insertItems(table: Table, params: StatementParams, events: Sql): Sql {
 
 const skipExisting = (table: Table): Sql => sql`on conflict (${table.key}) do nothing returning ${table.row}`
 
-/** For callers that may write and not read: returns nothing, and fails if the id exists. */
+/** For anon keys that may write the collection and not read it: returns nothing, and fails if the id exists. */
 export function blindCreateStatement(table: Table, purpose: StatementPurpose, create: Create): Sql {
   const params = newRow(table, purpose, create)
   const source = ownValues(params)

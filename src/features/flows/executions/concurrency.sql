@@ -7,6 +7,7 @@ create table tenon.concurrency_slots (
   execution_id text not null,
   flow_id text not null,
   key text not null,
+  -- The `limit` of the flow's `concurrency` when the execution was admitted.
   max integer not null,
   state text not null check (state in ('queued', 'admitted', 'yielded', 'requeued')),
   -- The order of the queue; assigned under the lock of the key.
@@ -44,22 +45,28 @@ create function tenon.end_queued(execution text) returns void language sql set s
   update executions set status = 'cancelled', ended_at = now() where id = execution and ended_at is null;
   delete from concurrency_slots where execution_id = execution $$;
 
--- Acquires a slot or joins the queue. `on_limit`: queue, refuse (raises TQ002), cancel_running, or always (a slot in any
--- case). @returns the state, and the executions to cancel for it
+-- Acquires a slot or joins the queue. This is the limit of one flow and key (`concurrency`); the quota concurrent_executions of
+-- a workspace is separate. If `max` executions hold a slot or one is queued, `on_limit` decides:
+--   queue           it joins the queue
+--   refuse          raises TQ002, which is the problem `concurrency_limited`
+--   cancel_running  it joins the queue, and the oldest executions beyond `max` are cancelled: queued ones at once, the others by
+--                   the caller (`to_cancel`)
+--   always          it gets a slot beyond `max`: for a child, whose parent may hold the last slot
+-- @returns the state, and the executions that the caller cancels
 create function tenon.acquire_slot(execution text, flow text, key text, max integer, on_limit text, run jsonb)
   returns table (state text, to_cancel text[]) language plpgsql set search_path = tenon, pg_temp as $$
 #variable_conflict use_column
 declare
-  was text;
+  result text;
   running integer;
   waiting boolean;
   oldest concurrency_slots%rowtype;
-  gone text[] := '{}';
+  cancelling text[] := '{}';
 begin
   perform lock_slots(flow, acquire_slot.key);
-  select a.state into was from concurrency_slots a where a.execution_id = execution;
+  select a.state into result from concurrency_slots a where a.execution_id = execution;
   if found then
-    return query select was, gone;
+    return query select result, cancelling;
     return;
   end if;
   select count(*) into running from concurrency_slots a
@@ -67,16 +74,16 @@ begin
   waiting := exists (select from concurrency_slots a
     where a.flow_id = flow and a.key = acquire_slot.key and a.state in ('queued', 'requeued'));
   if on_limit = 'always' or (running < acquire_slot.max and not waiting) then
-    was := 'admitted';
+    result := 'admitted';
   elsif on_limit = 'refuse' then
     raise exception 'concurrency limited' using errcode = 'TQ002',
       detail = jsonb_build_object('limit', acquire_slot.max, 'running', running, 'key', acquire_slot.key);
   else
-    was := 'queued';
+    result := 'queued';
   end if;
   insert into concurrency_slots (execution_id, flow_id, key, max, state, run)
-    values (execution, flow, acquire_slot.key, acquire_slot.max, was, acquire_slot.run);
-  if was = 'queued' and on_limit = 'cancel_running' then
+    values (execution, flow, acquire_slot.key, acquire_slot.max, result, acquire_slot.run);
+  if result = 'queued' and on_limit = 'cancel_running' then
     -- A yielded execution occupies no slot.
     for oldest in select * from concurrency_slots a
         where a.flow_id = flow and a.key = acquire_slot.key and not a.cancel_requested and a.execution_id <> execution
@@ -88,20 +95,20 @@ begin
         perform end_queued(oldest.execution_id);
       else
         update concurrency_slots a set cancel_requested = true where a.execution_id = oldest.execution_id;
-        gone := gone || oldest.execution_id;
+        cancelling := cancelling || oldest.execution_id;
       end if;
     end loop;
   end if;
-  return query select was, gone;
+  return query select result, cancelling;
 end $$;
 
 -- Requests the cancellation of an execution. @returns true if it was queued, and is now cancelled
 create function tenon.cancel_queued(execution text) returns boolean language plpgsql set search_path = tenon, pg_temp as $$
 declare
-  was text;
+  previous text;
 begin
-  update concurrency_slots set cancel_requested = true where execution_id = execution returning state into was;
-  if was is distinct from 'queued' then
+  update concurrency_slots set cancel_requested = true where execution_id = execution returning state into previous;
+  if previous is distinct from 'queued' then
     return false;
   end if;
   perform end_queued(execution);

@@ -1,6 +1,6 @@
 /**
- * Concurrency slots: statements that acquire, release and promote them, and the queue of a key. At the end of an execution,
- * the transaction that records it releases its slot (record.ts); repair-execution.ts does so after a crash.
+ * Concurrency slots: statements that call the functions of concurrency.sql, which enforce the limit, and the queue of a key. At the
+ * end of an execution, the transaction that records it releases its slot (record.ts); reconcile-execution.ts does so after a crash.
  */
 
 import { type Static, Type } from 'typebox'

@@ -89,6 +89,12 @@ export const Execution = Type.Object({
   ended_at: OptionalTime,
   queue: Type.Optional(Queue),
   steps: Type.Optional(Type.Array(Step)),
+  steps_omitted: Type.Optional(
+    Type.Object(
+      { total: Type.Integer(), href: Type.String({ description: 'The pages of all steps.' }) },
+      { description: 'Set if `steps` has only the first 1,000 steps.' },
+    ),
+  ),
   temporal_url: Type.Optional(Type.String()),
 })
 export type Execution = Static<typeof Execution>
@@ -176,15 +182,25 @@ export async function untilEnded(
 }
 
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
-  const [[row] = [], steps = [], [queue] = []] = await scope.batchShared(
+  const max = LIMITS.executionStepsShownMax
+  const [[row] = [], steps = [], [queue] = [], [last] = []] = await scope.batchShared(
     'reading',
     sql`select ${OUTLINE}, input, output from executions where id = ${id}`,
     sql`select seq, name, kind, pointer, iteration, summary, status, attempt, error, reused, started_at, ended_at
-      from execution_steps where execution_id = ${id} order by seq limit ${LIMITS.executionStepsShownMax}`,
+      from execution_steps where execution_id = ${id} order by seq limit ${max}`,
     queuePosition(id),
+    // Steps are numbered from 0 without gaps.
+    sql`select seq from execution_steps where execution_id = ${id} order by seq desc limit 1`,
   )
   if (row === undefined) throw notFound('execution')
-  const execution = { ...row, steps, ...(queue !== undefined && { queue }) }
+  const total = Number(last?.['seq'] ?? -1) + 1
+  const href = `${FLOWS.replace('{ws}', scope.ref.workspaceId)}/executions/${id}/steps`
+  const execution = {
+    ...row,
+    steps,
+    ...(total > max && { steps_omitted: { total, href } }),
+    ...(queue !== undefined && { queue }),
+  }
   return linked(scope, execution as unknown as Execution)
 }
 
@@ -198,7 +214,7 @@ function linked<Known extends { readonly workflow_id: string }>(
 }
 
 /** An execution in a list: without input, output, queue and steps. */
-const ListedExecution = Type.Omit(Execution, ['input', 'output', 'queue', 'steps'])
+const ListedExecution = Type.Omit(Execution, ['input', 'output', 'queue', 'steps', 'steps_omitted'])
 type ListedExecution = Static<typeof ListedExecution>
 
 const FILTERS = {

@@ -32,7 +32,7 @@ function withoutValues({
   ...update
 }: RunUpdate): RunUpdate {
   const fault = { title: 'Value error', status: 400, detail: 'It contains NUL or half of a surrogate pair.' }
-  const steps = update.steps.map(({ error: _stepError, answer: _answer, ...step }) => ({
+  const steps = update.steps.map(({ error: _stepError, answer: _answer, data: _data, ...step }) => ({
     ...step,
     summary: plain(step.summary),
     path: plain(step.path),
@@ -64,20 +64,20 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
       where id = ${id} returning id`,
     sql`insert into execution_steps
         (execution_id, seq, name, kind, pointer, iteration, path, summary, status, attempt, error, result, truncated, reused,
-          digest, child, started_at, ended_at)
+          digest, child, data, started_at, ended_at)
       select ${id}, seq, name, kind, pointer, iteration, path, summary, status, coalesce(attempt, 1), error, answer,
-        coalesce(cut, false), coalesce(reused, false), digest, child, started_at, ended_at
+        coalesce(cut, false), coalesce(reused, false), digest, child, data, started_at, ended_at
       from jsonb_to_recordset(${json(update.steps)}::jsonb) as step (
         seq integer, name text, kind text, pointer text, iteration integer, path text, summary text, status text,
         attempt integer, error jsonb, answer jsonb, cut boolean, reused boolean, digest text, child text,
-        started_at timestamptz, ended_at timestamptz)
+        data jsonb, started_at timestamptz, ended_at timestamptz)
       where exists (select from executions where id = ${id})
       on conflict (tenant_id, workspace_id, execution_id, seq) do update
         set name = excluded.name, kind = excluded.kind, pointer = excluded.pointer, iteration = excluded.iteration,
           path = excluded.path, summary = excluded.summary, started_at = excluded.started_at,
           status = excluded.status, attempt = excluded.attempt, error = excluded.error, result = excluded.result,
           truncated = excluded.truncated, reused = excluded.reused, digest = excluded.digest, child = excluded.child,
-          ended_at = excluded.ended_at`,
+          data = excluded.data, ended_at = excluded.ended_at`,
     // The third statement: its rows are read below.
     ...(update.ended_at === undefined ? [] : [releaseSlot(id)]),
     ...(update.ack_generation === undefined ? [] : [ackSlot(id, update.ack_generation)]),
@@ -114,7 +114,7 @@ function storedEvent({ seq, at, step, what, error, ...rest }: RunEventUpdate): o
   return { seq, at, step, what, ...(Object.keys(all).length > 0 && { detail: all }) }
 }
 
-/** Replaces handles, so that nobody can pass one to an execution again. */
+/** Replaces handles, so that readers of the record cannot pass one to an execution. */
 const redacted = (text: string): string => replaceHandles(text, () => MASK)
 
 const json = (value: unknown) => (value === undefined ? null : redacted(JSON.stringify(value)))

@@ -64,7 +64,7 @@ export const rerunExecution = previewOperation({
         minLength: 1,
         maxLength: 2_000,
         description:
-          'A task by name or pointer (its first step), a single step by `pointer#iteration`, or `failed`: the step that faulted. Results from before it started are reused.',
+          'A task by name or pointer (its first step), a single step by `pointer#iteration`: results from before it started are reused. Or `failed`: every recorded result is reused, except that of the step that faulted.',
       }),
     ),
     input: Type.Optional(Type.Unknown({ description: 'Default: that of the execution.' })),
@@ -135,35 +135,49 @@ async function planOf(
     return { plan: { ...none, again: steps.calling.map(planned) }, reuse: undefined }
   }
   const from = await fromOf(scope, id, run, named)
-  // Steps that started before it and ended before it started.
-  const which = sql`seq < ${from.seq} and ended_at <= ${from.started_at}::timestamptz`
+  const which = reusable(from, named)
   const answered = await answeredSteps(scope, id, { which, max: LIMITS.reuse.stepsMax })
   const children = answered.flatMap(({ child }) => child ?? [])
   const tasks = new Map(new TaskIndex(ir).all().map((node) => [taskName(node), node]))
   const decided = await decidedIn(scope, children)
-  return planRerun({ ...steps, from, answered, decided, tasks, by: scope.actor.subject, changed })
+  const isTimeLine = named !== FAILED
+  return planRerun({ ...steps, from, isTimeLine, answered, decided, tasks, by: scope.actor.subject, changed })
 }
 
-/** @throws Problem `state_conflict` if there is no such step */
+/** The value of `from` for the step that faulted. */
+const FAILED = 'failed'
+
+/**
+ * A condition for the steps whose results are reused. Before an explicit step: those that started before it and ended before
+ * it started. For `failed`: all others, since in concurrent branches they may overlap with it in any order.
+ */
+function reusable(from: RecordedStep | undefined, named: string): Sql {
+  if (from === undefined) return sql`true`
+  if (named === FAILED) return sql`seq <> ${from.seq}`
+  return sql`seq < ${from.seq} and ended_at <= ${from.started_at}::timestamptz`
+}
+
+/**
+ * The step from which an execution is repeated. Undefined for `failed` if no step has failed it: its timeout has passed, say.
+ * @throws Problem `state_conflict` if there is no such step
+ */
 async function fromOf(
   scope: WorkspaceScope,
   id: string,
   run: RecordedRun,
   named: string,
-): Promise<RecordedStep> {
-  const faulted = sql`status = 'faulted' and pointer !~ '/compensate/[0-9]'`
-  const instance = run.error?.instance ?? null
-  const step =
-    named === 'failed'
-      ? ((await recordedStep(scope, id, { which: sql`${faulted} and pointer = ${instance}`, last: true })) ??
-        (await recordedStep(scope, id, { which: faulted, last: true })))
-      : await recordedStep(scope, id, { which: namedBy(named) })
+): Promise<RecordedStep | undefined> {
+  if (named === FAILED) {
+    if (run.error === null)
+      throw new Problem('state_conflict', { detail: 'No step of the execution has faulted.' })
+    const faulted = sql`status = 'faulted' and pointer = ${run.error.instance ?? null}`
+    return recordedStep(scope, id, { which: faulted, last: true })
+  }
+  const step = await recordedStep(scope, id, { which: namedBy(named) })
   if (step !== undefined) return step
-  const detail =
-    named === 'failed'
-      ? 'No step of the execution has faulted.'
-      : `The execution never reached \`${named.slice(0, 200)}\`.`
-  throw new Problem('state_conflict', { detail })
+  throw new Problem('state_conflict', {
+    detail: `The execution never reached \`${named.slice(0, 200)}\`.`,
+  })
 }
 
 function namedBy(named: string): Sql {
@@ -184,8 +198,11 @@ async function irOf(scope: WorkspaceScope, flow: string, version: number): Promi
 
 /** The record of the repeated execution, and the version to run. */
 interface RerunContext {
-  readonly from: RecordedStep
-  /** Steps with results from before `from` started; one more than may be reused if there are more. */
+  /** Undefined if no step has failed the execution. */
+  readonly from: RecordedStep | undefined
+  /** True if nothing is reused once `from` has started; false if every recorded result is, in any order. */
+  readonly isTimeLine: boolean
+  /** Steps whose results may be reused; one more than may be reused if there are more. */
   readonly answered: readonly AnsweredStep[]
   readonly calling: readonly RecordedStep[]
   readonly compensating: readonly { readonly pointer: string }[]
@@ -200,7 +217,7 @@ interface RerunContext {
 }
 
 function planRerun(context: RerunContext): { plan: RerunPlan; reuse: RunReuse | undefined } {
-  const { from, answered, calling, tasks } = context
+  const { from, isTimeLine, answered, calling, tasks } = context
   const before = answered.filter(({ pointer }) => !isOfEvent(pointer) && !isCompensation(pointer))
   const exists = (step: RecordedStep) => tasks.get(taskName(step))?.kind === step.kind
   const candidates = latest(before.filter(exists))
@@ -209,7 +226,7 @@ function planRerun(context: RerunContext): { plan: RerunPlan; reuse: RunReuse | 
   const seqs = new Set(before.filter((step) => reasons.get(step) === undefined).map(({ seq }) => seq))
   const answers = Object.fromEntries(reused.map((step) => [step.path ?? '', reusedResult(step, context)]))
   const plan = {
-    from: planned(from),
+    from: from === undefined ? null : planned(from),
     reused: reused.map(planned),
     again: calling.filter(({ seq, pointer }) => !seqs.has(seq) && !isCompensation(pointer)).map(planned),
     missing: before.filter((step) => !exists(step)).map(planned),
@@ -218,7 +235,7 @@ function planRerun(context: RerunContext): { plan: RerunPlan; reuse: RunReuse | 
     ),
     refusals: refusalsOf(context, reused, answers),
   }
-  return { plan, reuse: from.path === null ? undefined : { from: from.path, results: answers } }
+  return { plan, reuse: { ...(isTimeLine && from?.path && { from: from.path }), results: answers } }
 }
 
 function planned({ pointer, iteration, name, kind }: RecordedStep): PlannedStep {
@@ -271,13 +288,11 @@ function refusalsOf(
   reused: readonly AnsweredStep[],
   answers: RunReuse['results'],
 ): string[] {
-  const { from, answered, tasks } = context
+  const { from, answered } = context
   const refusals: (string | false | undefined)[] = [
-    (from.path === null || reused.some(({ path }) => path === null)) &&
+    (from?.path === null || reused.some(({ path }) => path === null)) &&
       'An older release recorded the execution: it can only be rerun from the start.',
-    (isOfEvent(from.pointer) || isCompensation(from.pointer)) &&
-      `\`${from.name}\` belongs to an event or a compensation: use the enclosing step.`,
-    !tasks.has(taskName(from)) && `There is no \`${from.name}\` in the version to run.`,
+    ...(from === undefined ? [] : refusalsOfStep(from, context)),
     (answered.length > LIMITS.reuse.stepsMax ||
       Buffer.byteLength(JSON.stringify(answers)) > LIMITS.reuse.bytesMax) &&
       `At most ${LIMITS.reuse.stepsMax} results and ${LIMITS.reuse.bytesMax} bytes can be reused.`,
@@ -290,6 +305,14 @@ function refusalsOf(
     ...reused.map((step) => rejectListen(step, context)),
   ]
   return refusals.filter((refusal) => typeof refusal === 'string')
+}
+
+function refusalsOfStep(from: RecordedStep, { tasks }: RerunContext): (string | false)[] {
+  return [
+    (isOfEvent(from.pointer) || isCompensation(from.pointer)) &&
+      `\`${from.name}\` belongs to an event or a compensation: use the enclosing step.`,
+    !tasks.has(taskName(from)) && `There is no \`${from.name}\` in the version to run.`,
+  ]
 }
 
 /** Rejects a sub-flow whose record is deleted, since people may have decided in it. */

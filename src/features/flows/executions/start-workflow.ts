@@ -52,7 +52,7 @@ export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): P
 }
 
 /**
- * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (repair-execution.ts)
+ * Starts executions that hold a slot and have not started, and notifies those that have. The reconciler (reconcile-execution.ts)
  * repeats what fails here.
  * @param executions rows `{id}`, as the statements that release and promote slots return them (concurrency.ts)
  */
@@ -75,7 +75,8 @@ async function startPending(scope: WorkspaceScope, id: string): Promise<boolean>
   const row = await scope.row<PendingRow>(sql`
     with selected as (select e.id, e.workflow_id, v.secrets as named, jsonb_build_object('id', f.id, 'name', f.name, 'version', e.version) as flow, v.ir,
       e.input, e.started_by, e.correlation_key, a.run,
-      jsonb_strip_nulls(jsonb_build_object('kind', e.trigger_kind, 'id', e.trigger_id, 'chain_depth', e.chain_depth)) as trigger
+      jsonb_strip_nulls(jsonb_build_object('kind', e.trigger_kind, 'id', e.trigger_id,
+        'chain_depth', e.chain_depth)) as trigger
     from executions e join flows f on f.id = e.flow_id
       join flow_versions v on v.flow_id = e.flow_id and v.version = e.version
       left join concurrency_slots a on a.execution_id = e.id

@@ -4,7 +4,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../../core/tenant.ts'
 import type { Log } from '../../../infra/log.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
-import { LeaderTask, type Lease } from '../../../infra/postgres/leader-task.ts'
+import { type Leadership, LeaderTask } from '../../../infra/postgres/leader-task.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../../infra/retry.ts'
@@ -17,7 +17,11 @@ import {
   timeOf,
 } from '../../../infra/valkey/streams.ts'
 
-const TASK = { reason: 'triggers', lock: 7_302_530, waits: 'events wait for their triggers' } as const
+const TASK = {
+  reason: 'triggers',
+  lock: 7_302_530,
+  failureMessage: 'events wait for their triggers',
+} as const
 
 /** Handles entries of one stream. If it throws, it gets them again after a pause. */
 export type EntryHandler = (trigger: TriggerState, entries: readonly Entry[]) => Promise<HandlerResult>
@@ -64,7 +68,7 @@ export class TriggerConsumers {
 
   /** Runs until it is closed. */
   start(handle: EntryHandler): void {
-    this.#task.start((lease) => this.#run(lease, handle))
+    this.#task.start((leadership) => this.#run(leadership, handle))
   }
 
   /** Waits for handlers under way. */
@@ -73,12 +77,12 @@ export class TriggerConsumers {
   }
 
   /** Each trigger has a consumer of its own, so that none waits for another. */
-  async #run(lease: Lease, handle: EntryHandler): Promise<void> {
-    const { system } = lease
+  async #run(leadership: Leadership, handle: EntryHandler): Promise<void> {
+    const { system } = leadership
     const services = { system, streams: this.#streams, handle, log: this.#log }
     const consumers = new Map<string, { readonly revision: string; readonly consumer: TriggerConsumer }>()
     try {
-      while (!lease.isOver) {
+      while (!leadership.isOver) {
         const found = new Map((await listRevisions(system)).map(({ id, revision }) => [id, revision]))
         for (const [id, { consumer }] of consumers) {
           if (found.has(id)) continue
@@ -90,8 +94,8 @@ export class TriggerConsumers {
           if (before?.revision === revision) continue
           consumers.set(id, { revision, consumer: new TriggerConsumer(id, services, before?.consumer) })
         }
-        lease.resetBackoff()
-        await lease.wait(LIMITS.watchRefreshMs)
+        leadership.resetBackoff()
+        await leadership.wait(LIMITS.watchRefreshMs)
       }
     } finally {
       await Promise.all([...consumers.values()].map(({ consumer }) => consumer.close()))

@@ -21,12 +21,12 @@ const Ms = (description: string) => Type.Optional(Type.Integer({ minimum: 0, des
 
 const Spec = Type.Object({
   cron: Type.Optional(Type.String()),
-  every_ms: Ms('Again and again, after this time.'),
-  after_ms: Ms('Again, so long after the last run has ended.'),
+  every_ms: Ms('Starts the flow repeatedly, at this interval.'),
+  after_ms: Ms('Starts the flow again, this long after the previous execution has ended.'),
   timezone: Type.Optional(Type.String({ description: 'Time zone of `cron`. Default: UTC.' })),
   overlap: Type.Union(OVERLAPS.map((one) => Type.Literal(one))),
   catch_up_ms: Type.Integer({ description: 'Starts that are late by more than this are skipped.' }),
-  jitter_ms: Ms('Each start is late by a random time, at most this.'),
+  jitter_ms: Ms('Each start is delayed by a random time of at most this.'),
 })
 
 const LastRun = Type.Object({
@@ -176,7 +176,7 @@ const TriggerRecord = Type.Object({
       { from: Time, to: Time },
       {
         description:
-          'Of an event trigger: it has not heard events of this time, which its stream did not keep.',
+          'For an event trigger: the time of events that it missed, because its stream no longer had them.',
       },
     ),
   ),

@@ -14,7 +14,7 @@ import { currentBuild } from './build.ts'
 const SOCKET_BYTES_MAX = 100
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 
-export interface Launch {
+export interface PlatformOptions {
   readonly stack: Stack
   /** Folder for logs. */
   readonly dir: string
@@ -23,7 +23,7 @@ export interface Launch {
   readonly env?: Readonly<Record<string, string>>
 }
 
-export interface Launched {
+export interface RunningPlatform {
   readonly url: string
   readonly clientId: string
   readonly clientSecret: string
@@ -37,7 +37,7 @@ export function codecEndpoint(port: number, { TENON_PUBLIC_URL }: NodeJS.Process
 }
 
 /** Starts the processes under the supervisor of the stack. Resolves when the API and its servers are ready. */
-export async function launch(options: Launch): Promise<Launched> {
+export async function launchPlatform(options: PlatformOptions): Promise<RunningPlatform> {
   const { stack, port, masterKey } = options
   const passwords = {
     app: deriveSecret(masterKey, DERIVED.appPassword),
@@ -104,7 +104,7 @@ function inheritedSettings(): Record<string, string> {
 }
 
 function runProcess(
-  { stack, dir }: Launch,
+  { stack, dir }: PlatformOptions,
   name: string,
   main: string,
   env: Record<string, string>,

@@ -1,4 +1,4 @@
-/** Reconciles an execution whose row and workflow disagree: queries Temporal and updates the row. */
+/** Reconciles one execution whose row and workflow disagree: asks Temporal, then starts the workflow or ends the row. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
@@ -29,7 +29,11 @@ interface ExecutionRow {
  * Starts an execution that has not started, ends one whose workflow is over, and leaves any other as it is. Idempotent.
  * @param mayStart false if the workspace may not start executions now
  */
-export async function repairExecution(scope: WorkspaceScope, id: string, mayStart: boolean): Promise<void> {
+export async function reconcileExecution(
+  scope: WorkspaceScope,
+  id: string,
+  mayStart: boolean,
+): Promise<void> {
   const row = await findExecution(scope, id)
   if (row === undefined) return
   const status = await workflowsOf(scope).status(row.workflow_id)

@@ -1,19 +1,19 @@
 /**
- * Finds executions that a crash may have orphaned, free slots with a queue, and workspaces with expired executions. Runs on
- * one process at a time.
+ * Reconciler: finds executions that a crash may have left behind, queues with a free slot, and workspaces with expired
+ * executions, on one process at a time. reconcile-execution.ts compares each with its workflow and repairs it.
  */
 
 import { LIMITS } from '../../../core/limits.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import type { Log } from '../../../infra/log.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
-import { LeaderTask, type Lease } from '../../../infra/postgres/leader-task.ts'
+import { type Leadership, LeaderTask } from '../../../infra/postgres/leader-task.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
 
 /** An execution or a queue to repair within its workspace. */
-export type Orphan = { readonly ref: WorkspaceRef } & (
+export type RepairCandidate = { readonly ref: WorkspaceRef } & (
   | { readonly execution: string }
   /** A flow and a concurrency key with a free slot and waiting executions. */
   | { readonly flow: string; readonly key: string }
@@ -21,7 +21,11 @@ export type Orphan = { readonly ref: WorkspaceRef } & (
   | { readonly retention: Retention }
 )
 
-const TASK = { reason: 'reconciler', lock: 7_302_519, waits: 'reconciling executions failed' } as const
+const TASK = {
+  reason: 'reconciler',
+  lock: 7_302_519,
+  failureMessage: 'reconciling executions failed',
+} as const
 const { againSeconds, soonSeconds, atOnce, pollMs } = LIMITS.reconciler
 
 export class ExecutionReconciler {
@@ -34,8 +38,8 @@ export class ExecutionReconciler {
   }
 
   /** Runs until it is closed. Every worker starts it; one of them is the leader. */
-  start(repair: (candidate: Orphan) => Promise<void>): void {
-    this.#task.start((lease) => this.#watch(lease, repair))
+  start(repair: (candidate: RepairCandidate) => Promise<void>): void {
+    this.#task.start((leadership) => this.#watch(leadership, repair))
   }
 
   /** Finishes the repairs under way. */
@@ -43,11 +47,11 @@ export class ExecutionReconciler {
     return this.#task.close()
   }
 
-  async #watch(lease: Lease, repair: (candidate: Orphan) => Promise<void>): Promise<void> {
+  async #watch(leadership: Leadership, repair: (candidate: RepairCandidate) => Promise<void>): Promise<void> {
     // The previous leader may have died during work that Temporal resumes by itself.
-    await lease.wait(soonSeconds * 1_000)
-    while (!lease.isOver) {
-      const found = await findOrphans(lease.system)
+    await leadership.wait(soonSeconds * 1_000)
+    while (!leadership.isOver) {
+      const found = await findCandidates(leadership.system)
       await Promise.all(
         found.map((candidate) =>
           // A candidate that cannot be repaired now is found again.
@@ -56,8 +60,8 @@ export class ExecutionReconciler {
           ),
         ),
       )
-      lease.resetBackoff()
-      await lease.wait(pollMs)
+      leadership.resetBackoff()
+      await leadership.wait(pollMs)
     }
   }
 }
@@ -70,7 +74,7 @@ interface Row {
   readonly retention: Retention
 }
 
-async function findOrphans(system: SystemScope): Promise<Orphan[]> {
+async function findCandidates(system: SystemScope): Promise<RepairCandidate[]> {
   const [due = [], blocking = [], free = [], expiring = []] = (await system.batch(
     UNCHECKED,
     BLOCKING,
@@ -85,7 +89,7 @@ async function findOrphans(system: SystemScope): Promise<Orphan[]> {
   ]
 }
 
-/** Executions that are due for a check: open for a long time, or not started in time and not queued. */
+/** Executions that are due for a check: open since the last check `againSeconds` ago, or not started after `soonSeconds` and not queued. */
 const UNCHECKED = sql`
   with due as (
     select tenant_id, workspace_id, id from executions where ended_at is null and due_at < now()

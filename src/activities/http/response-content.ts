@@ -1,0 +1,93 @@
+/** Decodes the content of responses, and excerpts those of failed calls for the error of the flow. */
+
+import { isUtf8 } from 'node:buffer'
+import type { ErrorResponse } from '../../../flows-dsl/errors.ts'
+import { clip, type Json } from '../../../flows-dsl/json.ts'
+import { isTooDeep } from '../../core/json.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import { isSecretName } from '../../core/redact.ts'
+import { MASK } from '../../core/secret-handle.ts'
+import type { Inbound } from '../../infra/http-client/egress.ts'
+
+const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i
+const TEXT_TYPE =
+  /^\s*(text\/|application\/(xml|yaml|x-yaml|javascript|x-www-form-urlencoded|graphql|sql)\b|[^;]*\+(xml|yaml)\s*(;|$))/i
+
+/** Decodes the body: JSON is parsed, text is decoded by its charset, other types become base64. An empty body is null. */
+export function contentOf({ headers, body }: Inbound): unknown {
+  if (body.length === 0) return null
+  const type = headers['content-type'] ?? ''
+  if (JSON_TYPE.test(type)) return parseJson(body)
+  return isText(type, body) ? decodeText(body, type) : body.toString('base64')
+}
+
+const isText = (type: string, body: Buffer) => (type === '' ? isUtf8(body) : TEXT_TYPE.test(type))
+
+function parseJson(body: Buffer): unknown {
+  const value = decodeJson(body)
+  if (!isTooDeep(value)) return value
+  const detail = `The response is nested deeper than ${LIMITS.runInputDepthMax} levels.`
+  throw new Problem('upstream_invalid', { detail })
+}
+
+function decodeJson(body: Buffer): unknown {
+  try {
+    return JSON.parse(new TextDecoder().decode(body))
+  } catch (cause) {
+    throw new Problem('upstream_invalid', {
+      detail: 'The response has a JSON content type and is not valid JSON.',
+      cause,
+    })
+  }
+}
+
+function decodeText(body: Buffer, type: string): string {
+  const charset = /;\s*charset="?([\w-]{1,40})/i.exec(type)?.[1] ?? 'utf-8'
+  try {
+    return new TextDecoder(charset).decode(body)
+  } catch {
+    return body.toString('utf8')
+  }
+}
+
+/**
+ * The response of a failed call, bounded because errors are stored with every step. Headers that hold secrets are masked, and
+ * those that are too large together are left out. Content that is too large or not valid is shown as text.
+ * @param redactExcerpt masks the secrets of the call in a text that may end within one
+ */
+export function errorResponseOf(inbound: Inbound, redactExcerpt: (text: string) => string): ErrorResponse {
+  const { status } = inbound
+  const headers = boundedHeaders(inbound.headers)
+  const content = inbound.isExcerpt ? undefined : wholeContent(inbound)
+  if (content !== undefined) return { status, headers, content }
+  const { body } = inbound
+  const type = inbound.headers['content-type'] ?? ''
+  const text = JSON_TYPE.test(type) || isText(type, body) ? decodeText(body, type) : undefined
+  const excerpt = text === undefined ? null : clip(redactExcerpt(text), LIMITS.errorResponse.contentBytesMax)
+  return { status, headers, content: excerpt, truncated: true }
+}
+
+/** The decoded content; undefined if it is too large or not valid. */
+function wholeContent(inbound: Inbound): Json | undefined {
+  try {
+    const content = contentOf(inbound) as Json
+    const isSmall = Buffer.byteLength(JSON.stringify(content)) <= LIMITS.errorResponse.contentBytesMax
+    return isSmall ? content : undefined
+  } catch (error) {
+    if (error instanceof Problem) return undefined
+    throw error
+  }
+}
+
+function boundedHeaders(given: Inbound['headers']): ErrorResponse['headers'] {
+  let left: number = LIMITS.errorResponse.headersBytesMax
+  const kept = Object.entries(given).flatMap(([name, value]) => {
+    const shown = isSecretName(name) ? MASK : value
+    const bytes = Buffer.byteLength(name) + Buffer.byteLength(shown)
+    if (bytes > left) return []
+    left -= bytes
+    return [[name, shown] as const]
+  })
+  return Object.fromEntries(kept)
+}

@@ -1,0 +1,98 @@
+/** Executions for keys and user tokens: operations of admins, bound to paths that name no workspace. */
+
+import Type from 'typebox'
+import { asFlowRunner } from '../../../access/access.ts'
+import { Input, Ref, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { AnyOperation } from '../../../core/operation.ts'
+import { WRITERS } from '../../../core/policy.ts'
+import { watchExecution } from './events.ts'
+import {
+  Execution,
+  getExecution,
+  listFlowExecutions,
+  readExecution,
+  startExecution,
+  untilEnded,
+} from './executions.ts'
+
+const FLOWS = '/v1/flows'
+
+interface KeyBinding {
+  readonly name: string
+  readonly path: string
+  readonly scope: 'flows:run' | 'flows:read' | 'flows:approve'
+}
+
+/** An operation of admins for keys and tokens with a scope: the same fields without `ws`, which the credential names. */
+function forKeys(admin: AnyOperation, { name, path, scope: needed }: KeyBinding): AnyOperation {
+  const { ws: _ws, ...fields } = admin.input.properties
+  return workspaceOperation({
+    name,
+    summary: admin.summary,
+    roles: WRITERS,
+    stability: 'preview',
+    reads: admin.reads,
+    scope: needed,
+    rateClass: 'flows',
+    input: Input(fields),
+    output: admin.output,
+    http: { ...admin.http, path },
+    run: (scope: WorkspaceScope, input) => admin.run(asFlowRunner(scope), input),
+  })
+}
+
+const Result = Type.Pick(Execution, ['id', 'status', 'output', 'error', 'ended_at'])
+
+/** The result alone, for callers that have started an execution and come back for it. */
+const getResult = workspaceOperation({
+  name: 'flow.get_result',
+  summary: 'Read the result of an execution; 202 while it runs',
+  roles: WRITERS,
+  stability: 'preview',
+  scope: 'flows:read',
+  rateClass: 'flows',
+  input: Input({ id: Ref('execution'), wait: Wait }),
+  output: Result,
+  http: {
+    method: 'GET',
+    path: `${FLOWS}/executions/{id}/result`,
+    headers: { wait: 'prefer' },
+    status: ({ ended_at }) => (ended_at === null ? 202 : 200),
+    also: [202],
+  },
+  run: async (given, { id, wait = 0 }) => {
+    const scope = asFlowRunner(given)
+    let execution = await readExecution(scope, id)
+    if (execution.ended_at === null && wait > 0) {
+      await untilEnded(scope, id, async () => {}, wait * 1_000)
+      execution = await readExecution(scope, id)
+    }
+    const { status, output, error, ended_at } = execution
+    return { id, status, output, error, ended_at }
+  },
+})
+
+export const FLOW_KEY_OPERATIONS: readonly AnyOperation[] = [
+  forKeys(startExecution, {
+    name: 'flow.start',
+    path: `${FLOWS}/{flow}/executions`,
+    scope: 'flows:run',
+  }),
+  forKeys(listFlowExecutions, {
+    name: 'flow.list_executions',
+    path: `${FLOWS}/{flow}/executions`,
+    scope: 'flows:read',
+  }),
+  forKeys(getExecution, {
+    name: 'flow.get_execution',
+    path: `${FLOWS}/executions/{id}`,
+    scope: 'flows:read',
+  }),
+  forKeys(watchExecution, {
+    name: 'flow.watch_execution',
+    path: `${FLOWS}/executions/{id}/events`,
+    scope: 'flows:read',
+  }),
+  getResult,
+]

@@ -1,0 +1,7 @@
+/** The operations of keys and user tokens: those on data, and executions and approvals of flows. */
+
+import type { AnyOperation } from '../core/operation.ts'
+import { DATA_OPERATIONS } from './data-operations.ts'
+import { FLOW_KEY_OPERATIONS } from './flows/executions/key-operations.ts'
+
+export const KEY_OPERATIONS: readonly AnyOperation[] = [...DATA_OPERATIONS, ...FLOW_KEY_OPERATIONS]

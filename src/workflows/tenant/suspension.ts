@@ -1,0 +1,28 @@
+/** Applies a suspension or resumption: records the state, then signals executions and sets the access of object storage. */
+
+import { proxyActivities, sleep } from '@temporalio/workflow'
+import type { Activities } from '../../activities/contract.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { QUEUES, type SuspensionInput } from '../../core/work.ts'
+
+/** Retried without limit: the new state must reach every execution, even if a server is unavailable for days. */
+const { changeState, signalExecutions, syncStorageAccess } = proxyActivities<Activities>({
+  taskQueue: QUEUES.provisioning,
+  startToCloseTimeout: '10m',
+  heartbeatTimeout: LIMITS.functionHeartbeatMs,
+  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+})
+
+/**
+ * Several of these workflows may run for one tenant. Each signals the state that it reads from the database at that moment,
+ * and an execution ignores a state whose `seq` is lower than the last one that it received.
+ */
+export async function suspension(input: SuspensionInput): Promise<void> {
+  const { target, to } = input
+  await changeState(input)
+  await Promise.all([signalExecutions(target, 'all'), syncStorageAccess(target)])
+  if (to === 'active') return
+  // Other processes start executions until their cached state expires; signals those executions too.
+  await sleep(LIMITS.credentialCacheMs)
+  await signalExecutions(target, 'active')
+}

@@ -1,0 +1,28 @@
+/** Orders the test files so that no long one runs alone at the end, and those that share a platform follow each other. */
+
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
+
+/** Parts of paths. Files that kill processes share one platform per worker, which ends when they are done. */
+const LONG = [
+  'test/resilience/',
+  'test/security/approvals',
+  'test/security/fuzz',
+  'test/security/noisy-worker',
+  'test/conformance/stores/',
+  'test/conformance/flows/histories',
+  'test/integration/public-api/temporal-ui',
+  'test/integration/triggers/schedules',
+  'test/integration/tenants/suspension',
+]
+
+/** Of the others, the longest first by the last run, or by their size on a fresh clone. */
+export class LongFilesFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files)
+    const rank = ({ moduleId }: TestSpecification) => {
+      const found = LONG.findIndex((part) => moduleId.includes(part))
+      return found < 0 ? LONG.length : found
+    }
+    return sorted.toSorted((a, b) => rank(a) - rank(b))
+  }
+}
