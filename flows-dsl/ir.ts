@@ -96,6 +96,32 @@ export interface Webhook {
   readonly name: string
   /** Lower-case names of headers in the input, besides `content-type` and `user-agent`. */
   readonly headers?: readonly string[]
+  /** How deliveries prove their sender; absent for Standard Webhooks. */
+  readonly verify?: WebhookVerification
+  /** Further members of the input: the query parameters, and the body as text. */
+  readonly include?: readonly ('query' | 'raw')[]
+  /** A query parameter that the response to a GET request echoes, to prove that the address is ours. */
+  readonly challenge?: string
+  /** The sender gets the result of the execution instead of its id. */
+  readonly respond?: WebhookResponse
+}
+
+/** `id` is a header with the id of the delivery, which the signature does not cover. */
+export type WebhookVerification =
+  | { readonly scheme: 'github' | 'stripe' | 'slack' | 'shopify' | 'twilio' | 'bearer' | 'url' }
+  | {
+      readonly scheme: 'hmac'
+      readonly header: string
+      readonly algorithm: 'sha256' | 'sha1' | 'sha512'
+      readonly encoding: 'hex' | 'base64'
+      readonly prefix?: string
+      readonly id?: string
+    }
+
+/** `output`: the output as JSON. `response`: the output is `{status?, headers?, body?}`. */
+export interface WebhookResponse {
+  readonly with: 'output' | 'response'
+  readonly withinMs: number
 }
 
 /** The maximum of concurrent executions of a flow; with a key, of those whose input yields the same key. */

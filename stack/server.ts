@@ -24,6 +24,8 @@ export interface StartContext {
   readonly dir: string
   readonly ephemeral: boolean
   readonly env: NodeJS.ProcessEnv
+  /** URL of the codec server that the Temporal UI uses. */
+  readonly codecEndpoint?: string
   readonly secrets: Secrets
   readonly ports: Ports
   readonly supervisor: Supervisor

@@ -41,6 +41,8 @@ export interface StackOptions {
   /** Random free ports instead of the preferred or remembered ones. Default: `ephemeral`. */
   readonly anyPorts?: boolean
   readonly env: NodeJS.ProcessEnv
+  /** URL of the codec server, with which the Temporal UI decrypts payloads. */
+  readonly codecEndpoint?: string
   readonly onProgress: (event: ProgressEvent) => void
   /** Called for events of all processes of the supervisor. */
   readonly onEvent?: (event: SupervisorEvent) => void

@@ -8,12 +8,15 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { pipeline } from 'node:stream'
+import { json } from 'node:stream/consumers'
 
 /** Methods that change nothing (RFC 9110, 9.2.1). */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
 /** Headers of one connection (RFC 9110, 7.6.1). */
 const HOP_BY_HOP = /^(connection|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade)$/
 const MISDIRECTED = 421
+/** The request by which the UI reads its settings. */
+const SETTINGS = /^\/api\/v1\/settings(\?|$)/
 
 export interface UiProxyOptions {
   readonly listen: { readonly host: string; readonly port: number }
@@ -21,6 +24,8 @@ export interface UiProxyOptions {
   readonly upstream: { readonly host: string; readonly port: number }
   /** URL by which users open the UI; the loopback names are allowed besides its own. */
   readonly url: URL
+  /** URL of the codec server that the UI uses unless a user sets another. */
+  readonly codecEndpoint?: string
 }
 
 export interface UiProxy {
@@ -32,13 +37,14 @@ export interface UiProxy {
  * its name to this machine, and 403 to a change that another site asks for.
  * @throws Error if the port is taken
  */
-export async function startUiProxy({ listen, upstream, url }: UiProxyOptions): Promise<UiProxy> {
+export async function startUiProxy(options: UiProxyOptions): Promise<UiProxy> {
+  const { listen, url } = options
   const hosts = hostsOf(url)
   const server = createServer((request, response) => {
     const refusal = refusalOf(request, hosts)
     if (refusal !== undefined)
       refuse(response, refusal.status, `${refusal.reason} Open ${url.origin} instead.\n`)
-    else forward(request, response, upstream)
+    else forward(request, response, options)
   })
   await new Promise<void>((listening, failed) => {
     server.once('error', failed).listen(listen.port, listen.host, listening)
@@ -82,11 +88,15 @@ function refuse(response: ServerResponse, status: number, text: string): void {
 function forward(
   request: IncomingMessage,
   response: ServerResponse,
-  { host, port }: UiProxyOptions['upstream'],
+  { upstream: { host, port }, codecEndpoint }: UiProxyOptions,
 ): void {
   const { method, url: path } = request
-  const forwarded = open({ host, port, method, path, headers: endToEnd(request.headers), agent: false })
+  const codec = SETTINGS.test(path ?? '') ? codecEndpoint : undefined
+  const headers = endToEnd(request.headers)
+  if (codec !== undefined) delete headers['accept-encoding']
+  const forwarded = open({ host, port, method, path, headers, agent: false })
   forwarded.once('response', (reply) => {
+    if (codec !== undefined && reply.statusCode === 200) return void sendSettings(reply, response, codec)
     response.writeHead(reply.statusCode ?? 502, endToEnd(reply.headers))
     pipeline(reply, response, () => {})
   })
@@ -96,6 +106,27 @@ function forward(
     else refuse(response, 502, 'The Temporal UI does not answer.\n')
   })
   response.once('close', () => forwarded.destroy())
+}
+
+/**
+ * Adds the codec server to the settings of the UI. The dev server can be told its URL, but not that the UI must send the
+ * cookie of `/auth/payloads` with its requests.
+ */
+async function sendSettings(
+  reply: IncomingMessage,
+  response: ServerResponse,
+  Endpoint: string,
+): Promise<void> {
+  try {
+    const settings = (await json(reply)) as { Codec?: object }
+    const body = JSON.stringify({
+      ...settings,
+      Codec: { ...settings.Codec, Endpoint, IncludeCredentials: true },
+    })
+    response.writeHead(200, { 'content-type': 'application/json' }).end(body)
+  } catch {
+    refuse(response, 502, 'The Temporal UI does not answer.\n')
+  }
 }
 
 function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {

@@ -3,6 +3,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Connection } from '@temporalio/client'
+import { SEARCH_ATTRIBUTES } from '../src/core/work.ts'
 import { execute } from './binaries.mjs'
 import { embedded, program, type Server, type StartContext, type Started } from './server.ts'
 import { startUiProxy } from './temporal-ui.ts'
@@ -18,17 +19,6 @@ export const METRICS_PORTS = [1_719, 1_720, 1_723, 3_659, 6_000]
 const ATTEMPTS_MAX = 3
 const PROBE_MS = 3_000
 const KEYWORD = 2
-
-/** The search attributes of workflows, for the Temporal UI. */
-const SEARCH_ATTRIBUTES = [
-  'TenantId',
-  'WorkspaceId',
-  'FlowId',
-  'FlowVersion',
-  'TriggerKind',
-  'CorrelationKey',
-  'ErrorType',
-]
 
 /**
  * The default of 20 polls per second and shard costs 50 ms a step on the one shard of the dev server. The default shift
@@ -77,6 +67,7 @@ async function start(context: StartContext): Promise<Started> {
     listen: { host: '127.0.0.1', port: uiPort },
     upstream: { host: '127.0.0.1', port: innerUiPort },
     url: new URL(uiUrl),
+    ...(context.codecEndpoint !== undefined && { codecEndpoint: context.codecEndpoint }),
   })
   return {
     info: embedded(context, { name: 'temporal', title: 'Temporal', version: `${version}${cli}`, address }),

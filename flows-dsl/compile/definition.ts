@@ -10,6 +10,7 @@ import { computeFacts } from './facts.ts'
 import { compileSchedule } from './schedule.ts'
 import { type MapNode, type SourceNode, valueAt } from './source-nodes.ts'
 import { compileTasks, ON_FAULT } from './task-list.ts'
+import { checkTriggerInput } from './trigger-input.ts'
 
 const VERSIONS = ['1.0.0', '1.0.1', '1.0.2', '1.0.3']
 const MODES = ['strict', 'loose'] as const
@@ -55,6 +56,7 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
     onFault: context.optionalChoice(flow, 'onFault', ON_FAULT),
     secrets: context.declaredSecrets.length > 0 ? context.declaredSecrets : undefined,
   }
+  checkTriggerInput(flow, omitUndefined(options), context)
   const list = context.required(flow, 'A definition', 'do')
   const tasks = list && compileTasks(list, context)
   const used = { functions: [...context.functions], secrets: [...context.secrets] }

@@ -1,12 +1,13 @@
 /** Compiles the triggers of a flow: clock, events and webhooks (OWS 1.0 "Schedule"). */
 
-import type { EventStrategy, Schedule, Webhook } from '../ir.ts'
+import type { EventStrategy, Schedule } from '../ir.ts'
 import { omitUndefined } from '../json.ts'
 import { compileStrategy } from '../tasks/event-filters.ts'
 import type { CompileContext } from './compile-context.ts'
 import { optionalDuration } from './duration.ts'
 import { entryOf, type MapNode, type ScalarNode, type SourceNode, valueAt } from './source-nodes.ts'
 import { isTimezone, timezones } from './timezones.ts'
+import { compileWebhooks } from './webhooks.ts'
 
 const CLOCK_TRIGGERS = ['every', 'cron', 'after']
 export const TRIGGERS = [...CLOCK_TRIGGERS, 'on', 'webhook']
@@ -205,67 +206,4 @@ function cronHint({ from, to, words }: CronField): string {
 function dayExists(days: readonly number[], months: readonly number[], weekday = '*'): boolean {
   const first = Math.min(...days)
   return weekday !== '*' || months.some((month) => first <= (DAYS_OF_MONTHS[month - 1] ?? 0))
-}
-
-export const WEBHOOKS_MAX = 16
-export const WEBHOOK_HEADERS_MAX = 16
-export const WEBHOOK_NAME = '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$'
-export const WEBHOOK_HEADER = '^[a-z][a-z0-9-]{0,62}$'
-/** Headers that may carry credentials are refused: the input of an execution is stored and readable. */
-export const SECRET_HEADER = 'auth|cookie|credential|key|password|secret|session|signature|token'
-
-/** Compiles `webhook`, an extension of ours: one, or a list of them with different names. */
-function compileWebhooks(schedule: MapNode, context: CompileContext): readonly Webhook[] | undefined {
-  const given = valueAt(schedule, 'webhook')
-  if (given === undefined) return undefined
-  const items = given.kind === 'list' ? given.items : [given]
-  if (items.length === 0 || items.length > WEBHOOKS_MAX) {
-    return context.report('value_invalid', given, `\`webhook\` is one to ${WEBHOOKS_MAX} of them.`)
-  }
-  const names = new Set<string>()
-  return items.map((item) => compileWebhook(item, names, context)).filter((one) => one !== undefined)
-}
-
-function compileWebhook(given: SourceNode, names: Set<string>, context: CompileContext): Webhook | undefined {
-  const map = context.map(given, 'A webhook', ['name', 'headers'])
-  if (map === undefined) return undefined
-  const name = compileWebhookName(map, context)
-  const headers = compileHeaders(map, context)
-  if (name === undefined || headers === undefined) return undefined
-  if (names.has(name)) {
-    return context.report('value_invalid', map, `Two webhooks are named \`${name}\`.`, 'Give each a `name`.')
-  }
-  names.add(name)
-  return { name, ...(headers.length > 0 && { headers }) }
-}
-
-function compileWebhookName(map: MapNode, context: CompileContext): string | undefined {
-  const given = valueAt(map, 'name')
-  if (given === undefined) return 'default'
-  const name = context.text(given, '`name`')
-  if (name === undefined || new RegExp(WEBHOOK_NAME).test(name)) return name
-  const hint = 'Small letters, digits and inner hyphens, 63 at most.'
-  return context.report('value_invalid', given, '`name` cannot be the name of a webhook.', hint)
-}
-
-function compileHeaders(map: MapNode, context: CompileContext): readonly string[] | undefined {
-  const given = valueAt(map, 'headers')
-  if (given === undefined) return []
-  if (given.kind !== 'list') return context.report('wrong_type', given, '`headers` must be a list of names.')
-  if (given.items.length > WEBHOOK_HEADERS_MAX) {
-    return context.report('value_invalid', given, `\`headers\` are ${WEBHOOK_HEADERS_MAX} at most.`)
-  }
-  const names = given.items.map((item) => compileHeader(item, context))
-  return names.every((name) => name !== undefined) ? names : undefined
-}
-
-function compileHeader(given: SourceNode, context: CompileContext): string | undefined {
-  const name = context.text(given, 'A header')
-  if (name === undefined) return undefined
-  if (!new RegExp(WEBHOOK_HEADER).test(name)) {
-    return context.report('value_invalid', given, `\`${name}\` is no name of a header.`, 'Small letters.')
-  }
-  if (!new RegExp(SECRET_HEADER).test(name)) return name
-  const hint = 'What a run is shown is kept with it; credentials do not belong there.'
-  return context.report('value_invalid', given, `\`${name}\` may carry a credential.`, hint)
 }

@@ -154,6 +154,21 @@ const ERRORS = {
     example: flow("schedule: { cron: '0 ¦25 * * *' }", 'do: [{ pay: { set: { paid: true } } }]'),
     fix: flow("schedule: { cron: '0 5 * * *' }", 'do: [{ pay: { set: { paid: true } } }]'),
   },
+  trigger_input_invalid: {
+    title: 'A trigger starts executions with an input that the flow refuses',
+    explanation:
+      'The clock starts executions with the input `{}`, events with a list of them, webhooks with `{ id, time, headers, body }`. If `input.schema` never accepts that, each such execution would fault before its first task.',
+    example: flow(
+      'input: { schema: { document: { type: object, required: [order] } } }',
+      'schedule: { every: ¦PT1M }',
+      'do: [{ pay: { set: { paid: true } } }]',
+    ),
+    fix: flow(
+      'input: { schema: { document: { type: object } } }',
+      'schedule: { every: PT1M }',
+      'do: [{ pay: { set: { paid: true } } }]',
+    ),
+  },
   pattern_refused: {
     title: 'A regular expression cannot be matched',
     explanation:

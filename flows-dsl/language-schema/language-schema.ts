@@ -4,19 +4,22 @@
 import type { Catalogue } from '../compile/compile-context.ts'
 import { CONCURRENCY_MAX, ON_LIMIT } from '../compile/concurrency.ts'
 import { SEMVER, TASKS_MAX } from '../compile/definition.ts'
+import { CLOCK_OPTIONS, CRON_CHARS_MAX, CRONS_MAX, OVERLAPS, TRIGGERS } from '../compile/schedule.ts'
+import { ON_FAULT } from '../compile/task-list.ts'
 import {
-  CLOCK_OPTIONS,
-  CRON_CHARS_MAX,
-  CRONS_MAX,
-  OVERLAPS,
   SECRET_HEADER,
-  TRIGGERS,
+  WEBHOOK_ALGORITHMS,
+  WEBHOOK_CHALLENGE,
+  WEBHOOK_ENCODINGS,
   WEBHOOK_HEADER,
   WEBHOOK_HEADERS_MAX,
+  WEBHOOK_INCLUDES,
   WEBHOOK_NAME,
+  WEBHOOK_PREFIX,
+  WEBHOOK_RESPONSES,
+  WEBHOOK_SCHEMES,
   WEBHOOKS_MAX,
-} from '../compile/schedule.ts'
-import { ON_FAULT } from '../compile/task-list.ts'
+} from '../compile/webhooks.ts'
 import { objectOf } from '../json.ts'
 import { TASKS } from '../tasks/index.ts'
 import { CALLS } from './calls.ts'
@@ -113,9 +116,36 @@ const HEADER = text('A header name in lower case.', {
   not: { pattern: SECRET_HEADER },
 })
 
-const WEBHOOK = mapping('A webhook that starts executions, with its own address and secret.', {
-  name: text('The name of the webhook, unique in the flow.', { pattern: WEBHOOK_NAME, default: 'default' }),
-  headers: list('Headers that become part of the input.', HEADER, { maxItems: WEBHOOK_HEADERS_MAX }),
+const HMAC = mappingRequiring('An HMAC of the body.', ['header'], {
+  header: text('The header that contains it.', { pattern: WEBHOOK_HEADER }),
+  algorithm: word('The hash function.', WEBHOOK_ALGORITHMS),
+  encoding: word('How its bytes are written.', WEBHOOK_ENCODINGS),
+  prefix: text('Stands before it in the header, such as `sha256=`.', { pattern: WEBHOOK_PREFIX }),
+  id: text('The header with the id of the delivery; by default the body is its own id.', {
+    pattern: WEBHOOK_HEADER,
+  }),
+})
+
+const WEBHOOK = mapping('A way for others to start a run, with an address and a secret of its own.', {
+  name: text('Which one it is, where there are several.', { pattern: WEBHOOK_NAME, default: 'default' }),
+  headers: list('Headers that the run is shown.', HEADER, { maxItems: WEBHOOK_HEADERS_MAX }),
+  verify: either(
+    'How deliveries prove their sender.',
+    word('The signature of a sender, or a token in `Authorization` or in the URL.', WEBHOOK_SCHEMES),
+    mappingRequiring('Another signature.', ['hmac'], { hmac: HMAC }),
+  ),
+  include: list('Further members of the input.', word('A member.', WEBHOOK_INCLUDES)),
+  challenge: text('The query parameter that the response to a GET request echoes.', {
+    pattern: WEBHOOK_CHALLENGE,
+  }),
+  respond: either(
+    'The sender waits for the execution: for its output, or for a response that its output describes.',
+    word('What is sent.', WEBHOOK_RESPONSES),
+    mapping('What is sent, and how long the sender waits.', {
+      with: word('What is sent.', WEBHOOK_RESPONSES),
+      within: ref('duration', 'At most PT25S, which is the default.'),
+    }),
+  ),
 })
 
 const SCHEDULE = {

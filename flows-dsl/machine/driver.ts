@@ -1,7 +1,7 @@
 /** Drives the machine with effects that are promises: the machine decides what to do, the driver does it and waits. */
 
 import { STEPS_MAX } from '../budget.ts'
-import { FlowError } from '../errors.ts'
+import { type ErrorObject, FlowError } from '../errors.ts'
 import type { FlowIR, Json, JsonObject, RunInfo } from '../ir.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
 import type { HeldDecision, Patch } from './data-patch.ts'
@@ -34,7 +34,7 @@ export interface Effects {
   sleep(durationMs: number, step: StepRef, options?: { limits: boolean }): Promise<void>
   /** Waits for a message (`events`, `approval`), without limit, or for the result of a child flow (`workflow`). */
   wait(what: string, details: JsonObject, step: StepRef): Promise<Json>
-  /** Called when the first step becomes held, and when no step is held any more. */
+  /** Called when a step becomes held, or is held no more. @param isHeld whether any step is held */
   onHeldChanged?(isHeld: boolean): void
   /** Called when an approval is reopened, so that nothing may start, and when all are granted again. */
   onApprovalsReopened?(isReopened: boolean): void
@@ -67,6 +67,14 @@ export interface Effects {
   isCancellation?(error: unknown): boolean
 }
 
+interface DriverStatus {
+  readonly isHeld: boolean
+  readonly isCancelled: boolean
+  /** Errors by `pointer#iteration`. */
+  readonly held: Readonly<Record<string, ErrorObject>>
+  readonly waitsFor: readonly string[]
+}
+
 /** Evaluation steps between two pauses: as many as one turn may take (`STEPS_MAX`). */
 const PAUSE_STEPS = STEPS_MAX
 
@@ -85,6 +93,8 @@ export class Driver {
   readonly #machine: Machine
   readonly #isContinued: boolean
   readonly #open = new Map<number, { cancel(): void }>()
+  /** What the open waits wait for, by the id of the effect. */
+  readonly #waits = new Map<number, string>()
   /** Open effects that a new run cannot start again: calls, and child flows. */
   readonly #unmovable = new Map<number, Effect['do']>()
   #resolve: (result: DriverResult) => void = () => {}
@@ -95,7 +105,8 @@ export class Driver {
   /** Evaluation steps before the last pause. */
   #stepsAtPause = 0
   #isCancelled = false
-  #isHeld = false
+  /** The steps that are held, by `pointer#iteration`. */
+  #heldSteps = ''
   #isReopened = false
   /** Whether nothing starts any more, since the execution continues as new once the unmovable effects have ended. */
   #isMoving = false
@@ -106,7 +117,7 @@ export class Driver {
     this.#isContinued = isContinued
     this.#machine = new Machine(ir, state, effects)
     this.#isCancelled = state.compensation !== undefined && 'cancelled' in state.compensation.because
-    this.#isHeld = this.#hasHeldSteps()
+    this.#heldSteps = Object.keys(this.#machine.held()).join(' ')
     this.#isReopened = this.#machine.isReopened
   }
 
@@ -171,9 +182,15 @@ export class Driver {
     return refused
   }
 
-  /** Whether steps are held, and whether the execution is being cancelled. */
-  get status(): { readonly isHeld: boolean; readonly isCancelled: boolean } {
-    return { isHeld: this.#isHeld, isCancelled: this.#isCancelled }
+  /** Whether the execution is being cancelled, which steps are held, and what it waits for (`events`, `approval`, `workflow`). */
+  get status(): DriverStatus {
+    const held = this.#isHeld ? this.#machine.held() : {}
+    return {
+      isHeld: this.#isHeld,
+      isCancelled: this.#isCancelled,
+      held,
+      waitsFor: [...this.#waits.values()],
+    }
   }
 
   /** Cancels the execution: compensates, then ends cancelled. */
@@ -224,9 +241,7 @@ export class Driver {
       } else if (!this.#isMoving) this.#start(id, command.begin, command.step)
     }
     const { result } = this.#machine
-    const isHeld = this.#hasHeldSteps()
-    if (isHeld !== this.#isHeld) this.#effects.onHeldChanged?.(isHeld)
-    this.#isHeld = isHeld
+    this.#reportHeld()
     this.#reportReopened()
     if (result !== undefined) this.#resolve(result)
     else if (this.#isMoving && this.#unmovable.size === 0) this.#move()
@@ -263,13 +278,21 @@ export class Driver {
     this.#effects.onApprovalsReopened?.(isReopened)
   }
 
-  #hasHeldSteps(): boolean {
-    return Object.keys(this.#machine.held()).length > 0
+  #reportHeld(): void {
+    const held = Object.keys(this.#machine.held()).join(' ')
+    if (held === this.#heldSteps) return
+    this.#heldSteps = held
+    this.#effects.onHeldChanged?.(this.#isHeld)
+  }
+
+  get #isHeld(): boolean {
+    return this.#heldSteps !== ''
   }
 
   /** Closes an effect. @returns whether it was open */
   #close(id: number): boolean {
     this.#unmovable.delete(id)
+    this.#waits.delete(id)
     return this.#open.delete(id)
   }
 
@@ -285,6 +308,7 @@ export class Driver {
     }
     // Open before it starts, since it may end synchronously.
     this.#open.set(id, { cancel: () => {} })
+    if (effect.do === 'await') this.#waits.set(id, effect.what)
     if (effect.do === 'call' || (effect.do === 'await' && effect.what === 'workflow'))
       this.#unmovable.set(id, effect.do)
     // Cancelling the execution again must not stop its compensation.

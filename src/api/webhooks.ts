@@ -4,13 +4,15 @@
  * answer. A delivery that arrives again starts nothing: `claim` in `features/flows/triggers/trigger-starts.ts` deduplicates.
  */
 
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { Platform } from '../app/platform.ts'
 import { randomIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { startByDelivery } from '../features/flows/triggers/trigger-starts.ts'
+import type { WebhookSpec } from '../features/flows/triggers/webhooks.ts'
+import { publicUrl } from '../infra/config.ts'
 
 const PATH = '/v1/flows/workspaces/:ws/triggers/:id'
 
@@ -18,10 +20,23 @@ type WebhookRequest = FastifyRequest<{ Params: { readonly ws: string; readonly i
 
 export async function mountWebhooks(
   app: FastifyInstance,
-  { access, limiter, webhooks }: Platform,
+  { access, config, limiter, webhooks }: Platform,
 ): Promise<void> {
   /** Senders with a valid signature: failures of other clients at the same address do not block them. */
   const knownSenders = new LRUCache<string, true>({ max: LIMITS.webhookSendersKnownMax })
+  const limitRequest = async (request: WebhookRequest, reply: FastifyReply) => {
+    const { ws, id } = request.params
+    const { headers, refused } = await limiter.limitWebhook(`${ws}/${id}`, request.ip)
+    reply.headers(headers)
+    if (refused !== undefined) throw refused
+    if (!knownSenders.has(senderOf(request))) limiter.authFailures(request.ip).check()
+  }
+  const refuse = async () => {
+    throw new Problem('method_not_allowed', {
+      headers: { allow: 'POST' },
+      detail: 'Webhooks are sent by POST.',
+    })
+  }
   await app.register(async (part) => {
     part.removeAllContentTypeParsers()
     part.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -30,44 +45,85 @@ export async function mountWebhooks(
       url: PATH,
       config: { operation: { name: 'webhook.receive', reads: false } },
       bodyLimit: LIMITS.webhookBodyBytesMax,
-      // Limits requests before the body is read.
-      onRequest: async (request: WebhookRequest, reply) => {
-        const { ws, id } = request.params
-        const { headers, refused } = await limiter.limitWebhook(`${ws}/${id}`, request.ip)
-        reply.headers(headers)
-        if (refused !== undefined) throw refused
-        if (!knownSenders.has(senderOf(request))) limiter.authFailures(request.ip).check()
-      },
+      // Before the body is read.
+      onRequest: limitRequest,
       handler: async (request: WebhookRequest, reply) => {
         const { ws, id } = request.params
         const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-        const delivery = { headers: request.headers, body }
+        const delivery = { headers: request.headers, body, url: `${publicUrl(config)}${request.url}` }
         const received = await webhooks.receive(ws, id, delivery)
         if (received === undefined) {
           limiter.authFailures(request.ip).record()
           throw new Problem('signature_invalid')
         }
-        const { ref, triggerId, signed } = received
+        const { ref, triggerId, signed, spec } = received
         const actor = { subject: triggerId, role: null, kind: 'webhook' } as const
         request.workspace = ref
         request.auditContext = { owner: ref, isVerified: true, actor, before: null, after: null }
         knownSenders.set(senderOf(request), true)
+        const challenge = slackChallenge(spec, body)
+        if (challenge !== undefined) return reply.headers(PLAIN).send(challenge)
         const flowActor = { subject: triggerId, role: 'workspace_admin' } as const
         const scope = await access.continueActive(ref, flowActor, randomIds)
-        const started = await startByDelivery(scope, triggerId, signed, delivery)
-        reply.code(202).headers({ 'cache-control': 'private, no-store', 'x-stability': 'preview' })
-        return started
+        const started = await startByDelivery(scope, triggerId, signed, delivery, whenGone(reply))
+        reply.headers({ 'cache-control': 'private, no-store', 'x-stability': 'preview' })
+        const { response, ...result } = started
+        if (response === undefined) return reply.code(202).send(result)
+        reply.headers({ ...response.headers, ...UNTRUSTED, 'x-execution-id': result.execution_id })
+        return reply.code(response.status).send(response.body)
       },
     })
   })
-  const refuse = async () => {
-    throw new Problem('method_not_allowed', {
-      headers: { allow: 'POST' },
-      detail: 'Webhooks are sent by POST.',
-    })
-  }
-  const method = ['GET', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+  app.route({
+    method: 'GET',
+    url: PATH,
+    config: { operation: { name: 'webhook.challenge', reads: true } },
+    onRequest: limitRequest,
+    handler: async (request: WebhookRequest, reply) => {
+      const { ws, id } = request.params
+      const parameter = await webhooks.challengeOf(ws, id)
+      // An unknown webhook gets the answer of one without a challenge.
+      const text =
+        parameter === undefined ? null : new URLSearchParams(request.url.split('?')[1]).get(parameter)
+      if (text === null || text.length > CHALLENGE_CHARS_MAX) {
+        limiter.authFailures(request.ip).record()
+        return refuse()
+      }
+      return reply.headers(PLAIN).send(text)
+    },
+  })
+  const method = ['PUT', 'PATCH', 'DELETE', 'OPTIONS']
   app.route({ method, url: PATH, onRequest: refuse, handler: refuse })
 }
 
 const senderOf = ({ params: { ws, id }, ip }: WebhookRequest): string => `${ws}/${id} ${ip}`
+
+/** Content of a tenant or of a request: browsers must neither run it nor guess its type. */
+const UNTRUSTED = {
+  'content-security-policy': "default-src 'none'; sandbox",
+  'x-content-type-options': 'nosniff',
+} as const
+const PLAIN = {
+  'content-type': 'text/plain; charset=utf-8',
+  'cache-control': 'no-store',
+  ...UNTRUSTED,
+} as const
+const CHALLENGE_CHARS_MAX = 1_000
+
+/** The challenge of Slack's Events API, by which a new URL proves that it verifies signatures. */
+function slackChallenge({ verify }: WebhookSpec, body: Buffer): string | undefined {
+  if (verify?.scheme !== 'slack' || !body.includes('url_verification')) return undefined
+  try {
+    const { type, challenge } = JSON.parse(body.toString()) as Record<string, unknown>
+    return type === 'url_verification' && typeof challenge === 'string' ? challenge : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Aborts when the sender closes the connection before it has an answer. */
+function whenGone({ raw }: FastifyReply): AbortSignal {
+  const controller = new AbortController()
+  raw.once('close', () => controller.abort())
+  return controller.signal
+}

@@ -93,6 +93,8 @@ export const FLOW_LIMITS = {
    * Poll interval and batch size; after how long an open execution is checked again, and one that has not started or that
    * blocks a queue; how long a schedule has to start its own executions.
    */
+  /** Executions that are removed at once, the pause of a workspace between two batches, and the bounds of the period. */
+  retention: { batchMax: 50, pauseSeconds: 60, minMs: 3_600_000, maxMs: 315_360_000_000 },
   reconciler: { pollMs: 1_000, atOnce: 50, againSeconds: 300, soonSeconds: 5, scheduleSeconds: 60 },
 
   // Payloads in Temporal
@@ -126,6 +128,8 @@ export const FLOW_LIMITS = {
   flowSecretCharsMin: 8,
 
   // Webhooks and event triggers
+  /** Of steps that a compensation has undone, and of its failures, as the record of an execution keeps them. */
+  compensationStepsMax: 1_000,
   /** Maximum difference between the timestamp of a webhook and our clock, in both directions. */
   webhookToleranceMs: 300_000,
   /** Of the body of a webhook. */

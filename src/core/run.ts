@@ -66,6 +66,8 @@ export interface RunUpdate {
   readonly events?: readonly RunEventUpdate[]
   readonly output?: Json
   readonly error?: Json
+  /** Steps that were compensated and those whose compensation failed, if any. */
+  readonly compensation?: Json
   readonly ended_at?: string
   /** True for a pause, false for its end, with the reason; absent if that has not changed. */
   readonly paused?: boolean

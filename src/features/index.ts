@@ -12,6 +12,7 @@ import { watchExecution } from './flows/executions/events.ts'
 import * as executions from './flows/executions/executions.ts'
 import { rerunExecution } from './flows/executions/rerun.ts'
 import { getStep, listSteps } from './flows/executions/steps.ts'
+import { flowMetrics } from './flows/metrics.ts'
 import * as secrets from './flows/secrets.ts'
 import * as triggers from './flows/triggers/triggers-api.ts'
 import * as versions from './flows/versions.ts'
@@ -86,6 +87,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   definitions.getFlow,
   definitions.updateFlow,
   definitions.deleteFlow,
+  flowMetrics,
   definitions.validateFlow,
   graphFlow,
   simulateFlow,

@@ -62,7 +62,7 @@ test('system scope: used by a fixed list of files', async () => {
     'access/tenant-states.ts',
     'features/analytics/meters.ts',
     'features/flows/executions/watcher.ts',
-    'features/flows/triggers/webhook-signatures.ts',
+    'features/flows/triggers/webhook-verifier.ts',
     'infra/postgres/leader-task.ts',
   ])
 })

@@ -52,6 +52,7 @@ export const FLOW_ROWS = {
   'flow.get': flow(''),
   'flow.update': flow('', () => ({ source: SOURCE('changed') })),
   'flow.delete': flow(''),
+  'flow.metrics': flow('/metrics?metric=executions&window=1h'),
   'flow.validate': row(
     () => '/validate',
     () => ({ source: SOURCE('x') }),

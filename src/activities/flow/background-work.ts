@@ -5,15 +5,19 @@ import { correlateEvent, type PartialCorrelation } from '../../../flows-dsl/even
 import type { JsonObject } from '../../../flows-dsl/ir.ts'
 import { typesOf } from '../../../flows-dsl/tasks/listen.ts'
 import type { Access } from '../../access/access.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import { randomIds } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { isPlatformTopic } from '../../features/events/events.ts'
 import { promoteQueued, reconcileExecution } from '../../features/flows/executions/reconcile-execution.ts'
 import type { RepairCandidate } from '../../features/flows/executions/reconciler.ts'
+import { removeExpired } from '../../features/flows/executions/retention.ts'
 import type { EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { chainDepth, startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
+import type { Retention } from '../../features/tenants/workspace-settings.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 
@@ -49,7 +53,9 @@ class TriggerMatcher {
   /** @returns the correlated events, if the entry completes them */
   match(entry: Entry, log: Log): readonly JsonObject[] | undefined {
     // Most events have another type, which is known without parsing them.
-    if (this.#types !== undefined && !this.#types.includes(entry.topic)) return undefined
+    // A trigger that names no type must not hear of the executions that it starts.
+    const isMeant = this.#types?.includes(entry.topic) ?? !isPlatformTopic(entry.topic)
+    if (!isMeant) return undefined
     const startedMs = performance.now()
     try {
       const event = JSON.parse(entry.text) as JsonObject
@@ -104,9 +110,22 @@ export function createRepair(access: Access): (candidate: RepairCandidate) => Pr
     // In a suspended workspace nothing is started, but ended workflows are recorded.
     const mayStart = await access.continueActive(ref, ACTOR, randomIds).then(() => true, rethrowUnlessRefused)
     const scope = access.continueWorkspace(ref, ACTOR, randomIds)
-    if ('execution' in candidate) await reconcileExecution(scope, candidate.execution, mayStart)
+    if ('retention' in candidate) {
+      if (mayStart) await removeAllExpired(access, scope, candidate)
+    } else if ('execution' in candidate) await reconcileExecution(scope, candidate.execution, mayStart)
     else if (mayStart) await promoteQueued(scope, candidate.flow, candidate.key)
   }
+}
+
+/** Removes expired executions, as many batches as fit into the pause between two calls. */
+async function removeAllExpired(
+  access: Access,
+  scope: WorkspaceScope,
+  { ref, retention }: RepairCandidate & { readonly retention: Retention },
+): Promise<void> {
+  const storage = access.continueWorkspace(ref, { ...ACTOR, role: 'service' }, randomIds)
+  const until = performance.now() + (LIMITS.retention.pauseSeconds * 1_000) / 2
+  while (performance.now() < until && (await removeExpired(scope, storage, retention)));
 }
 
 function rethrowUnlessRefused(error: unknown): false {

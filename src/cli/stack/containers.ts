@@ -18,12 +18,14 @@ export function makeCertificate(path: string): number {
 
 /**
  * Serves the Temporal UI of TEMPORAL_UI_UPSTREAM on port 8233, for users who open TEMPORAL_UI_URL, until it is stopped.
+ * TEMPORAL_CODEC_ENDPOINT is the URL of the codec server as browsers reach it.
  * @returns the exit code
  */
 export async function serveTemporalUi(
   {
     TEMPORAL_UI_URL = 'http://127.0.0.1:8233',
     TEMPORAL_UI_UPSTREAM = 'http://temporal-ui:6667',
+    TEMPORAL_CODEC_ENDPOINT,
   }: NodeJS.ProcessEnv = process.env,
 ): Promise<number> {
   const { hostname, port } = new URL(TEMPORAL_UI_UPSTREAM)
@@ -31,6 +33,7 @@ export async function serveTemporalUi(
     listen: { host: '0.0.0.0', port: PORT },
     upstream: { host: hostname, port: Number(port || 80) },
     url: new URL(TEMPORAL_UI_URL),
+    ...(TEMPORAL_CODEC_ENDPOINT && { codecEndpoint: TEMPORAL_CODEC_ENDPOINT }),
   })
   await new Promise<void>((stopped) => {
     process.once('SIGTERM', () => stopped()).once('SIGINT', () => stopped())

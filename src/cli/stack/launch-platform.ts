@@ -31,6 +31,11 @@ export interface RunningPlatform {
   readonly env: Readonly<Record<string, string>>
 }
 
+/** The codec server of an API on a local port. It is known before the API runs, since the Temporal UI starts first. */
+export function codecEndpoint(port: number, { TENON_PUBLIC_URL }: NodeJS.ProcessEnv): string {
+  return `${TENON_PUBLIC_URL || `http://127.0.0.1:${port}`}/v1/codec`
+}
+
 /** Starts the processes under the supervisor of the stack. Resolves when the API and its servers are ready. */
 export async function launchPlatform(options: PlatformOptions): Promise<RunningPlatform> {
   const { stack, port, masterKey } = options

@@ -16,7 +16,7 @@ import type { SupervisorEvent } from '../../../stack/supervise.ts'
 import { type Demo, makeDemo } from '../demo/index.ts'
 import { readEnvFile, type Settings, writeEnvFile } from '../settings.ts'
 import { currentBuild } from './build.ts'
-import { launchPlatform, masterKeyOf, type RunningPlatform } from './launch-platform.ts'
+import { codecEndpoint, launchPlatform, masterKeyOf, type RunningPlatform } from './launch-platform.ts'
 
 export interface UpOptions {
   readonly once?: boolean
@@ -36,8 +36,10 @@ export async function up(options: UpOptions): Promise<number> {
   // Builds while the servers start; launchPlatform reports a failure.
   currentBuild().catch(() => {})
   try {
+    const port = await new Ports({ remembered: {}, any: false }).take('api', Number(options.port))
     stack = await startStack({
       dir,
+      codecEndpoint: codecEndpoint(port, process.env),
       ephemeral: options.ephemeral ?? false,
       env: process.env,
       onProgress: (event) => screen.server(event),
@@ -46,7 +48,7 @@ export async function up(options: UpOptions): Promise<number> {
     })
     if (stack.withoutFunctions !== undefined) screen.line(`  ! functions are off: ${stack.withoutFunctions}`)
     const known = options.ephemeral ? {} : await readEnvFile()
-    const { demo, launched } = await start(stack, dir, options, known, screen)
+    const { demo, launched } = await start(stack, dir, { ...options, apiPort: port }, known, screen)
     if (!options.ephemeral) await writeEnvFile(envOf(stack, launched, demo))
     screen.table(stack, launched.url, demo)
     if (options.once) return demo.execution.status === 'completed' ? 0 : 1
@@ -66,14 +68,19 @@ export async function up(options: UpOptions): Promise<number> {
 async function start(
   stack: Stack,
   dir: string,
-  options: UpOptions,
+  options: UpOptions & { readonly apiPort: number },
   known: Settings,
   screen: Screen,
 ): Promise<{ demo: Demo; launched: RunningPlatform }> {
-  const port = await new Ports({ remembered: {}, any: false }).take('api', Number(options.port))
   screen.step('migrating the database, starting the API and the worker')
   const env = options.allowLoopback ? { TENON_EGRESS_ALLOWLIST: loopbackAllowed() } : {}
-  const launched = await launchPlatform({ stack, dir, port, masterKey: await masterKeyOf(dir), env })
+  const launched = await launchPlatform({
+    stack,
+    dir,
+    port: options.apiPort,
+    masterKey: await masterKeyOf(dir),
+    env,
+  })
   const demo = await makeDemo(launched, known, (line) => screen.step(line))
   return { demo, launched }
 }

@@ -8,10 +8,18 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { READERS, WRITERS } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
 import { anonAccess, declarationOf } from '../collections/schemas/declaration-cache.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
-import { cloudEvent, type EventFilter, eventsIn, isChangeTopic } from './events.ts'
+import {
+  cloudEvent,
+  type EventFilter,
+  eventsIn,
+  isChangeTopic,
+  isPlatformTopic,
+  isWorkspaceTopic,
+} from './events.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({
@@ -23,7 +31,7 @@ const TopicPattern = Type.String({
   maxLength: 200,
   pattern: `^${WORD}(\\.${WORD})*(\\.\\*)?$`,
   description:
-    'A topic, or `orders.*` for all below one. `collections.<name>.created|updated|deleted` are changes of documents.',
+    'A topic, or `orders.*` for all below one. `collections.<name>.created|updated|deleted` are changes of documents, `platform.execution.completed|faulted|cancelled|held` states of executions.',
 })
 /** Topics that only the platform publishes. */
 const RESERVED = /^(platform|collections)(\.|$)/
@@ -95,7 +103,9 @@ export const subscribeEvents = workspaceOperation({
  * @throws Problem `forbidden` if the topic is of one collection that the caller may not read
  */
 async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise<EventFilter | undefined> {
-  if (scope.actor.role !== 'anon' || !isChangeTopic(topic)) return undefined
+  if (scope.actor.role !== 'anon' || !isWorkspaceTopic(topic)) return undefined
+  if (isPlatformTopic(topic))
+    throw new Problem('forbidden', { detail: 'Anon keys cannot subscribe to events of the platform.' })
   const name = collectionInTopic(topic)
   if (name !== undefined) {
     const { reads, isDefault } = await readAccess(scope, name)

@@ -50,6 +50,12 @@ export type EventFilter = (entry: Entry) => boolean | Promise<boolean>
 /** True for topics of document changes, which only the platform publishes. */
 export const isChangeTopic = (topic: string): boolean => /^collections(\.|$)/.test(topic)
 
+/** True for topics of the workspace's own stream: document changes, and events of the platform. */
+export const isWorkspaceTopic = (topic: string): boolean => isChangeTopic(topic) || isPlatformTopic(topic)
+
+/** True for topics of events that the platform itself emits, such as the end of an execution. */
+export const isPlatformTopic = (topic: string): boolean => /^platform(\.|$)/.test(topic)
+
 /** Builds a CloudEvent. */
 export function cloudEvent(
   of: Pick<CloudEvent, 'id' | 'source' | 'topic' | 'time' | 'data'> & { readonly hops?: number | undefined },
@@ -102,7 +108,7 @@ export class Events {
    * @throws Problem `dependency_unavailable`
    */
   async subscribe({ topic, ownWorkspace, after, filter }: Subscription): Promise<Feed> {
-    const key = isChangeTopic(topic) ? changesOf(this.#ref) : eventsOf(this.#ref.tenantId)
+    const key = isWorkspaceTopic(topic) ? changesOf(this.#ref) : eventsOf(this.#ref.tenantId)
     const accepts: EventFilter = (entry) =>
       matches(topic, entry.topic) &&
       (!ownWorkspace || entry.source === this.source) &&

@@ -1,4 +1,4 @@
-/** Outbox relay: appends document changes to the streams in order, at least once, in one process at a time. */
+/** Outbox relay: appends document changes and events of the platform to the streams in order, at least once, in one process at a time. */
 
 import { Redis, type Result } from 'ioredis'
 import { LRUCache } from 'lru-cache'
@@ -184,6 +184,8 @@ interface Row {
   readonly seq: number
   readonly tenant_id: WorkspaceRef['tenantId']
   readonly workspace_id: WorkspaceRef['workspaceId']
+  /** Of an event of the platform, whose data is `document`; null for a change, to which the next four belong. */
+  readonly topic: string | null
   readonly collection: string
   readonly verb: 'created' | 'updated' | 'deleted'
   readonly document_id: string
@@ -249,23 +251,24 @@ const roundRobin = (after: string): Sql => sql`
     select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
     from ranked
   )
-  select seq, tenant_id, workspace_id, collection, verb, document_id, version, document::text, at, event_id, anon_reads, chain_depth as hops,
+  select seq, tenant_id, workspace_id, topic, collection, verb, document_id, version, document::text, at, event_id, anon_reads, chain_depth as hops,
     (select max(tenant_id) from tenants having count(*) = ${LIMITS.relayTenantsMax}) as more_behind
   from placed where place <= ${LIMITS.relayChangesMax} and ahead < ${LIMITS.relayBytesMax} order by place`
 
 function toMessage(row: Row): OutboxMessage {
   const { seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at, hops } = row
-  const topic = `collections.${collection}.${verb}`
+  const topic = row.topic ?? `collections.${collection}.${verb}`
   const source = sourceOf(workspace_id)
   const event = cloudEvent({
     id: eventId(row),
     source,
     topic,
     time: at,
-    data: { id: document_id, version },
+    data: row.topic === null ? { id: document_id, version } : JSON.parse(document ?? 'null'),
     hops,
   })
-  const text = document === null ? JSON.stringify(event) : withDocument(JSON.stringify(event), document)
+  const isWhole = document === null || row.topic !== null
+  const text = isWhole ? JSON.stringify(event) : withDocument(JSON.stringify(event), document)
   const key = changesOf({ tenantId: tenant_id, workspaceId: workspace_id })
   return { tenantId: tenant_id, seq, key, message: { topic, source, text, anonReads: row.anon_reads } }
 }

@@ -1,4 +1,4 @@
--- The outbox: changes of documents until the relay has published them, per tenant in the order of `seq`. `seq` is assigned
+-- The outbox: changes of documents and events of the platform until the relay has published them, per tenant in the order of `seq`. `seq` is assigned
 -- while the row of the document is locked, so versions of one document, and writes that follow an acknowledged write, keep
 -- their order. Transaction ids would not keep it, since a transaction gets its id before its locks; and a long transaction
 -- in any database of the server would delay all changes.
@@ -8,11 +8,14 @@ create table tenon.outbox (
   workspace_id text not null default tenon.workspace(),
   -- The id of the event, stable across repeated publication.
   event_id uuid not null default gen_random_uuid(),
-  collection text not null,
-  verb text not null check (verb in ('created', 'updated', 'deleted')),
-  document_id uuid not null,
-  version bigint not null,
-  -- The fields of the document after the change; null if it is deleted. `json`, since the database does not query it.
+  -- Of an event of the platform, such as `platform.execution.completed`; null for the change of a document.
+  topic text check (topic ~ '^platform[.]'),
+  collection text,
+  verb text check (verb in ('created', 'updated', 'deleted')),
+  document_id uuid,
+  version bigint,
+  -- The fields of the document after the change; null if it is deleted. Of an event of the platform, its data. `json`, since
+  -- the database does not query it.
   document json,
   -- Size of the document as text, which bounds the batches of the relay.
   bytes integer not null default 0,
@@ -22,10 +25,15 @@ create table tenon.outbox (
   chain_depth smallint not null default coalesce(nullif(current_setting('tenon.chain_depth', true), ''), '0')::smallint,
   at timestamptz(3) not null default now(),
   -- The relay serves tenants in turn, so that a backlog of one does not delay the others.
-  primary key (tenant_id, seq)
+  primary key (tenant_id, seq),
+  check (case when topic is null then num_nonnulls(collection, verb, document_id, version) = 4
+    else num_nonnulls(collection, verb, document_id, version) = 0 and document is not null end)
 );
 create policy data on tenon.outbox for insert to tenon_anon, tenon_service
   with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
 grant insert on tenon.outbox to tenon_anon, tenon_service;
+create policy admin on tenon.outbox for insert to tenon_admin
+  with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and topic is not null);
+grant insert on tenon.outbox to tenon_admin;
 -- The relay publishes the changes of all tenants and reads nothing else.
 call tenon.allow('tenon_relay', 'tenon.outbox', 'all', 'select, delete');

@@ -8,10 +8,11 @@ import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
-import { sql } from '../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { CATALOGUE } from '../data-operations.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import { inThread, type Tasks } from '../threads/run-in-thread.ts'
+import { purgeFlows } from './executions/retention.ts'
 import { FlowFacts } from './flow-summary.ts'
 import { changeTriggers, deleteTriggers } from './triggers/trigger-store.ts'
 
@@ -88,9 +89,11 @@ function toFlow(row: FlowRow): Flow {
   return { ...row, state, valid: row.faults.length === 0 }
 }
 
-/** `{flow}` in paths is an id or a name. */
+/** A condition on flows that are not deleted. `{flow}` in paths is an id or a name. */
+const isFlow = (flow: string): Sql => sql`(id = ${flow} or name = ${flow}) and deleted_at is null`
+
 export const findFlow = (scope: WorkspaceScope, flow: string) =>
-  findRow<FlowRow>(scope, 'flow', sql`select ${COLUMNS} from flows where id = ${flow} or name = ${flow}`)
+  findRow<FlowRow>(scope, 'flow', sql`select ${COLUMNS} from flows where ${isFlow(flow)}`)
 
 export const listFlows = previewOperation({
   name: 'flow.list',
@@ -99,7 +102,11 @@ export const listFlows = previewOperation({
   output: PageOf(Flow),
   http: { method: 'GET', path: `${FLOWS}/definitions` },
   run: async (scope, input) => {
-    const { data, page } = await listPage<FlowRow>(scope, input, sql`select ${COLUMNS} from flows`)
+    const { data, page } = await listPage<FlowRow>(
+      scope,
+      input,
+      sql`select ${COLUMNS} from flows where deleted_at is null`,
+    )
     return { data: data.map(toFlow), page }
   },
 })
@@ -158,7 +165,7 @@ export const updateFlow = previewOperation({
       'flow',
       sql`
       update flows set source = ${source}, faults = ${JSON.stringify(faults)}, updated_at = now()
-      where id = ${flow} or name = ${flow} returning ${COLUMNS}`,
+      where ${isFlow(flow)} returning ${COLUMNS}`,
     )
     return { ...toFlow(row), warnings: [...warnings] }
   },
@@ -166,33 +173,43 @@ export const updateFlow = previewOperation({
 
 export const deleteFlow = previewOperation({
   name: 'flow.delete',
-  summary: 'Delete a flow with its versions and ended executions',
+  summary: 'Delete a flow; its executions stay, until the retention of the workspace removes them',
   input: Input({ ws: Ws, flow: FlowRef }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${FLOWS}/definitions/{flow}` },
   run: async (scope, { flow }) => {
     const { id } = await findFlow(scope, flow)
-    const open = sql`exists (select from executions where flow_id = ${id} and ended_at is null)`
-    const stillOpen = new Problem('state_conflict', { detail: 'Executions of the flow are still open.' })
-    const remove = () =>
-      scope
-        .batch(
-          // Locks the flow first, so that two deletions wait here instead of deadlocking on later rows.
-          sql`select id from flows where id = ${id} for update`,
-          sql`delete from executions where flow_id = ${id} and not ${open}`,
-          deleteTriggers(id, open),
-          sql`delete from flows where id = ${id} and not ${open} returning id`,
-        )
-        .catch((error: unknown) => {
-          // An execution was started in between, and references its version.
-          throw violated(error) === undefined ? error : stillOpen
-        })
-    const [[locked] = [], , , [gone] = []] = await changeTriggers(scope, id, [], remove)
+    const remove = () => scope.batch(...deleteStatements(id))
+    const [[locked] = [], , [gone] = []] = await changeTriggers(scope, id, [], remove)
     if (locked === undefined) throw notFound('flow')
-    if (gone === undefined) throw stillOpen
+    if (gone === undefined) {
+      const detail = `Executions of the flow are still open (${locked['open']}): cancel them, or wait for their end.`
+      throw new Problem('state_conflict', { detail })
+    }
+    await scope.batch(purgeFlows(sql`id = ${id}`)).catch((error: unknown) => {
+      // An execution was started in between, and references its version: retention purges the flow later.
+      if (violated(error) === undefined) throw error
+    })
     return { id, deleted: true as const }
   },
 })
+
+/** Marks a flow and its versions as deleted, unless it has open executions. A queued execution needs its version to start. */
+function deleteStatements(id: string): Sql[] {
+  const open = sql`select from executions where flow_id = ${id} and ended_at is null`
+  const isOpen = sql`exists (${open})`
+  const deleted = sql`exists (select from flows where id = ${id} and deleted_at is not null)`
+  return [
+    // Locks the flow first, so that of two deletions one waits here and finds it deleted.
+    sql`select id, (select count(*)::integer from (${open}) as o) as open from flows
+      where id = ${id} and deleted_at is null for update`,
+    deleteTriggers(id, isOpen),
+    sql`update flows set deleted_at = now(), updated_at = now()
+      where id = ${id} and deleted_at is null and not ${isOpen} returning id`,
+    sql`update flow_versions set deleted_at = now() where flow_id = ${id} and ${deleted}`,
+    sql`delete from flow_aliases where flow_id = ${id} and ${deleted}`,
+  ]
+}
 
 export const validateFlow = previewOperation({
   name: 'flow.validate',

@@ -12,11 +12,14 @@ create table tenon.flows (
   latest_version integer not null default 0,
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
-  primary key (tenant_id, workspace_id, id),
-  unique (tenant_id, workspace_id, name)
+  -- A deleted flow stays as long as it has executions, which name it, and is found by nothing else.
+  deleted_at timestamptz(3),
+  primary key (tenant_id, workspace_id, id)
 );
+create unique index flows_tenant_id_workspace_id_name_key on tenon.flows (tenant_id, workspace_id, name)
+  where deleted_at is null;
 call tenon.allow('tenon_admin', 'tenon.flows', 'workspace', 'select, insert, update, delete');
-call tenon.add_row_quota('flows', 'tenon.flows');
+call tenon.add_row_quota('flows', 'tenon.flows', 'deleted_at');
 
 -- Immutable; deleted only together with the flow.
 create table tenon.flow_versions (
@@ -39,12 +42,13 @@ create table tenon.flow_versions (
   checks_input boolean not null default true,
   created_by text not null,
   created_at timestamptz(3) not null default now(),
+  deleted_at timestamptz(3),
   primary key (tenant_id, workspace_id, flow_id, version),
   foreign key (tenant_id, workspace_id, flow_id) references tenon.flows on delete cascade
 );
 create index on tenon.flow_versions (tenant_id, workspace_id, namespace, document_name, document_version);
-call tenon.allow('tenon_admin', 'tenon.flow_versions', 'workspace', 'select, insert');
-call tenon.add_row_quota('flow_versions', 'tenon.flow_versions');
+call tenon.allow('tenon_admin', 'tenon.flow_versions', 'workspace', 'select, insert, update (deleted_at)');
+call tenon.add_row_quota('flow_versions', 'tenon.flow_versions', 'deleted_at');
 
 -- Aliases of versions. No foreign key to versions: both are deleted with the flow.
 create table tenon.flow_aliases (
@@ -104,10 +108,16 @@ create table tenon.executions (
   input jsonb not null,
   output jsonb,
   error jsonb,
+  -- {undone: [step], failures: [{step, error}]}; null if nothing was to be undone.
+  compensation jsonb,
+  compensated text generated always as (case when compensation is null then null
+    when compensation -> 'failures' = '[]' then 'completed' else 'failed' end) stored,
   started_by text not null,
   trigger_kind text not null default 'manual'
     check (trigger_kind in ('manual', 'schedule', 'webhook', 'event', 'flow', 'rerun')),
   trigger_id text,
+  -- Whether the sender of a webhook with `respond` got the result.
+  response text check (response in ('sent', 'timed_out', 'sender_gone')),
   correlation_key text,
   rerun_of text,
   -- How many executions led to the event that started this one.
@@ -134,6 +144,8 @@ create index executions_by_kind on tenon.executions (tenant_id, workspace_id, tr
   where trigger_kind <> 'manual';
 create index executions_by_trigger on tenon.executions (tenant_id, workspace_id, trigger_id, started_at, id)
   where trigger_id is not null;
+create index executions_by_compensation on tenon.executions (tenant_id, workspace_id, compensated, started_at, id)
+  where compensated is not null;
 -- For the latest execution of a trigger.
 create index on tenon.executions (tenant_id, workspace_id, trigger_id, id) where trigger_id is not null;
 -- For suspending and resuming open executions.
@@ -151,6 +163,36 @@ call tenon.add_row_quota('concurrent_executions', 'tenon.executions', 'ended_at'
 -- Each inserted row is a start. The quota has no quota_sources row, since it counts inserts, not rows that exist.
 create trigger count_starts after insert on tenon.executions referencing new table as added
   for each statement execute function tenon.count_rows('execution_starts_per_minute', '');
+
+-- Writes the event `platform.execution.<verb>` of an execution that has ended or is held, in the same transaction. Its data
+-- contain no text of the flow's own but the type and title of the error.
+create function tenon.emit_execution_event() returns trigger
+  language plpgsql set search_path = tenon, pg_temp as $$
+declare
+  verb constant text := case when new.ended_at is null then 'held' else new.status end;
+  data constant json := json_strip_nulls(json_build_object(
+    'execution', new.id,
+    'flow', json_build_object('id', new.flow_id, 'version', new.version,
+      'name', (select name from flows f where f.tenant_id = new.tenant_id and f.workspace_id = new.workspace_id
+        and f.id = new.flow_id)),
+    'status', new.status,
+    'trigger', json_build_object('kind', new.trigger_kind, 'id', new.trigger_id),
+    'correlation_key', new.correlation_key,
+    'started_at', to_char(new.started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'ended_at', to_char(new.ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'duration_ms', floor(extract(epoch from new.ended_at - new.started_at) * 1000)::bigint,
+    'error', case when new.error is not null then json_build_object('type', new.error -> 'type',
+      'status', new.error -> 'status', 'title', new.error -> 'title', 'instance', new.error -> 'instance') end,
+    'compensated', new.compensated));
+begin
+  insert into outbox (topic, document, bytes, chain_depth)
+    values ('platform.execution.' || verb, data, length(data::text), coalesce(new.chain_depth, 0));
+  return null;
+end $$;
+create trigger emit_execution_event after update on tenon.executions for each row
+  when (old.ended_at is null and (new.ended_at is not null
+    or (new.status = 'suspended' and old.status <> 'suspended' and not new.paused and not new.suspended)))
+  execute function tenon.emit_execution_event();
 
 -- No foreign key to executions, here and below: it would look up and lock the execution for each row. The recorder
 -- updates the execution first in the same transaction, so that it cannot be deleted in between.

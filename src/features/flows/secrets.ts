@@ -87,7 +87,7 @@ export const deleteFlowSecret = previewOperation({
       sql`select f.name from flows f join flow_versions v
           on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id
             and v.version = f.latest_version
-        where ${name} = any(v.secrets) order by f.name limit ${LIMITS.pageSizeMax}`,
+        where ${name} = any(v.secrets) and f.deleted_at is null order by f.name limit ${LIMITS.pageSizeMax}`,
       sql`delete from flow_secrets where name = ${name} returning name`,
     )
     if (gone === undefined) throw notFound('secret')

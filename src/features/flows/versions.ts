@@ -6,7 +6,8 @@ import { Id, Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
+import { violated } from '../../infra/postgres/errors.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import {
@@ -74,13 +75,15 @@ export const publishFlow = previewOperation({
     const publish = () =>
       scope
         .batch(
-          sql`update flows set latest_version = ${latest_version + 1}, updated_at = now() where id = ${id}`,
+          sql`update flows set latest_version = ${latest_version + 1}, updated_at = now()
+            where id = ${id} and deleted_at is null`,
           sql`insert into flow_versions
             (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, concurrency,
               checks_input, created_by)
-          values (${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
+          select ${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
             ${ir.document.name}, ${ir.document.version}, ${textArray(secrets.map(({ name }) => name))}::text[],
-            ${ir.concurrency ?? null}, ${ir.input?.schema !== undefined}::boolean, ${scope.actor.subject})
+            ${ir.concurrency ?? null}::jsonb, ${ir.input?.schema !== undefined}::boolean, ${scope.actor.subject}
+          from flows where id = ${id} and deleted_at is null
           returning ${COLUMNS}`,
           ...before,
           ...replaceTriggers(scope, id, latest_version + 1, ir),
@@ -90,8 +93,13 @@ export const publishFlow = previewOperation({
         .catch(
           conflictIf({ flow_versions_pkey: 'The flow was published by another request at the same time.' }),
         )
+        .catch((error: unknown) => {
+          // The flow was deleted meanwhile, so that its triggers have no version.
+          throw violated(error) === undefined ? error : notFound('flow')
+        })
     const answers = await changeTriggers(scope, id, declaredTriggers(ir), publish)
     const [version] = answers[1] ?? []
+    if (version === undefined) throw notFound('flow')
     const webhooks = hooks.toResponse(answers.at(-1) ?? [])
     const published = { ...(version as unknown as FlowVersion), warnings: [...warnings] }
     return { ...published, ...(webhooks.length > 0 && { webhooks }) }

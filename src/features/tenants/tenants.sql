@@ -64,6 +64,10 @@ create table tenon.services (
     and coalesce(anon ->> 'events', 'workspace') in ('workspace', 'none')),
   -- Prefixes of object keys, each ending with a slash.
   public_read jsonb not null default '[]' check (jsonb_typeof(public_read) = 'array'),
+  -- {executions, archive}: for how long ended executions are kept, and the bucket for their archive; {} keeps them for ever.
+  retention jsonb not null default '{}',
+  -- When the reconciler removes expired executions next.
+  retention_due_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
@@ -71,8 +75,12 @@ create table tenon.services (
 call tenon.allow('tenon_operator', 'tenon.services', 'all', 'select, insert, update');
 -- Only operators may allow private addresses.
 call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
-  'select, insert (tenant_id, workspace_id, experimental, anon, public_read, updated_at),
-  update (experimental, anon, public_read, updated_at)');
+  'select, insert (tenant_id, workspace_id, experimental, anon, public_read, retention, updated_at),
+  update (experimental, anon, public_read, retention, updated_at)');
+create index services_retention on tenon.services (retention_due_at) where retention ? 'executions';
+create policy reconciler on tenon.services to tenon_reconciler using (true);
+grant select (tenant_id, workspace_id, retention, retention_due_at), update (retention_due_at)
+  on tenon.services to tenon_reconciler;
 -- The platform and policies read the settings for every key. Keys cannot read which private addresses flows may reach.
 create policy data on tenon.services for select to tenon_anon, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());

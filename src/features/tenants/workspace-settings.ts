@@ -12,9 +12,11 @@ import {
 import { adminOperation, Id, Input, OptionalTime, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, memo } from '../../access/scope-cache.ts'
+import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { boundedMs, Duration } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 
@@ -35,12 +37,30 @@ const Allow = Type.Array(
   { maxItems: 100, uniqueItems: true },
 )
 
+const RETENTION = {
+  executions: Type.Optional(
+    Duration('For how long ended executions are kept, from 1h to 3650d; without it, for ever.'),
+  ),
+  archive: Type.Optional(
+    Type.Object(
+      { bucket: Type.String({ maxLength: 63, description: 'The bucket of the workspace.' }) },
+      {
+        additionalProperties: false,
+        description: 'Stores each execution as `executions/<flow>/<id>.json` before it is removed.',
+      },
+    ),
+  ),
+}
+const RetentionPolicy = Type.Object(RETENTION, { additionalProperties: false })
+export type Retention = Static<typeof RetentionPolicy>
+
 export const Services = Type.Object({
   workspace_id: Id('ws'),
   experimental: Experimental,
   egress: Type.Object({ allow: Allow }),
   anon: Anon,
   objects: Type.Object({ public_read: PublicRead }),
+  retention: RetentionPolicy,
   updated_at: OptionalTime,
 })
 export type Services = Static<typeof Services>
@@ -56,19 +76,22 @@ export const configureServices = adminOperation({
     egress: Type.Optional(Type.Object({ allow: Allow }, { additionalProperties: false })),
     anon: Type.Optional(AnonInput),
     objects: Type.Optional(Type.Object({ public_read: PublicRead }, { additionalProperties: false })),
+    retention: Type.Optional(RetentionPolicy),
   }),
   output: Services,
   http: { method: 'POST', path: '/v1/services/configure', body: '*' },
-  run: async (scope, { workspace_id, experimental, egress, anon, objects }) => {
+  run: async (scope, { workspace_id, experimental, egress, anon, objects, retention }) => {
     if (egress !== undefined && scope.actor.role !== 'operator') {
       throw new Problem('forbidden', { detail: 'egress.allow is for operators.' })
     }
     if (objects !== undefined) checkPrefixes(objects.public_read)
+    if (retention !== undefined) await checkRetention(scope, workspace_id, retention)
     const settings = [
       [sql`experimental`, experimental],
       [sql`egress_allow`, egress?.allow],
       [sql`anon`, anon, sql`services.anon || excluded.anon`],
       [sql`public_read`, objects?.public_read],
+      [sql`retention`, retention],
     ] as const
     const writes = settings.flatMap(([column, value, merged]) =>
       value === undefined ? [] : [setting(workspace_id, column, value, merged)],
@@ -79,6 +102,23 @@ export const configureServices = adminOperation({
     return services
   },
 })
+
+const PERIOD = { in: 'body', name: 'retention.executions', pointer: '/retention/executions' } as const
+
+/** @throws Problem `validation_failed` if the period is out of bounds, or the bucket is not that of the workspace */
+async function checkRetention(
+  scope: AdminScope,
+  workspaceId: string,
+  { executions, archive }: Retention,
+): Promise<void> {
+  if (executions !== undefined) boundedMs(PERIOD, executions, LIMITS.retention)
+  if (archive === undefined) return
+  const workspace = sql`select bucket from workspaces where id = ${workspaceId}`
+  const { bucket } = await findRow<{ bucket: string | null }>(scope, 'workspace', workspace)
+  if (bucket === archive.bucket) return
+  const own = bucket === null ? 'The workspace has no bucket' : `The bucket of the workspace is ${bucket}`
+  throw new Problem('validation_failed', { detail: `${own}: it cannot archive to ${archive.bucket}.` })
+}
 
 /** @param merged the new value of an existing row */
 const setting = (
@@ -107,6 +147,7 @@ interface Row {
   readonly allow: string[]
   readonly anon: Partial<Anon>
   readonly public_read: string[]
+  readonly retention: Retention
   readonly updated_at: string | null
 }
 
@@ -116,15 +157,16 @@ async function readServices(
 ): Promise<{ tenantId: string; services: Services }> {
   const statement = sql`
     select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
-      coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read, s.updated_at
+      coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read,
+      coalesce(s.retention, '{}') as retention, s.updated_at
     from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
     where w.id = ${workspaceId}`
   const row = await findRow<Row>(scope, 'workspace', statement)
-  const { tenant_id: tenantId, experimental, allow, public_read, updated_at } = row
+  const { tenant_id: tenantId, experimental, allow, public_read, retention, updated_at } = row
   const [egress, objects, anon] = [{ allow }, { public_read }, { ...ANON_DEFAULTS, ...row.anon }]
   return {
     tenantId,
-    services: { workspace_id: workspaceId, experimental, egress, anon, objects, updated_at },
+    services: { workspace_id: workspaceId, experimental, egress, anon, objects, retention, updated_at },
   }
 }
 

@@ -8,7 +8,14 @@ import {
   TypedSearchAttributes,
 } from '@temporalio/common'
 import type { TenantRef } from '../../core/tenant.ts'
-import { MARK, type Mark, PURPOSE, type Purpose, type QUEUES } from '../../core/work.ts'
+import {
+  MARK,
+  type Mark,
+  PURPOSE,
+  type Purpose,
+  type QUEUES,
+  type SearchAttributes,
+} from '../../core/work.ts'
 
 export interface Start {
   /** Workflow type: a name exported by src/workflows. */
@@ -22,7 +29,7 @@ export interface Start {
   /** One line for operators in the Temporal UI; not encrypted. */
   readonly summary: string
   /** Search attributes besides tenant and workspace. */
-  readonly attributes?: Readonly<Record<string, string>>
+  readonly attributes?: SearchAttributes
   /** Terminates the workflow if it runs longer. */
   readonly timeoutMs?: number
   readonly delayMs?: number
@@ -53,11 +60,8 @@ function rawValue(value: unknown, name: string, text: Buffer): RawValue {
 }
 
 /** Tenant and workspace, and the given ones. */
-export function searchAttributesOf(
-  ref: TenantRef,
-  more: Readonly<Record<string, string>> = {},
-): TypedSearchAttributes {
-  const of = { TenantId: ref.tenantId, WorkspaceId: ref.workspaceId, ...more }
+export function searchAttributesOf(ref: TenantRef, more: SearchAttributes = {}): TypedSearchAttributes {
+  const of: SearchAttributes = { TenantId: ref.tenantId, WorkspaceId: ref.workspaceId, ...more }
   const pairs: SearchAttributePair[] = Object.entries(of).map(([name, value]) => ({
     key: defineSearchAttributeKey(name, 'KEYWORD'),
     value,

@@ -1,6 +1,7 @@
 /** Writes the current details of an execution for the Temporal UI: names of the definition, never data. */
 
 import { setCurrentDetails } from '@temporalio/workflow'
+import { type ErrorObject, REJECTED, standardError } from '../../../flows-dsl/errors.ts'
 import { clip, utf8Length } from '../../../flows-dsl/json.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 
@@ -24,6 +25,7 @@ export function summaryLine({ breadcrumbs, summary }: StepRef): string {
 export class CurrentDetails {
   readonly #title: string
   readonly #open = new Set<{ readonly line: string }>()
+  #notice = ''
   #isEnded = false
 
   /** @param title a line of Markdown */
@@ -42,6 +44,13 @@ export class CurrentDetails {
     }
   }
 
+  /** Shows what stops the execution above the steps. @param notice lines of Markdown */
+  setNotice(notice = ''): void {
+    if (notice === this.#notice) return
+    this.#notice = notice
+    this.#show()
+  }
+
   /** Replaces the list by the outcome. @param outcome a line of Markdown */
   end(outcome: string): void {
     this.#isEnded = true
@@ -57,8 +66,23 @@ export class CurrentDetails {
     }
     const more = this.#open.size - lines.length
     if (more > 0) lines.push(`- and ${more} more`)
-    setCurrentDetails(lines.length === 0 ? this.#title : `${this.#title}\n\nNow at\n\n${lines.join('\n')}`)
+    const steps = lines.length === 0 ? '' : `Now at\n\n${lines.join('\n')}`
+    setCurrentDetails([this.#title, this.#notice, steps].filter((part) => part !== '').join('\n\n'))
   }
+}
+
+/** Shown instead of an error type that the flow defines, since an expression may have put data into it. */
+const CUSTOM_TYPE = 'https://tenon.dev/errors/raised'
+
+/** The type of an error that operators may read: a standard one, or one that stands for all that flows define. */
+export function plainErrorType({ type }: ErrorObject): string {
+  return standardError(type)?.type ?? (type === REJECTED.type ? type : CUSTOM_TYPE)
+}
+
+/** Type and status of an error, such as `communication (503)`. */
+export function errorSummary(error: ErrorObject): string {
+  const type = plainErrorType(error)
+  return `${type.slice(type.lastIndexOf('/') + 1)} (${error.status})`
 }
 
 /** Inline code in Markdown: text of a definition must not become links or images in an operator's page. */

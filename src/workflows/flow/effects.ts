@@ -24,6 +24,7 @@ import type { ExecutionGate } from './execution-gate.ts'
 import { type LogicalClock, nowMs } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 import type { ResultCache } from './result-cache.ts'
+import type { RunStatusDisplay } from './run-status.ts'
 import { runSubflow } from './subflow.ts'
 
 /** The parts of an execution besides the interpreter of its flow. */
@@ -33,12 +34,13 @@ interface ExecutionServices {
   readonly gate: ExecutionGate
   readonly results: ResultCache
   readonly details: CurrentDetails
+  readonly status: RunStatusDisplay
   /** Undefined if the execution keeps its slot while it waits. */
   readonly slot: ConcurrencySlot | undefined
 }
 
 export function createEffects(input: FlowRunInput, services: ExecutionServices): Effects {
-  const { recorder, gate, results } = services
+  const { recorder, gate, results, status } = services
   return {
     nowMs,
     record: (event) => {
@@ -55,7 +57,10 @@ export function createEffects(input: FlowRunInput, services: ExecutionServices):
       do await recorder.flush(gate.isSuspendedOrPaused ? 'suspended' : 'running')
       while (!allHandlersFinished())
     },
-    onHeldChanged: (isHeld) => void recorder.flush(isHeld ? 'suspended' : 'running'),
+    onHeldChanged: (isHeld) => {
+      status.show()
+      void recorder.flush(isHeld ? 'suspended' : 'running')
+    },
     digest: digestOf,
     onApprovalsReopened: (isReopened) => {
       gate.setApprovalReopened(isReopened)
@@ -90,11 +95,12 @@ function idleHandler({ recorder, clock }: ExecutionServices): NonNullable<Effect
 }
 
 function sleepEffect(services: ExecutionServices): Effects['sleep'] {
-  const { recorder, gate, results, clock, details } = services
+  const { recorder, gate, results, clock, details, status } = services
   return async (durationMs, step, { limits } = { limits: false }) => {
     if (!limits && results.skipsSleep(step)) return
     if (gate.isClosed) await waitWhileClosed(services)
     checkHistoryLimit(step)
+    status.show()
     const summary = summaryLine(step)
     if (!limits) recorder.recordWaiting(step)
     const closedMs = gate.closedMs()
@@ -113,7 +119,7 @@ function sleepEffect(services: ExecutionServices): Effects['sleep'] {
 }
 
 function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['call'] {
-  const { recorder, gate, results, clock, details, slot } = services
+  const { recorder, gate, results, clock, details, slot, status } = services
   const inFlight = new InFlightBudget()
   const call: Effects['call'] = async (request) => {
     recorder.recordArguments(request.step, request.arguments)
@@ -124,6 +130,7 @@ function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['
     const release = inFlight.reserve(sizeOf(request.arguments))
     if (release === undefined)
       throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
+    status.show()
     const removeDetail = details.addStep(request.step)
     try {
       const permitted = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
@@ -147,7 +154,7 @@ function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['
 }
 
 function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['wait'] {
-  const { recorder, gate, results, clock, details, slot } = services
+  const { recorder, gate, results, clock, details, slot, status } = services
   const wait: Effects['wait'] = async (what, { digest: given, ...target }, step) => {
     const digest = given as string | undefined
     const child = results.childOf(step)
@@ -160,6 +167,7 @@ function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['
     if (reused !== undefined) return reused
     if (gate.isClosed) await waitWhileClosed(services)
     recorder.recordWaiting(step)
+    status.show()
     const removeDetail = details.addStep(step)
     await recorder.flush('waiting')
     if (what === 'workflow') {

@@ -30,6 +30,9 @@ export class ExecutionGate {
   /** Called when the gate opens, with the time for which it was closed. */
   onGateOpened: (durationMs: number) => void = () => {}
 
+  /** Called when a reason comes or goes. */
+  onChanged: () => void = () => {}
+
   /** Create it before the execution awaits anything, so that no signal is lost. @param before the state before continue-as-new */
   constructor(before?: GateState) {
     this.#seq = before?.seq ?? -1
@@ -56,6 +59,14 @@ export class ExecutionGate {
 
   get isPaused(): boolean {
     return this.#isPaused
+  }
+
+  /** The most important reason why the gate is closed. */
+  get reason(): 'paused' | 'suspended' | 'queued' | 'approval_reopened' | undefined {
+    if (this.#isPaused) return 'paused'
+    if (this.#isSuspended) return 'suspended'
+    if (this.#isQueued) return 'queued'
+    return this.#isReopened ? 'approval_reopened' : undefined
   }
 
   /** True if it is suspended or paused; false if it is only queued or has a reopened approval. */
@@ -128,7 +139,8 @@ export class ExecutionGate {
 
   /** Opens or closes the gate; any single reason closes it. */
   #update(): void {
-    const isOn = this.isSuspendedOrPaused || this.#isQueued || this.#isReopened
+    this.onChanged()
+    const isOn = this.reason !== undefined
     if (isOn === this.isClosed) return
     const now = nowMs()
     const durationMs = this.#sinceMs === undefined ? 0 : now - this.#sinceMs

@@ -2,20 +2,21 @@
 
 import { CancelledFailure } from '@temporalio/common'
 import { continueAsNew, isCancellation } from '@temporalio/workflow'
-import { ERRORS, type ErrorObject, FlowError, REJECTED, standardError } from '../../../flows-dsl/errors.ts'
+import { ERRORS, type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
-import { Driver } from '../../../flows-dsl/machine/driver.ts'
+import { Driver, type RunResult } from '../../../flows-dsl/machine/driver.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { type FlowRunInput, infoOf } from '../../core/run.ts'
+import { type FlowRunInput, infoOf, type RunUpdate } from '../../core/run.ts'
 import { SummarizedFailure } from '../failure-converter.ts'
 import { sizeOf } from './calls.ts'
 import { ConcurrencySlot } from './concurrency-slot.ts'
-import { CurrentDetails, inlineCode } from './current-details.ts'
+import { CurrentDetails, errorSummary, inlineCode, plainErrorType } from './current-details.ts'
 import { createEffects } from './effects.ts'
 import { ExecutionGate } from './execution-gate.ts'
 import { LogicalClock, nowMs } from './logical-clock.ts'
 import { createRecordWriter, Recorder } from './recorder.ts'
 import { ResultCache } from './result-cache.ts'
+import { RunStatusDisplay } from './run-status.ts'
 import { registerHandlers } from './signals-and-updates.ts'
 
 /** Runs one execution of a flow. A fault of the flow fails the workflow, so that the Temporal UI shows it as failed. */
@@ -28,15 +29,18 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   const details = new CurrentDetails(
     `**${input.flow.name}** v${input.flow.version}, execution ${inlineCode(input.execution_id)}`,
   )
-  const end = { recorder, details, ir: input.ir }
+  const status = new RunStatusDisplay({ gate, details, executionId: input.execution_id })
+  const end = { recorder, details, status, ir: input.ir }
+  let compensation: RecordedCompensation = {}
   try {
     const clock = new LogicalClock()
     const ir = input.ir as FlowIR
     const slot = ConcurrencySlot.of(input, { gate, clock, recorder, details })
-    const effects = createEffects(input, { recorder, gate, results, clock, details, slot })
+    const effects = createEffects(input, { recorder, gate, results, clock, details, slot, status })
     const driver = continued
       ? Driver.resume(ir, continued.snapshot, effects)
       : Driver.start(ir, input.input, effects, infoOf(input, startedAt))
+    status.follow(driver)
     gate.onGateOpened = (durationMs) => driver.extendTimeouts(durationMs)
     registerHandlers({ driver, gate, recorder, clock })
     const result = await driver.run()
@@ -55,16 +59,18 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     }
     if (result.status === 'completed') {
       details.end('Completed.')
+      status.ended('completed')
       await recorder.end('completed', { output: result.output })
       return result.output
     }
+    compensation = compensationOf(result)
     if (result.status === 'cancelled') throw new CancelledFailure('The execution was cancelled.')
-    const { error } = result
-    throw await recordFault(end, error)
+    throw await recordFault(end, result.error, compensation)
   } catch (error) {
     if (isCancellation(error)) {
       details.end('Cancelled.')
-      await recorder.end('cancelled', {})
+      status.ended('cancelled')
+      await recorder.end('cancelled', compensation)
     }
     throw isDeterministicError(error) ? await recordFault(end, toRuntimeError(error)) : error
   }
@@ -81,16 +87,34 @@ function toRuntimeError({ message }: Error): ErrorObject {
 }
 
 /** Ends the record as faulted. @returns the error to fail the workflow with */
-async function recordFault({ recorder, details, ir }: EndServices, error: ErrorObject): Promise<Error> {
+async function recordFault(
+  { recorder, details, status, ir }: EndServices,
+  error: ErrorObject,
+  compensation: RecordedCompensation = {},
+): Promise<Error> {
   const failure = failureOf(error, ir)
   details.end(`Failed: ${inlineCode(failure.summary)}`)
-  await recorder.end('faulted', { error: error as unknown as Json })
+  status.ended('faulted')
+  await recorder.end('faulted', { error: error as unknown as Json, ...compensation })
   return failure
+}
+
+type RecordedCompensation = Pick<RunUpdate, 'compensation'>
+
+/** The outcome of the compensation, if any step was compensated. Each list is cut to `compensationStepsMax`. */
+function compensationOf(result: Exclude<RunResult, { status: 'completed' }>): RecordedCompensation {
+  if (result.compensation === undefined) return {}
+  const { undone, failures } = result.compensation
+  const max = LIMITS.compensationStepsMax
+  return {
+    compensation: { undone: undone.slice(0, max), failures: failures.slice(0, max) } as unknown as Json,
+  }
 }
 
 interface EndServices {
   readonly recorder: Recorder
   readonly details: CurrentDetails
+  readonly status: RunStatusDisplay
   readonly ir: unknown
 }
 
@@ -100,17 +124,12 @@ function tooLarge(): ErrorObject {
   return new FlowError(ERRORS.runtime, detail, '/output').toObject()
 }
 
-/** Shown instead of an error type that the flow defines, since an expression may have put data into it. */
-const CUSTOM_TYPE = 'https://tenon.dev/errors/raised'
-
 /** @param ir the compiled flow; the pointer of the error is shown only if it points to one of its tasks */
 function failureOf(error: ErrorObject, ir: unknown): SummarizedFailure {
-  const { type, status, title, detail, instance } = error
-  const standard = standardError(type)
-  const shown = standard?.type ?? (type === REJECTED.type ? type : CUSTOM_TYPE)
-  const name = shown.slice(shown.lastIndexOf('/') + 1)
+  const { title, detail, instance } = error
   const location = isTaskPointer(instance, ir) ? ` at ${instance}` : ''
-  return new SummarizedFailure(`${name} (${status})${location}`, `${title}: ${detail}`, shown, error)
+  const summary = `${errorSummary(error)}${location}`
+  return new SummarizedFailure(summary, `${title}: ${detail}`, plainErrorType(error), error)
 }
 
 function isTaskPointer(instance: string, ir: unknown): boolean {

@@ -194,7 +194,10 @@ export class Recorder {
     return this.flush(this.#status, { ack_generation: generation })
   }
 
-  end(status: RunUpdate['status'], result: { output?: Json; error?: Json }): Promise<void> {
+  end(
+    status: RunUpdate['status'],
+    result: Pick<RunUpdate, 'output' | 'error' | 'compensation'>,
+  ): Promise<void> {
     const ended_at = now()
     this.#isEnded = true
     // Open steps were abandoned: those of a branch that lost a race, or of an execution that was cancelled.

@@ -21,6 +21,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { FlowRunInput, Subflow } from '../../core/run.ts'
 import { MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
 import { refOf, type TenantRef } from '../../core/tenant.ts'
+import type { SearchAttributes } from '../../core/work.ts'
 import { callUntilAccepted, SUBFLOW } from './calls.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 
@@ -101,11 +102,13 @@ function toFlowError(error: unknown, instance: string): unknown {
 /** The workflow options of an admitted execution. @throws ApplicationFailure if it belongs to another workspace */
 export function childOptions({ workflow_id, run }: Subflow) {
   const { tenantId, workspaceId } = ownRef(workflow_id)
-  const attributes = {
+  const attributes: SearchAttributes = {
     TenantId: tenantId,
     WorkspaceId: workspaceId,
     FlowId: run.flow.id,
+    FlowName: run.flow.name,
     FlowVersion: String(run.flow.version),
+    ExecutionId: run.execution_id,
     ...(run.trigger !== undefined && { TriggerKind: run.trigger.kind }),
   }
   return {

@@ -1,4 +1,4 @@
-/** Deletes flows: records of their executions are deleted, also those being written, and nothing of other flows. */
+/** Deletes flows: their executions stay readable, everything else of them is gone. */
 
 import { Client } from 'pg'
 import { expect, inject, test } from 'vitest'
@@ -31,80 +31,89 @@ async function runOnce(workspace: TestWorkspace) {
   return { name, id: id as string }
 }
 
-test('flow deleted: its steps and events are deleted, those of other flows and workspaces stay', async () => {
-  const [workspace, other] = [await createTestWorkspace(), await createTestWorkspace()]
-  const [deleted, kept, inOtherWorkspace] = [
-    await runOnce(workspace),
-    await runOnce(workspace),
-    await runOnce(other),
-  ]
-  expect(await recordCounts(deleted.id)).toEqual({ steps: 2, events: 6 })
-  expect((await remove(workspace, deleted.name)).status).toBe(200)
-  expect(await recordCounts(deleted.id)).toEqual({ steps: 0, events: 0 })
-  for (const { id } of [kept, inOtherWorkspace])
-    expect(await recordCounts(id)).toEqual({ steps: 2, events: 6 })
-})
+const publishedSource = (name: string) =>
+  `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\nschedule: { webhook: {} }\ndo:\n${TASKS}`
 
-test('flow deleted while a step is being recorded: nothing is left behind', async () => {
+test('flow deleted: its executions stay with their steps and name it; the flow is nowhere else', async () => {
   const workspace = await createTestWorkspace()
+  const { flows, operator: as } = workspace
   const { name, id } = await runOnce(workspace)
-  const recorder = new Client({ connectionString: inject('tenon').databaseUrl })
-  await recorder.connect()
-  // As the recorder does: it locks the execution first, then inserts the steps.
-  await recorder.query('begin')
-  await recorder.query('update tenon.executions set events = events where id = $1', [id])
-  await recorder.query(
-    `insert into tenon.execution_steps (tenant_id, workspace_id, execution_id, seq, name, kind, pointer, iteration, path,
-      summary, status, attempt, started_at)
-    select tenant_id, workspace_id, id, 99, 'late', 'set', '/do/9/late', 0, '/do/late', 'late', 'running', 1, now()
-    from tenon.executions where id = $1`,
-    [id],
-  )
-  const removed = remove(workspace, name)
-  const waiting = "wait_event_type = 'Lock' and query like 'delete from executions%'"
-  await eventually(async () => {
-    const found = await asSuperuser(`select from pg_stat_activity where ${waiting}`)
-    return found.length === 1 ? true : undefined
-  })
-  await recorder.query('commit')
-  await recorder.end()
-  expect((await removed).status).toBe(200)
-  expect(await recordCounts(id)).toEqual({ steps: 0, events: 0 })
+  const before = (await call('GET', `${flows}/executions/${id}`, { as })).body
+  expect((await remove(workspace, name)).status).toBe(200)
+  expect((await call('GET', `${flows}/executions/${id}`, { as })).body).toEqual(before)
+  expect(before).toMatchObject({ flow_name: name, version: 1, steps: [{ name: 'a' }, { name: 'b' }] })
+  expect(await recordCounts(id)).toEqual({ steps: 2, events: 6 })
+
+  const ids = async (filter: string) =>
+    (await call('GET', `${flows}/executions${filter}`, { as })).body.data.map((run: { id: string }) => run.id)
+  expect(await ids('')).toEqual([id])
+  expect(await ids(`?flow=${before.flow_id}`)).toEqual([id])
+  expect(await ids(`?flow=${name}`)).toEqual([])
+  expect((await call('GET', `${flows}/definitions`, { as })).body.data).toEqual([])
+  for (const [method, path, body] of [
+    ['GET', ''],
+    ['PUT', '', { source: publishedSource(name) }],
+    ['POST', '/versions', {}],
+    ['GET', '/versions'],
+    ['POST', '/executions', {}],
+    ['PUT', '/aliases/a', { version: 1 }],
+    ['DELETE', ''],
+  ] as const)
+    for (const flow of [name, before.flow_id]) {
+      const reply = await call(method, `${flows}/definitions/${flow}${path}`, { as, ...(body && { body }) })
+      expect([method, path, reply.status]).toEqual([method, path, 404])
+    }
+  expect((await call('POST', `${flows}/executions/${id}/rerun`, { as, body: {} })).status).toBe(404)
 })
 
-test('two deletions of a flow while it is being started: one succeeds, the other gets 409, neither deadlocks', async () => {
+test('flow deleted: its name and its quotas are free again, and the new flow has no executions', async () => {
+  const workspace = await createTestWorkspace()
+  const { flows, operator: as } = workspace
+  const { name } = await runOnce(workspace)
+  await remove(workspace, name)
+  await new Runs(workspace).publish(TASKS, { name })
+  const listed = await call('GET', `${flows}/definitions/${name}/executions`, { as })
+  expect([listed.status, listed.body.data]).toEqual([200, []])
+  const { body } = await call('GET', `/v1/quotas?workspace_id=${workspace.workspaceId}`, { as })
+  expect([body.quotas.flows.used, body.quotas.flow_versions.used]).toEqual([1, 1])
+})
+
+test('executions open: refused with their number; two deletions at once: one succeeds', async () => {
   const workspace = await createTestWorkspace()
   const runs = new Runs(workspace)
-  const name = await runs.publish(TASKS)
-  const [{ id: flowId = '' } = {}] = await asSuperuser<{ id: string }>(
-    'select id from tenon.flows where workspace_id = $1',
-    [workspace.workspaceId],
-  )
-  const start = (id: string, endedAt: string) =>
-    `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input, started_by, ended_at)
-      values ('${workspace.tenantId}', '${workspace.workspaceId}', '${id}', 'w', '${flowId}', 1, 'completed', '{}', 'me', ${endedAt})`
-  const starter = new Client({ connectionString: inject('tenon').databaseUrl })
-  await starter.connect()
-  // Holds a lock on the version until the transaction ends.
-  await starter.query('begin')
-  await starter.query(start('run_open', 'null'))
-  const [{ pid }] = (await starter.query('select pg_backend_pid() as pid')).rows
-  const waiting = (count: number) =>
-    eventually(async () => {
-      const found = await asSuperuser(
-        `select from pg_stat_activity a where $1 = any(pg_blocking_pids(a.pid)) or exists (
-          select from unnest(pg_blocking_pids(a.pid)) b where $1 = any(pg_blocking_pids(b)))`,
-        [pid],
-      )
-      return found.length >= count ? true : undefined
-    })
-  const first = remove(workspace, name)
-  await waiting(1)
-  // The second deletion finds an execution to delete; the first finds a reference to the version it has deleted.
-  await asSuperuser(start('run_ended', 'now()'))
-  const second = remove(workspace, name)
-  await waiting(2)
-  await starter.query('rollback')
-  await starter.end()
-  expect([(await first).status, (await second).status].toSorted()).toEqual([200, 409])
+  const name = await runs.publish('  - a: { wait: PT1H }')
+  const [first, second] = await Promise.all([runs.start(name), runs.start(name)])
+  const refused = await remove(workspace, name)
+  expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('(2)')])
+  for (const id of [first, second]) {
+    await runs.shown(id, 'waiting')
+    await runs.send(id, 'cancel')
+    await runs.ended(id)
+  }
+  const both = await Promise.all([remove(workspace, name), remove(workspace, name)])
+  expect(both.map(({ status }) => status).toSorted()).toEqual([200, 404])
+})
+
+test('published while it is being deleted: the deletion wins, and no trigger stays', async () => {
+  const workspace = await createTestWorkspace()
+  const name = await new Runs(workspace).publish(TASKS)
+  const { flows, operator: as } = workspace
+  await call('PUT', `${flows}/definitions/${name}`, { as, body: { source: publishedSource(name) } })
+  const deleting = new Client({ connectionString: inject('tenon').databaseUrl })
+  await deleting.connect()
+  await deleting.query('begin')
+  await deleting.query('update tenon.flows set deleted_at = now() where workspace_id = $1', [
+    workspace.workspaceId,
+  ])
+  const published = call('POST', `${flows}/definitions/${name}/versions`, { as, body: {} })
+  await eventually(async () => {
+    const found = await asSuperuser(
+      "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%update flows set latest_version%'",
+    )
+    return found.length > 0 ? true : undefined
+  })
+  await deleting.query('commit')
+  await deleting.end()
+  expect((await published).status).toBe(404)
+  expect((await call('GET', `${flows}/triggers`, { as })).body.data).toEqual([])
 })

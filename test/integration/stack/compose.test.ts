@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
 import { security } from '../../../stack/seaweedfs.ts'
 
 interface Service {
@@ -45,6 +46,11 @@ test('compose file: SeaweedFS: same settings as the embedded server', async () =
 test('compose file: Temporal: accepts no requests over HTTP', async () => {
   const config = parse(await readFile('deploy/temporal/dynamicconfig.yaml', 'utf8'))
   expect(config['frontend.httpAllowedHosts']).toEqual([{ value: ['closed.invalid'] }])
+})
+
+test('compose file: Temporal namespace: registers the search attributes of the platform', async () => {
+  const script = await readFile('deploy/temporal/namespace.sh', 'utf8')
+  expect(/for name in (.+); do/.exec(script)?.[1]?.split(' ')).toEqual(SEARCH_ATTRIBUTES)
 })
 
 const run = promisify(execFile)

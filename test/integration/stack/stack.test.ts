@@ -12,6 +12,7 @@ import { Connection } from '@temporalio/client'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
 import { findRunning, type Stack, StackRunning, startStack } from '../../../stack/start.ts'
 import { eventually, isDead, withoutServers } from './support.ts'
 
@@ -64,7 +65,7 @@ describe('running stack', () => {
       namespace: 'default',
     })
     await connection.close()
-    expect(customAttributes).toMatchObject({ TenantId: 2, WorkspaceId: 2, FlowId: 2, FlowVersion: 2 })
+    expect(customAttributes).toMatchObject(Object.fromEntries(SEARCH_ATTRIBUTES.map((name) => [name, 2])))
   })
 
   it('object store: many buckets: accepts an object in each', async () => {

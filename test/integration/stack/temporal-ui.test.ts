@@ -35,13 +35,14 @@ async function findFreePort(): Promise<number> {
   return port
 }
 
-async function proxyTo(upstream: number, url?: string): Promise<string> {
+async function proxyTo(upstream: number, url?: string, codecEndpoint?: string): Promise<string> {
   const port = await findFreePort()
   const own = `http://127.0.0.1:${port}`
   const proxy = await startUiProxy({
     listen: { host: '127.0.0.1', port },
     upstream: { host: '127.0.0.1', port: upstream },
     url: new URL(url ?? own),
+    ...(codecEndpoint !== undefined && { codecEndpoint }),
   })
   closing.push(() => proxy.close())
   return own
@@ -72,4 +73,22 @@ test('proxy: request for another host name: 421 with the address of the UI', asy
     421,
     expect.stringContaining('https://temporal.example.com'),
   ])
+})
+
+test('proxy with a codec server: the settings of the UI name it and let it send the cookie', async () => {
+  const server = createServer((_, response) =>
+    response.end('{"Auth":{"Enabled":false},"Codec":{"PassAccessToken":false}}'),
+  )
+  closing.push(() => stop(server))
+  const codecEndpoint = 'http://127.0.0.1:8787/v1/codec'
+  const own = await proxyTo(await listen(server), undefined, codecEndpoint)
+  for (const path of ['/api/v1/settings', '/api/v1/settings?']) {
+    const reply = await fetch(`${own}${path}`)
+    expect(await reply.json()).toEqual({
+      Auth: { Enabled: false },
+      Codec: { PassAccessToken: false, Endpoint: codecEndpoint, IncludeCredentials: true },
+    })
+  }
+  const other = await fetch(`${own}/api/v1/settingsx`)
+  expect(await other.text()).not.toContain('8787')
 })

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
-import { launchPlatform } from '../../../src/cli/stack/launch-platform.ts'
+import { codecEndpoint, launchPlatform } from '../../../src/cli/stack/launch-platform.ts'
 import { Ports } from '../../../stack/ports.ts'
 import { type Stack, startStack } from '../../../stack/start.ts'
 
@@ -60,8 +60,11 @@ export async function startPlatform(
 ): Promise<Started> {
   // As root, PostgreSQL runs as another user, who needs access to the folder.
   await chmod(dir, 0o711)
+  const ports = new Ports({ remembered: {}, any: true })
+  const port = await ports.take('api', 0)
   const stack = await onFreePorts(() =>
     startStack({
+      codecEndpoint: codecEndpoint(port, {}),
       dir,
       ephemeral: !options.lasting,
       anyPorts: true,
@@ -71,12 +74,11 @@ export async function startPlatform(
   )
   try {
     const masterKey = options.masterKey ?? randomBytes(32).toString('base64')
-    const ports = new Ports({ remembered: {}, any: true })
     const echoPorts = await Promise.all([1, 2, 3, 4].map((n) => ports.take(`echo-${n}`, 0)))
     const launched = await launchPlatform({
       stack,
       dir,
-      port: await ports.take('api', 0),
+      port,
       masterKey,
       env: {
         GATEWAY_SECRET: randomBytes(32).toString('hex'),

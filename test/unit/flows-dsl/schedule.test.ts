@@ -82,6 +82,10 @@ test.each([
   ['schedule: { webhook: { headers: [x-a, ¦authorization] } }', 'value_invalid'],
   ['schedule: { webhook: { headers: [¦x-api-key] } }', 'value_invalid'],
   ['schedule: { webhook: { headers: [¦x-hub-signature-256] } }', 'value_invalid'],
+  ['schedule: { webhook: { verify: ¦gitlab } }', 'value_invalid'],
+  ['schedule: { webhook: { verify: { hmac: { header: ¦X-Sig } } } }', 'value_invalid'],
+  ['schedule: { webhook: { include: ¦raw } }', 'wrong_type'],
+  ['schedule: { webhook: { respond: ¦soon } }', 'value_invalid'],
   ['schedule: ¦{}', 'missing_key'],
   ['schedule: ¦soon', 'wrong_type'],
   ['schedule: { ¦evry: PT1S, after: PT1S }', 'unknown_key'],
@@ -204,4 +208,22 @@ test.each([
   ['{ pattern: "^[a-z]{2}-[0-9]+$" }', 'none'],
 ])('schema %s: yields the expected diagnostic', (document, code) => {
   expect(faultAt(schema(document))).toBe(code)
+})
+
+test.each([
+  ['every: PT1M', '{ required: [n] }', '/schedule/every'],
+  ["cron: '0 9 * * *', after: PT1M", '{ type: array }', '/schedule/cron /schedule/after'],
+  ['on: { one: { with: { type: a } } }', '{ type: object }', '/schedule/on'],
+  ['webhook: {}', '{ type: [array, string] }', '/schedule/webhook'],
+  ['webhook: {}', '{ required: [order] }', '/schedule/webhook'],
+  ['every: PT1M', 'false', '/schedule/every'],
+  ['every: PT1M', '{ properties: { n: { type: number } } }', ''],
+  ['on: { one: { with: { type: a } } }', '{ type: array, items: { type: object } }', ''],
+  ['webhook: { include: [raw] }', '{ type: object, required: [body, raw] }', ''],
+])('trigger { %s } with the input schema %s: faults at "%s"', (trigger, schema, at) => {
+  const source = `${HEAD}input: { schema: { document: ${schema} } }\nschedule: { ${trigger} }${DO}`
+  const faults = compile(source, { catalogue: CATALOGUE }).faults.filter(
+    ({ code }) => code === 'trigger_input_invalid',
+  )
+  expect(faults.map(({ pointer }) => pointer).join(' ')).toBe(at)
 })

@@ -42,10 +42,18 @@ const CorrelationKey = Type.String({
 
 const STATUSES = ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed'] as const
 
+const Compensation = Type.Object({
+  undone: Type.Array(Type.String(), { description: 'Steps that were undone, as `pointer#iteration`.' }),
+  failures: Type.Array(Type.Object({ step: Type.String(), error: Type.Unknown() }), {
+    description: 'Steps that could not be undone, with the error of the last attempt.',
+  }),
+})
+
 export const Execution = Type.Object({
   id: Id('run'),
   workflow_id: Type.String(),
   flow_id: Type.String(),
+  flow_name: Type.String({ description: 'Also of a flow that was deleted.' }),
   version: Type.Integer(),
   status: Type.Union(STATUSES.map((s) => Type.Literal(s))),
   suspended_because: Type.Union(
@@ -59,10 +67,21 @@ export const Execution = Type.Object({
   input: Type.Unknown(),
   output: Type.Unknown(),
   error: Type.Unknown(),
+  compensation: Type.Union([Compensation, Type.Null()], {
+    description: 'Its outcome if the execution faulted or was cancelled; null if no step was to be undone.',
+  }),
   started_by: Type.String(),
   trigger: Type.Object({
     kind: Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind))),
     id: Type.Union([Type.String(), Type.Null()]),
+    response: Type.Optional(
+      Type.Union(
+        ['sent', 'timed_out', 'sender_gone'].map((one) => Type.Literal(one)),
+        {
+          description: 'Of a webhook with `respond`: whether its sender got the result.',
+        },
+      ),
+    ),
   }),
   correlation_key: Type.Union([Type.String(), Type.Null()]),
   rerun_of: Type.Union([Type.String(), Type.Null()], { description: 'The execution that it repeats.' }),
@@ -84,11 +103,13 @@ export type Execution = Static<typeof Execution>
 export const STATUS = sql`case when (suspended or paused) and ended_at is null then 'suspended' else status end`
 
 /** All columns but input and output, which may be large. */
-const OUTLINE = sql`id, workflow_id, flow_id, version, ${STATUS} as status,
+const OUTLINE = sql`id, workflow_id, flow_id,
+  (select name from flows f where f.id = executions.flow_id) as flow_name, version, ${STATUS} as status,
   case when ended_at is not null then null when suspended then 'workspace' when paused then 'paused'
     when status = 'suspended' then 'held' end as suspended_because,
   case when paused and ended_at is null then pause_reason end as pause_reason,
-  error, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id) as trigger,
+  error, compensation, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id)
+    || case when response is null then '{}' else jsonb_build_object('response', response) end as trigger,
   correlation_key, rerun_of, started_at, ended_at`
 
 export const startExecution = previewOperation({
@@ -134,20 +155,25 @@ export const getExecution = previewOperation({
   run: (scope, { id }) => readExecution(scope, id),
 })
 
-/** Starts an execution and waits for its end. Subscribes first, so that no notification is missed. */
+/**
+ * Starts an execution and waits for its end. Subscribes first, so that no notification is missed.
+ * @param gone ends the waiting, not the execution
+ */
 export async function untilEnded(
   scope: WorkspaceScope,
   id: string,
   start: () => Promise<unknown>,
   waitMs: number,
+  gone?: AbortSignal,
 ): Promise<void> {
   const { watched, stop } = subscribeExecution(scope, id)
   const { promise: ended, resolve: done } = Promise.withResolvers<void>()
   const timer = setTimeout(done, waitMs)
+  gone?.addEventListener('abort', () => done(), { once: true })
   const unsubscribe = watched.onEnd(done)
   try {
     await start()
-    await ended
+    if (gone?.aborted !== true) await ended
   } finally {
     clearTimeout(timer)
     unsubscribe()
@@ -197,6 +223,11 @@ const FILTERS = {
   trigger: Type.Optional(Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind)))),
   trigger_id: Type.Optional(Ref('trigger')),
   correlation_key: Type.Optional(CorrelationKey),
+  compensation: Type.Optional(
+    Type.Enum(['completed', 'failed'], {
+      description: 'Only executions that were compensated: completely, or with failures.',
+    }),
+  ),
   started_after: Type.Optional({ ...Time, description: 'Only executions created at this time or later.' }),
   started_before: Type.Optional({ ...Time, description: 'Only executions created before this time.' }),
   order: Type.Optional(
@@ -215,7 +246,7 @@ export const listExecutions = previewOperation({
   http: { method: 'GET', path: `${FLOWS}/executions` },
   run: (scope, input) => {
     const { flow } = input
-    const ofFlow = sql`and flow_id = (select id from flows where id = ${flow} or name = ${flow} limit 1)`
+    const ofFlow = sql`and flow_id = (select id from flows where id = ${flow} or (name = ${flow} and deleted_at is null) limit 1)`
     return list(scope, input, flow === undefined ? sql`` : ofFlow)
   },
 })
@@ -239,7 +270,7 @@ async function list(scope: WorkspaceScope, input: Filters, ofFlow: Sql) {
     select ${OUTLINE} from executions
     where true ${ofFlow} ${statusFilter(input.status)} ${filter(sql`version =`, input.version)}
       ${filter(sql`trigger_kind =`, input.trigger)} ${filter(sql`trigger_id =`, input.trigger_id)}
-      ${filter(sql`correlation_key =`, input.correlation_key)} ${filter(sql`started_at >=`, input.started_after)}
+      ${filter(sql`correlation_key =`, input.correlation_key)} ${filter(sql`compensated =`, input.compensation)} ${filter(sql`started_at >=`, input.started_after)}
       ${filter(sql`started_at <`, input.started_before)} ${behind(after, descending)}
     ${descending ? sql`order by started_at desc, id desc` : sql`order by started_at, id`}
     limit ${limit}`)

@@ -1,6 +1,6 @@
 /**
- * Reconciler: finds executions that a crash may have left behind, and queues with a free slot, on one process at a time.
- * reconcile-execution.ts compares each with its workflow and repairs it.
+ * Reconciler: finds executions that a crash may have left behind, queues with a free slot, and workspaces with expired
+ * executions, on one process at a time. reconcile-execution.ts compares each with its workflow and repairs it.
  */
 
 import { LIMITS } from '../../../core/limits.ts'
@@ -10,12 +10,15 @@ import type { Database } from '../../../infra/postgres/database.ts'
 import { type Leadership, LeaderTask } from '../../../infra/postgres/leader-task.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import type { Retention } from '../../tenants/workspace-settings.ts'
 
 /** An execution or a queue to repair within its workspace. */
 export type RepairCandidate = { readonly ref: WorkspaceRef } & (
   | { readonly execution: string }
   /** A flow and a concurrency key with a free slot and waiting executions. */
   | { readonly flow: string; readonly key: string }
+  /** A workspace whose ended executions may have expired. */
+  | { readonly retention: Retention }
 )
 
 const TASK = {
@@ -68,18 +71,21 @@ interface Row {
   readonly workspace_id: WorkspaceRef['workspaceId']
   readonly id: string
   readonly key: string
+  readonly retention: Retention
 }
 
 async function findCandidates(system: SystemScope): Promise<RepairCandidate[]> {
-  const [due = [], blocking = [], free = []] = (await system.batch(
+  const [due = [], blocking = [], free = [], expiring = []] = (await system.batch(
     UNCHECKED,
     BLOCKING,
     FREE,
+    EXPIRING,
   )) as unknown as Row[][]
   const refOf = (row: Row) => ({ tenantId: row.tenant_id, workspaceId: row.workspace_id })
   return [
     ...[...due, ...blocking].map((row) => ({ ref: refOf(row), execution: row.id })),
     ...free.map((row) => ({ ref: refOf(row), flow: row.id, key: row.key })),
+    ...expiring.map((row) => ({ ref: refOf(row), retention: row.retention })),
   ]
 }
 
@@ -110,6 +116,17 @@ const BLOCKING = sql`
   update concurrency_slots a set checked_at = now() from suspects s
   where a.tenant_id = s.tenant_id and a.workspace_id = s.workspace_id and a.execution_id = s.execution_id
   returning a.tenant_id, a.workspace_id, a.execution_id as id`
+
+/** Workspaces with a retention policy, each once in `pauseSeconds`. */
+const EXPIRING = sql`
+  with due as (
+    select tenant_id, workspace_id from services
+    where retention_due_at < now() and retention ? 'executions'
+    order by retention_due_at limit ${atOnce} for update skip locked
+  )
+  update services s set retention_due_at = now() + make_interval(secs => ${LIMITS.retention.pauseSeconds}::integer)
+  from due where s.tenant_id = due.tenant_id and s.workspace_id = due.workspace_id
+  returning s.tenant_id, s.workspace_id, s.retention`
 
 /** Heads of queues with a free slot, in active workspaces. */
 const FREE = sql`

@@ -25,7 +25,12 @@ export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promi
 }
 
 /** The update without values that PostgreSQL rejects (NUL, half surrogates): the execution still ends, with an error. */
-function withoutValues({ output: _output, error: _error, ...update }: RunUpdate): RunUpdate {
+function withoutValues({
+  output: _output,
+  error: _error,
+  compensation: _undone,
+  ...update
+}: RunUpdate): RunUpdate {
   const fault = { title: 'Value error', status: 400, detail: 'It contains NUL or half of a surrogate pair.' }
   const steps = update.steps.map(({ error: _stepError, answer: _answer, data: _data, ...step }) => ({
     ...step,
@@ -50,6 +55,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
           then ${update.status} else status end,
         output = coalesce(${json(update.output)}::jsonb, output),
         error = coalesce(${json(update.error)}::jsonb, error),
+        compensation = coalesce(${json(update.compensation)}::jsonb, compensation),
         events = greatest(events, ${last}),
         paused = coalesce(${update.paused ?? null}::boolean, paused),
         pause_reason = case when ${update.paused ?? null}::boolean is null then pause_reason

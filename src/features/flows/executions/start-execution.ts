@@ -146,7 +146,7 @@ export async function admitExecution(
       select ${columns}, is_old from known k join ${joined} on f.id = k.flow_id and v.version = k.version
       union all
       (select ${columns}, false from ${joined}
-        where not exists (select from known) and ${which} order by v.version desc limit 1)
+        where not exists (select from known) and f.deleted_at is null and ${which} order by v.version desc limit 1)
     ), admitted as (
       ${insertExecution(start, sql`select workflow_id, flow_id, version from selected where concurrency is null and not is_checked`)}
     )
@@ -185,7 +185,7 @@ function insertExecution(
   return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
       trigger_kind, trigger_id, chain_depth, correlation_key, rerun_of)
     select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
-      ${trigger.kind}, ${trigger.id ?? null}, ${trigger.chain_depth ?? null}::smallint, ${correlationKey ?? null},
+      ${trigger.kind}, ${trigger.id ?? null}, coalesce(${trigger.chain_depth ?? null}::smallint, nullif(current_setting('tenon.chain_depth', true), '')::smallint), ${correlationKey ?? null},
       ${rerunOf ?? null}
     from (${selected}) c
     on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null

@@ -42,7 +42,9 @@ export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): P
     summary: `Flow ${flow.name} v${flow.version}`,
     attributes: {
       FlowId: flow.id,
+      FlowName: flow.name,
       FlowVersion: String(flow.version),
+      ExecutionId: id,
       ...(run.trigger !== undefined && { TriggerKind: run.trigger.kind }),
       ...(run.correlation_key !== undefined && { CorrelationKey: run.correlation_key }),
     },

@@ -5,7 +5,7 @@ import { typesOf } from '../../../../flows-dsl/tasks/listen.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { eventsIn, isChangeTopic } from '../../events/events.ts'
+import { eventsIn, isWorkspaceTopic } from '../../events/events.ts'
 import type { TriggerKind } from './trigger.ts'
 
 /** The spec of an event trigger. */
@@ -28,11 +28,11 @@ export const eventTriggers: TriggerKind = {
   },
 }
 
-/** Only the platform publishes under the topics of document changes. */
+/** Only the platform publishes under the topics of the workspace's own stream. */
 function streamsOf(on: EventStrategy): EventSpec['streams'] {
   const types = typesOf({ to: on })
   if (types === undefined) return ['events', 'changes']
-  const changes = types.filter(isChangeTopic)
+  const changes = types.filter(isWorkspaceTopic)
   return [
     ...(changes.length < types.length ? (['events'] as const) : []),
     ...(changes.length > 0 ? (['changes'] as const) : []),

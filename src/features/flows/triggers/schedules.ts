@@ -38,7 +38,7 @@ export const scheduleTriggers: TriggerKind = {
         uuid: uuidOf(id),
         input,
         summary: `Schedule ${trigger.key} of flow ${flow_name}`,
-        attributes: { FlowId: flow_id, TriggerKind: 'schedule' },
+        attributes: { FlowId: flow_id, FlowName: flow_name, TriggerKind: 'schedule' },
         timing: timingOf(spec),
         paused,
         note: note ?? '',

@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto'
 import { inputOf } from '../../../../flows-dsl/event-correlation.ts'
 import type { JsonObject } from '../../../../flows-dsl/ir.ts'
-import { fieldOf } from '../../../../flows-dsl/json.ts'
+import { fieldOf, objectOf } from '../../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { seededIds, typeId, uuidOf } from '../../../core/ids.ts'
 import { parseJson } from '../../../core/json.ts'
@@ -19,8 +19,10 @@ import { admitExecution, hasStarted, startFlow } from '../executions/start-execu
 import type { EventSpec } from './events.ts'
 import { scheduleSpec } from './schedules.ts'
 import type { Trigger } from './trigger.ts'
+import { awaitResponse, type FlowResponse } from './webhook-response.ts'
+import { TOKEN_PARAMETER } from './webhook-schemes.ts'
 import type { Delivery, VerifiedHeaders } from './webhook-signatures.ts'
-import { declaredHeaders, type WebhookInput } from './webhooks.ts'
+import { type WebhookInput, type WebhookSpec, webhookSpec } from './webhooks.ts'
 
 interface TriggerTarget extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'version'> {
   readonly published_by: string
@@ -72,6 +74,8 @@ export interface DeliveryResult {
   readonly execution_id: string
   /** True for a repeated delivery. */
   readonly deduplicated: boolean
+  /** The response of the flow, with `respond`. */
+  readonly response?: FlowResponse
 }
 
 /** Headers that every execution gets. */
@@ -80,6 +84,7 @@ const HEADERS = ['content-type', 'user-agent']
 /**
  * Starts the execution of a delivery with a verified signature. A repeated delivery gets the same answer, even if the
  * execution has ended; it completes a start that a crash interrupted.
+ * @param gone aborts when the sender has closed the connection
  * @throws Problem `state_conflict` if the trigger is paused, `conflict` if the id was used with another body, `body_invalid`,
  *   and those of `startFlow`
  */
@@ -88,17 +93,26 @@ export async function startByDelivery(
   triggerId: string,
   signed: VerifiedHeaders,
   delivery: Delivery,
+  gone: AbortSignal,
 ): Promise<DeliveryResult> {
   const due = await findTarget(scope, triggerId)
   if (due === undefined) throw notFound('webhook')
   if (due.paused) throw new Problem('state_conflict', { detail: 'The webhook is paused.' })
-  const input = webhookInput(signed, delivery, declaredHeaders(due))
+  const spec = webhookSpec(due)
+  const input = webhookInput(signed, delivery, spec)
   const { id, isNew } = await claimDelivery(scope, triggerId, signed.id, delivery.body)
-  if (isNew || !(await hasStarted(scope, id))) {
+  const start = async () => {
+    if (!isNew && (await hasStarted(scope, id))) return
     const trigger = { kind: 'webhook', id: triggerId } as const
     await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, trigger })
   }
-  return { execution_id: id, deduplicated: !isNew }
+  const result = { execution_id: id, deduplicated: !isNew }
+  if (spec.respond === undefined) {
+    await start()
+    return result
+  }
+  const response = await awaitResponse(scope, id, spec.respond, start, gone)
+  return response === undefined ? result : { ...result, response }
 }
 
 /**
@@ -133,8 +147,8 @@ async function claimDelivery(
 
 function webhookInput(
   { id, sentMs }: VerifiedHeaders,
-  { headers, body }: Delivery,
-  declared: readonly string[],
+  { headers, body, url }: Delivery,
+  { headers: declared, include = [] }: WebhookSpec,
 ): WebhookInput {
   const copied = [...HEADERS, ...declared].flatMap((name) => {
     const text = headers[name]
@@ -145,7 +159,21 @@ function webhookInput(
     time: new Date(sentMs).toISOString(),
     headers: Object.fromEntries(copied),
     body: parseBody(headers['content-type'], body),
+    ...(include.includes('query') && { query: queryOf(url) }),
+    ...(include.includes('raw') && { raw: decodeText(body) }),
   }
+}
+
+/** The query parameters but the secret of the URL; of one that is repeated, all values. */
+function queryOf(address: string): NonNullable<WebhookInput['query']> {
+  const { searchParams } = new URL(address)
+  const names = [...new Set(searchParams.keys())].filter((name) => name !== TOKEN_PARAMETER)
+  return objectOf(
+    names.map((name) => {
+      const [first = '', ...more] = searchParams.getAll(name)
+      return [name, more.length === 0 ? first : [first, ...more]]
+    }),
+  ) as NonNullable<WebhookInput['query']>
 }
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i

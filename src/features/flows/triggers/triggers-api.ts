@@ -218,14 +218,24 @@ const TARGET = { ws: Ws, id: Ref('trigger') }
 export const rotateTriggerSecret = previewOperation({
   name: 'trigger.rotate_secret',
   summary: 'Rotate the secret of a webhook; the previous one stays valid for a day',
-  input: Input(TARGET),
+  input: Input({
+    ...TARGET,
+    secret: Type.Optional(
+      Type.String({
+        minLength: 8,
+        maxLength: 500,
+        description: 'The secret that the sender has issued. Without it, a new one is made.',
+      }),
+    ),
+  }),
   output: Type.Object({
     id: Type.String(),
-    secret: Type.String({ description: 'Shown only once.' }),
+    secret: Type.Optional(Type.String({ description: 'A new secret; shown only once.' })),
+    url: Type.Optional(Type.String({ description: 'The URL with the new secret, for `verify: url`.' })),
     previous_until: Time,
   }),
   http: { method: 'POST', path: `${FLOWS}/triggers/{id}/rotate-secret`, body: '*' },
-  run: async (scope, { id }) => ({ id, ...(await rotateSecret(scope, id)) }),
+  run: async (scope, { id, secret }) => ({ id, ...(await rotateSecret(scope, id, secret)) }),
 })
 
 const setTriggerPaused = (paused: boolean) =>

@@ -1,75 +1,8 @@
-/** Finds the webhook of a URL and verifies the signature of the delivery (Standard Webhooks 1.0), before the tenant is known. */
+/** Signatures of deliveries according to Standard Webhooks 1.0, and what other schemes share with them. */
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { LIMITS } from '../../../core/limits.ts'
-import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../../../core/tenant.ts'
-import { purposeIn, type Secrets } from '../../../infra/crypto/secrets.ts'
-import type { Database } from '../../../infra/postgres/database.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
-import { SystemScope } from '../../../infra/postgres/system-scope.ts'
-
-/** A delivery with a verified signature. */
-export interface VerifiedDelivery {
-  readonly ref: WorkspaceRef
-  readonly triggerId: string
-  readonly signed: VerifiedHeaders
-}
-
-interface SecretRow {
-  readonly tenant_id: TenantId
-  readonly workspace_id: WorkspaceId
-  readonly id: string
-  readonly flow_id: string
-  readonly key: string
-  readonly sealed: Buffer
-  readonly previous: Buffer | null
-  readonly previous_until: string | null
-}
-
-export class WebhookVerifier {
-  readonly #system: SystemScope
-  readonly #secrets: Secrets
-  readonly #now: () => number
-  /** A dummy secret, so that rejecting an unknown URL takes as long. */
-  readonly #none = makeSecret()
-
-  /** @param now milliseconds since the epoch; tests replace the clock */
-  constructor(database: Database, secrets: Secrets, now: () => number = Date.now) {
-    this.#system = new SystemScope('triggers', database)
-    this.#secrets = secrets
-    this.#now = now
-  }
-
-  /** @returns undefined if the workspace has no such webhook, or the signature is not valid now */
-  async receive(ws: string, id: string, delivery: Delivery): Promise<VerifiedDelivery | undefined> {
-    const row = isWorkspaceId(ws) ? await this.#find(ws, id) : undefined
-    const nowMs = this.#now()
-    const signed = verify(delivery, row === undefined ? [this.#none] : this.#open(row, nowMs), nowMs)
-    if (row === undefined || signed === undefined) return undefined
-    return { ref: refOf(row), triggerId: row.id, signed }
-  }
-
-  #find(ws: WorkspaceId, id: string): Promise<SecretRow | undefined> {
-    return this.#system.row<SecretRow>(sql`
-      select t.tenant_id, t.workspace_id, t.id, t.flow_id, t.key, s.sealed, s.previous, s.previous_until
-      from flow_triggers t join webhook_secrets s
-        on s.tenant_id = t.tenant_id and s.workspace_id = t.workspace_id and s.trigger_id = t.id
-      where t.workspace_id = ${ws} and t.id = ${id} and t.kind = 'webhook'`)
-  }
-
-  /** The secrets that are valid now. */
-  #open(row: SecretRow, nowMs: number): string[] {
-    const { sealed, previous, previous_until: until } = row
-    const both = previous !== null && until !== null && nowMs <= Date.parse(until)
-    const purpose = purposeIn(refOf(row), webhookPurpose(row.flow_id, row.key))
-    return [sealed, ...(both ? [previous] : [])].map((one) => this.#secrets.open(purpose, one).toString())
-  }
-}
-
-const refOf = ({ tenant_id, workspace_id }: SecretRow): WorkspaceRef => ({
-  tenantId: tenant_id,
-  workspaceId: workspace_id,
-})
+import { Problem } from '../../../core/problem.ts'
 
 /** The encryption purpose of a webhook's secret. @param key of the trigger within its flow */
 export const webhookPurpose = (flowId: string, key: string): string => `webhook:${flowId}:${key}`
@@ -80,6 +13,8 @@ export interface Delivery {
   readonly headers: Readonly<Record<string, unknown>>
   /** The exact bytes, which the signature covers. */
   readonly body: Buffer
+  /** The public URL to which it was sent, with its query as it was sent. */
+  readonly url: string
 }
 
 /** The verified id and time of a delivery. */
@@ -98,6 +33,9 @@ const MAC_BYTES = 32
  * time 1 with a body that starts with `2.`.
  */
 const ID = /^[!-\-/-~]{1,200}$/
+/** True for a text that can be the id of a delivery. */
+export const isDeliveryId = (text: string): boolean => ID.test(text)
+
 const TIME = /^[0-9]{1,12}$/
 const SIGNATURE = /^v1,([A-Za-z0-9+/]{43}=)$/
 /** A sender that rotates its secret signs with both. */
@@ -106,6 +44,15 @@ const SIGNATURES_MAX = 8
 /** A new secret: `whsec_` and 32 random bytes in base64. */
 export function makeSecret(): string {
   return `${PREFIX}${randomBytes(SECRET_BYTES).toString('base64')}`
+}
+
+/** @throws Problem `validation_failed` if the text is no secret of Standard Webhooks: `whsec_` and 24 to 64 bytes in base64 */
+export function checkSecret(text: string): void {
+  const bytes = Buffer.from(text.slice(PREFIX.length), 'base64')
+  const isValid = text === `${PREFIX}${bytes.toString('base64')}` && bytes.length >= 24 && bytes.length <= 64
+  if (isValid) return
+  const detail = '`secret` of a Standard Webhook is `whsec_` and 24 to 64 bytes in base64.'
+  throw new Problem('validation_failed', { detail })
 }
 
 /** Computes the header `webhook-signature` of a body. */
@@ -119,7 +66,7 @@ export function sign(secret: string, id: string, sentSeconds: number, body: Buff
  * @returns undefined if the signature is missing or not valid
  */
 export function verify(
-  { headers, body }: Delivery,
+  { headers, body }: Pick<Delivery, 'headers' | 'body'>,
   secrets: readonly string[],
   nowMs: number,
 ): VerifiedHeaders | undefined {

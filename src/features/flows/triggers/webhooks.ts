@@ -1,6 +1,6 @@
 /** Webhook triggers: declaration, URL, and secrets for signatures. */
 
-import type { FlowIR } from '../../../../flows-dsl/ir.ts'
+import type { FlowIR, Webhook } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { addressOf, encryptFor } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -8,22 +8,24 @@ import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import type { Trigger, TriggerKind } from './trigger.ts'
-import { makeSecret, webhookPurpose } from './webhook-signatures.ts'
+import { TOKEN_PARAMETER } from './webhook-schemes.ts'
+import { checkSecret, makeSecret, webhookPurpose } from './webhook-signatures.ts'
 
 const KEY = 'webhook:'
 
 export const webhookTriggers: TriggerKind = {
   kind: 'webhook',
   declared: ({ schedule }: FlowIR) =>
-    (schedule?.webhooks ?? []).map(({ name, headers = [] }) => ({
+    (schedule?.webhooks ?? []).map(({ name, headers = [], ...spec }) => ({
       key: `${KEY}${name}`,
-      spec: { headers: [...headers] },
+      spec: { headers: [...headers], ...spec } as unknown as Json,
     })),
 }
 
-/** Headers that executions of this webhook get, as declared by the flow. */
-export const declaredHeaders = ({ spec }: Pick<Trigger, 'spec'>): readonly string[] =>
-  (spec as { headers: string[] }).headers
+/** What a flow declares of a webhook. `headers` are in the input of its executions. */
+export type WebhookSpec = Omit<Webhook, 'name' | 'headers'> & Required<Pick<Webhook, 'headers'>>
+
+export const webhookSpec = ({ spec }: Pick<Trigger, 'spec'>): WebhookSpec => spec as unknown as WebhookSpec
 
 /** The URL of a webhook. */
 export const urlOf = (scope: WorkspaceScope, id: string): string =>
@@ -53,15 +55,23 @@ export function createSecrets(scope: WorkspaceScope, flowId: string, ir: FlowIR)
           join flow_triggers t on t.flow_id = ${flowId} and t.key = m ->> 'key'
         on conflict do nothing returning trigger_id
       )
-      select t.id, t.key, exists (select from made where trigger_id = t.id) as is_new
+      select t.id, t.key, t.spec, exists (select from made where trigger_id = t.id) as is_new
       from flow_triggers t where t.flow_id = ${flowId} and t.kind = 'webhook' order by t.key`,
     toResponse: (rows) =>
-      (rows as { id: string; key: string; is_new: boolean }[]).map(({ id, key, is_new }) => {
-        const secret = is_new ? secrets.get(key) : undefined
-        const url = urlOf(scope, id)
-        return { id, name: key.slice(KEY.length), url, ...(secret !== undefined && { secret }) }
-      }),
+      (rows as { id: string; key: string; spec: Json; is_new: boolean }[]).map(
+        ({ id, key, spec, is_new }) => {
+          const secret = is_new ? secrets.get(key) : undefined
+          const url = urlOf(scope, id) + secretQuery({ spec }, secret)
+          return { id, name: key.slice(KEY.length), url, ...(secret !== undefined && { secret }) }
+        },
+      ),
   }
+}
+
+/** The query of a secret URL. */
+function secretQuery(trigger: Pick<Trigger, 'spec'>, secret: string | undefined): string {
+  const isSecretUrl = webhookSpec(trigger).verify?.scheme === 'url'
+  return isSecretUrl && secret !== undefined ? `?${TOKEN_PARAMETER}=${encodeURIComponent(secret)}` : ''
 }
 
 function encryptSecret(scope: WorkspaceScope, flowId: string, key: string, secret: string): Buffer {
@@ -70,18 +80,21 @@ function encryptSecret(scope: WorkspaceScope, flowId: string, key: string, secre
 
 /**
  * Rotates the secret of a webhook. The previous one stays valid for a day; any earlier one ends.
- * @throws Problem `not_found`
+ * @param given the secret that the sender has issued; without it, a new one is made
+ * @throws Problem `not_found`; `validation_failed` if the scheme cannot use the secret
  */
 export async function rotateSecret(
   scope: WorkspaceScope,
   id: string,
-): Promise<{ secret: string; previous_until: string }> {
-  const trigger = await findRow<{ flow_id: string; key: string }>(
+  given: string | undefined,
+): Promise<{ secret?: string; url?: string; previous_until: string }> {
+  const trigger = await findRow<{ flow_id: string; key: string; spec: Json }>(
     scope,
     'webhook',
-    sql`select flow_id, key from flow_triggers where id = ${id} and kind = 'webhook'`,
+    sql`select flow_id, key, spec from flow_triggers where id = ${id} and kind = 'webhook'`,
   )
-  const secret = makeSecret()
+  if (given !== undefined && webhookSpec(trigger).verify === undefined) checkSecret(given)
+  const secret = given ?? makeSecret()
   const made = encryptSecret(scope, trigger.flow_id, trigger.key, secret)
   const grace = sql`${LIMITS.webhookGraceSeconds} * interval '1 second'`
   const { previous_until } = await findRow<{ previous_until: string }>(
@@ -91,7 +104,9 @@ export async function rotateSecret(
         rotated_at = now()
       where trigger_id = ${id} returning previous_until`,
   )
-  return { secret, previous_until }
+  if (given !== undefined) return { previous_until }
+  const query = secretQuery(trigger, secret)
+  return { secret, ...(query !== '' && { url: urlOf(scope, id) + query }), previous_until }
 }
 
 /** The input of an execution that a delivery starts. */
@@ -103,4 +118,8 @@ export interface WebhookInput {
   readonly headers: Readonly<Record<string, string>>
   /** JSON by its media type, else text. */
   readonly body: Json
+  /** With `include: [query]`: the values of each parameter. */
+  readonly query?: Readonly<Record<string, string | string[]>>
+  /** With `include: [raw]`: the body as text. */
+  readonly raw?: string
 }

@@ -19,7 +19,7 @@ export const flows: Source = {
   candidates: async (scope) => {
     if (!(await hasFeature(scope, 'mcp.flow_tools'))) return []
     const rows = await scope.rows<FlowRow>(sql`
-      select id, name, latest_version from flows where latest_version > 0
+      select id, name, latest_version from flows where latest_version > 0 and deleted_at is null
       order by name limit ${LIMITS.mcpCandidateThingsMax}`)
     return rows.map((row) => candidate(scope, row))
   },

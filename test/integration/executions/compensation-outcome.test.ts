@@ -1,0 +1,41 @@
+/** The outcome of a compensation is in the execution, and lists find executions by it. */
+
+import { expect, test } from 'vitest'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
+
+const raise =
+  'raise: { error: { type: https://serverlessworkflow.io/spec/1.0.0/errors/runtime, status: 500, title: t } }'
+
+test('compensation that fails, that succeeds, and none: shown in the execution, and found by the filter', async () => {
+  const workspace = await createTestWorkspace()
+  const runs = new Runs(workspace)
+  const good = `  - book: { set: { x: 1 }, compensate: [{ undo: { set: { y: 1 } } }] }`
+  const [failed, completed, none] = await Promise.all([
+    runs.publish(
+      `${good}\n  - pay: { set: { x: 1 }, compensate: [{ refund: { ${raise} } }] }\n  - burst: { ${raise} }`,
+    ),
+    runs.publish(`${good}\n  - rest: { wait: PT1H }`),
+    runs.publish(`  - burst: { ${raise} }`),
+  ])
+  const ids = await Promise.all([failed, completed, none].map((flow) => runs.start(flow)))
+  const [first = '', second = '', third = ''] = ids
+  await runs.shown(second, 'waiting')
+  await runs.send(second, 'cancel')
+  expect(await runs.ended(first)).toMatchObject({
+    status: 'faulted',
+    compensation: { undone: ['/do/0/book#0'], failures: [{ step: '/do/1/pay#0', error: { status: 500 } }] },
+  })
+  expect(await runs.ended(second)).toMatchObject({
+    status: 'cancelled',
+    compensation: { undone: ['/do/0/book#0'], failures: [] },
+  })
+  expect((await runs.ended(third)).compensation).toBeNull()
+
+  const found = async (outcome: string) => {
+    const path = `${workspace.flows}/executions?compensation=${outcome}`
+    return (await call('GET', path, { as: workspace.operator })).body.data.map(({ id }: { id: string }) => id)
+  }
+  expect(await found('failed')).toEqual([first])
+  expect(await found('completed')).toEqual([second])
+}, 60_000)

@@ -1,0 +1,132 @@
+/** Retention: ended executions that are old enough are archived and removed; everything else stays. */
+
+import { beforeAll, expect, test } from 'vitest'
+import { Runs } from '../../support/fixtures/executions.ts'
+import {
+  addTestWorkspace,
+  asSuperuser,
+  call,
+  createTestWorkspaceWithStorage,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+
+let workspace: TestWorkspace
+let bucket: string
+beforeAll(async () => {
+  workspace = await createTestWorkspaceWithStorage()
+  const [row] = await asSuperuser<{ bucket: string }>('select bucket from tenon.workspaces where id = $1', [
+    workspace.workspaceId,
+  ])
+  bucket = row?.bucket ?? ''
+})
+
+const configure = (retention: object, of = workspace) =>
+  call('POST', '/v1/services/configure', {
+    as: of.operator,
+    body: { workspace_id: of.workspaceId, retention },
+  })
+
+/** Lets an execution have started and ended days ago. */
+const age = (id: string, days: number) =>
+  asSuperuser(
+    `update tenon.executions set started_at = started_at - make_interval(days => $2),
+      ended_at = ended_at - make_interval(days => $2) where id = $1`,
+    [id, days],
+  )
+
+const statusOf = async (id: string, of = workspace) =>
+  (await call('GET', `${of.flows}/executions/${id}`, { as: of.operator })).status
+
+/** Due at once, instead of within a minute. */
+const makeDue = () => asSuperuser('update tenon.services set retention_due_at = now()')
+
+test('expired executions: archived with their steps, then removed with them; younger, open and those of others stay', async () => {
+  const other = await addTestWorkspace(workspace)
+  const [runs, theirs] = [new Runs(workspace), new Runs(other)]
+  const [done, waits] = await Promise.all([
+    runs.publish('  - a: { set: { x: 1 } }'),
+    runs.publish('  - a: { wait: PT1H }'),
+  ])
+  const [old, young, open, foreign] = await Promise.all([
+    runs.start(done, { input: { n: 7 } }),
+    runs.start(done),
+    runs.start(waits),
+    theirs.start(await theirs.publish('  - a: { set: { x: 1 } }')),
+  ])
+  await Promise.all([runs.ended(old), runs.ended(young), runs.shown(open, 'waiting'), theirs.ended(foreign)])
+  await Promise.all([age(old, 31), age(young, 29), age(open, 31), age(foreign, 31)])
+  expect((await configure({ executions: '30d', archive: { bucket } })).body.retention).toEqual({
+    executions: '30d',
+    archive: { bucket },
+  })
+  await makeDue()
+  await eventually(async () => ((await statusOf(old)) === 404 ? true : undefined))
+  expect(await Promise.all([statusOf(young), statusOf(open), statusOf(foreign, other)])).toEqual([
+    200, 200, 200,
+  ])
+  expect(await asSuperuser('select from tenon.execution_steps where execution_id = $1', [old])).toEqual([])
+  const archive = await call('GET', `/v1/objects/${bucket}/executions/${done}/${old}.json`, {
+    as: workspace.service,
+  })
+  const record = typeof archive.body === 'string' ? JSON.parse(archive.body) : archive.body
+  expect(record).toMatchObject({
+    id: old,
+    flow_name: done,
+    version: 1,
+    status: 'completed',
+    input: { n: 7 },
+    output: { x: 1 },
+    steps: [{ name: 'a', status: 'completed' }],
+  })
+  expect(record).not.toHaveProperty('tenant_id')
+})
+
+test('archive fails: nothing is removed', async () => {
+  const runs = new Runs(workspace)
+  const id = await runs.start(await runs.publish('  - a: { set: { x: 1 } }'))
+  await runs.ended(id)
+  await age(id, 31)
+  await asSuperuser(
+    `update tenon.services set retention_due_at = now(),
+    retention = '{"executions": "30d", "archive": {"bucket": "not-ours"}}' where workspace_id = $1`,
+    [workspace.workspaceId],
+  )
+  await eventually(async () => {
+    const rows = await asSuperuser(
+      'select from tenon.services where workspace_id = $1 and retention_due_at > now()',
+      [workspace.workspaceId],
+    )
+    return rows.length > 0 ? true : undefined
+  })
+  expect(await statusOf(id)).toBe(200)
+  await configure({ executions: '30d' })
+  await makeDue()
+  await eventually(async () => ((await statusOf(id)) === 404 ? true : undefined))
+})
+
+test('deleted flow: purged with its last execution', async () => {
+  const runs = new Runs(workspace)
+  const name = await runs.publish('  - a: { set: { x: 1 } }')
+  const id = await runs.start(name)
+  const { flow_id } = await runs.ended(id)
+  await call('DELETE', `${workspace.flows}/definitions/${name}`, { as: workspace.operator })
+  const rows = () => asSuperuser('select from tenon.flows where id = $1', [flow_id])
+  expect(await rows()).toHaveLength(1)
+  await age(id, 31)
+  await configure({ executions: '30d' })
+  await makeDue()
+  await eventually(async () => ((await rows()).length === 0 ? true : undefined))
+})
+
+test('policy that cannot be right: refused with 400', async () => {
+  for (const retention of [
+    { executions: '5m' },
+    { executions: '9999d' },
+    { executions: 'soon' },
+    { executions: '30d', archive: { bucket: 'not-ours' } },
+    { executions: '30d', keep: 1 },
+  ]) {
+    expect((await configure(retention)).status, JSON.stringify(retention)).toBe(400)
+  }
+})
