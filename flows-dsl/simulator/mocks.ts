@@ -80,7 +80,9 @@ function responseOf(given: Json, at: string): ErrorResponse {
 /** The request of an effect, for the trace. */
 export function requestOf(effect: Exclude<Effect, { do: 'sleep' }>): JsonObject {
   if (effect.do === 'call') return { function: effect.function, arguments: effect.arguments }
-  return { await: effect.what, details: effect.details }
+  // Subscriptions are for a host with an event stream.
+  const { subscriptions: _, ...details } = effect.details
+  return { await: effect.what, details }
 }
 
 /** The description of the answer that an effect waits for, with a hint how to give it. */

@@ -2,7 +2,9 @@
 
 import type { ErrorResponse } from '../../flows-dsl/errors.ts'
 import type {
+  EventSubscriptionsInput,
   FlowTriggerInput,
+  PastEvents,
   RegistrationInput,
   RunUpdate,
   SlotGeneration,
@@ -83,6 +85,8 @@ export interface Activities {
   yieldSlot(slot: SlotGeneration): Promise<void>
   /** Queues for the slot again. Returns false if none is free: the signal `slotGranted` follows. Idempotent. */
   reacquireSlot(slot: SlotGeneration & { readonly at_once: boolean }): Promise<boolean>
+  /** Replaces the event subscriptions of an execution, and reads past events that match them; idempotent. */
+  subscribeEvents(input: EventSubscriptionsInput): Promise<PastEvents>
   /** Writes changes of an execution to its projection; idempotent. */
   recordRun(update: RunUpdate): Promise<void>
 }

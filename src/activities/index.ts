@@ -13,6 +13,7 @@ import {
 import { reacquireSlot, yieldSlot } from '../features/flows/executions/concurrency.ts'
 import { recordRun } from '../features/flows/executions/record.ts'
 import { startSubflow } from '../features/flows/executions/start-execution.ts'
+import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
 import { admitSchedule } from '../features/flows/triggers/trigger-starts.ts'
 import { syncTriggers } from '../features/flows/triggers/trigger-store.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
@@ -111,6 +112,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     },
     yieldSlot: (call, slot) => yieldSlot(record(call), slot),
     reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),
+    subscribeEvents: (call, input) => subscribeEvents(record(call), call.workflowId, input),
     recordRun: (call, update) => recordRun(record(call), update),
   }
 }

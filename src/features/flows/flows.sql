@@ -213,6 +213,8 @@ begin
     where r.tenant_id = g.tenant_id and r.workspace_id = g.workspace_id and r.execution_id = g.id;
   delete from execution_events r using gone g
     where r.tenant_id = g.tenant_id and r.workspace_id = g.workspace_id and r.execution_id = g.id;
+  delete from event_subscriptions r using gone g
+    where r.tenant_id = g.tenant_id and r.workspace_id = g.workspace_id and r.execution_id = g.id;
   return null;
 end $$;
 create trigger delete_execution_records after delete on tenon.executions referencing old table as gone

@@ -20,6 +20,7 @@ import type { FlowRunInput } from '../../core/run.ts'
 import { callAsActivity, callInline, InFlightBudget, sizeOf, usesCallsQueue } from './calls.ts'
 import type { ConcurrencySlot } from './concurrency-slot.ts'
 import { type CurrentDetails, summaryLine } from './current-details.ts'
+import type { EventSubscriptions } from './event-subscriptions.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 import { type LogicalClock, nowMs } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
@@ -35,6 +36,7 @@ interface ExecutionServices {
   readonly details: CurrentDetails
   /** Undefined if the execution keeps its slot while it waits. */
   readonly slot: ConcurrencySlot | undefined
+  readonly subscriptions: EventSubscriptions
 }
 
 export function createEffects(input: FlowRunInput, services: ExecutionServices): Effects {
@@ -51,6 +53,7 @@ export function createEffects(input: FlowRunInput, services: ExecutionServices):
     wait: waitEffect(input, services),
     shouldContinueAsNew: () => workflowInfo().continueAsNewSuggested,
     flush: async () => {
+      await services.subscriptions.untilCaughtUp()
       // Update handlers must finish first: the next run could not send their results.
       do await recorder.flush(gate.isSuspendedOrPaused ? 'suspended' : 'running')
       while (!allHandlersFinished())
@@ -148,7 +151,7 @@ function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['
 
 function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['wait'] {
   const { recorder, gate, results, clock, details, slot } = services
-  const wait: Effects['wait'] = async (what, { digest: given, ...target }, step) => {
+  const wait: Effects['wait'] = async (what, { digest: given, subscriptions, ...target }, step) => {
     const digest = given as string | undefined
     const child = results.childOf(step)
     recorder.recordArguments(step, target)
@@ -159,6 +162,7 @@ function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['
     const reused = results.take(step, digest)
     if (reused !== undefined) return reused
     if (gate.isClosed) await waitWhileClosed(services)
+    if (what === 'events') await services.subscriptions.add(step, subscriptions)
     recorder.recordWaiting(step)
     const removeDetail = details.addStep(step)
     await recorder.flush('waiting')

@@ -12,6 +12,7 @@ import { sizeOf } from './calls.ts'
 import { ConcurrencySlot } from './concurrency-slot.ts'
 import { CurrentDetails, inlineCode } from './current-details.ts'
 import { createEffects } from './effects.ts'
+import { EventSubscriptions } from './event-subscriptions.ts'
 import { ExecutionGate } from './execution-gate.ts'
 import { LogicalClock, nowMs } from './logical-clock.ts'
 import { createRecordWriter, Recorder } from './recorder.ts'
@@ -33,11 +34,13 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     const clock = new LogicalClock()
     const ir = input.ir as FlowIR
     const slot = ConcurrencySlot.of(input, { gate, clock, recorder, details })
-    const effects = createEffects(input, { recorder, gate, results, clock, details, slot })
+    const subscriptions = new EventSubscriptions(input, { recorder, clock })
+    const effects = createEffects(input, { recorder, gate, results, clock, details, slot, subscriptions })
     const driver = continued
       ? Driver.resume(ir, continued.snapshot, effects)
       : Driver.start(ir, input.input, effects, infoOf(input, startedAt))
     gate.onGateOpened = (durationMs) => driver.extendTimeouts(durationMs)
+    subscriptions.onEvent = (event) => driver.event(event)
     registerHandlers({ driver, gate, recorder, clock })
     const result = await driver.run()
     if (result.status === 'moved') {
@@ -47,6 +50,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
         gate: gate.state,
         record: recorder.state,
         ...(slot && { slot: slot.state }),
+        ...subscriptions.state,
       }
       return await continueAsNew<typeof flowRun>({ ...input, reuse: results.remaining, continued: state })
     }

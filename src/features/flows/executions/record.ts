@@ -6,6 +6,7 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import type { RunEventUpdate, RunUpdate } from '../../../core/run.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { endSubscriptions } from '../subscriptions/subscriptions.ts'
 import { ackSlot, releaseSlot } from './concurrency.ts'
 import { resumeAdmitted } from './start-workflow.ts'
 import { notifyExecutionChanged } from './watcher.ts'
@@ -75,6 +76,9 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
     // The third statement: its rows are read below.
     ...(update.ended_at === undefined ? [] : [releaseSlot(id)]),
     ...(update.ack_generation === undefined ? [] : [ackSlot(id, update.ack_generation)]),
+    ...(update.unsubscribed === undefined
+      ? []
+      : [endSubscriptions(id, update.unsubscribed, update.ended_at !== undefined)]),
     ...(events.length > 0 ? [insertEvents(id, events)] : []),
     ...(last > LIMITS.executionEventsMax ? [deleteEvents(id, last - LIMITS.executionEventsMax)] : []),
   )
