@@ -60,14 +60,16 @@ export class EventSubscriptions {
 
   /** Subscribes for a task until its effect is cancelled. @returns when past events are delivered and live ones will be */
   add(step: StepRef, subscriptions: Json | undefined): Promise<void> {
+    const { recorder } = this.#services
     const key = `${step.pointer}#${step.iteration}`
     this.#open.set(key, Array.isArray(subscriptions) ? subscriptions : [])
     const mine = this.#open.get(key)
     void CancellationScope.current().cancelRequested.catch(() => {
-      // A narrower wait of the same task may have replaced it.
+      // A narrower wait of the same task may have replaced it. The last one ends with the next record, without an activity.
       if (this.#open.get(key) !== mine) return
       this.#open.delete(key)
-      this.#update().catch(() => {})
+      if (this.#updating === undefined && this.#open.size === 0) recorder.unsubscribe()
+      else this.#update().catch(() => {})
     })
     return this.#update()
   }
@@ -96,8 +98,10 @@ export class EventSubscriptions {
     } finally {
       this.#updating = undefined
     }
-    // With the next record, which costs no activity of its own.
-    if (this.#open.size === 0) this.#services.recorder.unsubscribe()
+    const { recorder } = this.#services
+    if (this.#open.size > 0 || recorder.isEnded) return
+    recorder.unsubscribe()
+    void recorder.flush()
   }
 
   async #catchUp(): Promise<void> {
