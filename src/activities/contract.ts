@@ -69,6 +69,8 @@ export interface Activities {
   callFunction(call: FunctionCall): Promise<Json>
   /** Creates the execution of a flow that another execution runs, and selects its version; idempotent. */
   startSubflow(call: FunctionCall): Promise<Json>
+  /** Opens a callback for a step and returns its id and URL. Each attempt voids the URL of the one before. */
+  openCallback(call: FunctionCall): Promise<Json>
   /** Creates the execution of a due schedule trigger, or returns the reason why none starts; idempotent. */
   admitTrigger(input: FlowTriggerInput): Promise<Triggered>
   /** Synchronises the external state of a flow's triggers with their rows; idempotent. */

@@ -10,6 +10,7 @@ import {
   type IndexBuildContext,
   indexFailed,
 } from '../features/collections/schemas/index-build.ts'
+import { openCallback } from '../features/flows/executions/callbacks.ts'
 import { reacquireSlot, yieldSlot } from '../features/flows/executions/concurrency.ts'
 import { recordRun } from '../features/flows/executions/record.ts'
 import { startSubflow } from '../features/flows/executions/start-execution.ts'
@@ -88,6 +89,8 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       rejectSecrets(request.arguments)
       return limitOutput(await startSubflow(await scopes.active(call, 'workspace_admin'), request.arguments))
     },
+    openCallback: async (call, { arguments: asked }) =>
+      openCallback(await scopes.active(call, 'workspace_admin'), call.workflowId, asked),
     admitTrigger: async (call, input) => admitSchedule(await scopes.active(call, 'workspace_admin'), input),
     registerTriggers: (call, input) => syncTriggers(record(call), input),
     callHttp: (call, request) => withHeartbeat(requests.send(call, request)),

@@ -14,6 +14,7 @@ import { Limiter } from '../access/rate-limit/limiter.ts'
 import { TenantStates } from '../access/tenant-states.ts'
 import { Meters } from '../features/analytics/meters.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
+import { CallbackVerifier } from '../features/flows/executions/callbacks.ts'
 import { ExecutionReconciler } from '../features/flows/executions/reconciler.ts'
 import { ExecutionNotifier, ExecutionWatcher } from '../features/flows/executions/watcher.ts'
 import { StreamConsumers } from '../features/flows/triggers/stream-consumer.ts'
@@ -88,6 +89,7 @@ export function openPlatform(
     meters,
     audit,
     webhooks: new WebhookVerifier(database, secrets),
+    callbacks: new CallbackVerifier(database),
     functions,
     relay,
     codec,

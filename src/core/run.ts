@@ -229,6 +229,12 @@ export interface RunDecision {
   readonly decision: { [name: string]: Json }
 }
 
+/** What was posted to the callback of a step, `pointer#iteration`. */
+export interface RunCallback {
+  readonly step: string
+  readonly callback: { readonly id: string; readonly output: Json }
+}
+
 /** How a held step continues: it is retried, skipped or failed. */
 export interface RunRelease {
   readonly step: string

@@ -11,13 +11,22 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import { ERRORS, FinalError, FlowError } from '../../../flows-dsl/errors.ts'
-import type { Json } from '../../../flows-dsl/ir.ts'
+import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import type { Effects } from '../../../flows-dsl/machine/driver.ts'
+import { OPEN_CALLBACK } from '../../../flows-dsl/tasks/call.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import { canonical } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { FlowRunInput } from '../../core/run.ts'
-import { callAsActivity, callInline, InFlightBudget, sizeOf, usesCallsQueue } from './calls.ts'
+import {
+  callAsActivity,
+  callInline,
+  callUntilAccepted,
+  InFlightBudget,
+  OPEN_CALLBACK_CALL,
+  sizeOf,
+  usesCallsQueue,
+} from './calls.ts'
 import type { ConcurrencySlot } from './concurrency-slot.ts'
 import { type CurrentDetails, summaryLine } from './current-details.ts'
 import type { EventSubscriptions } from './event-subscriptions.ts'
@@ -160,8 +169,9 @@ function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['
       ...(child !== undefined && { child }),
     })
     const reused = results.take(step, digest)
-    if (reused !== undefined) return reused
+    if (reused !== undefined) return what === OPEN_CALLBACK ? { output: reused } : reused
     if (gate.isClosed) await waitWhileClosed(services)
+    if (what === OPEN_CALLBACK) return openCallback(target, step, services)
     if (what === 'events') await services.subscriptions.add(step, subscriptions)
     recorder.recordWaiting(step)
     const removeDetail = details.addStep(step)
@@ -182,6 +192,14 @@ function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['
   if (slot === undefined) return wait
   // An execution needs its slot while a sub-flow of it runs, but not while it waits for a message.
   return (...args) => (args[0] === 'workflow' ? slot.during(() => wait(...args)) : wait(...args))
+}
+
+/** @returns `{id, url}` */
+function openCallback(asked: JsonObject, step: StepRef, { gate, clock }: ExecutionServices): Promise<Json> {
+  const request = { ...asked, step: `${step.pointer}#${step.iteration}` }
+  const opening = callUntilAccepted({ function: OPEN_CALLBACK_CALL, arguments: request, step }, gate)
+  clock.tickAfter(opening)
+  return opening
 }
 
 /** @throws FinalError if the history is near Temporal's limit: an execution that Temporal terminates could not record its end */
