@@ -1,12 +1,12 @@
 /** `call`: calls a function of the catalogue, or another server by HTTP (OWS 1.0 "Call"). */
 
 import { type CatalogueFunction, type CompileContext, SCOPES } from '../compile/compile-context.ts'
-import { durationIn } from '../compile/duration.ts'
+import { durationOf, dynamicDuration } from '../compile/duration.ts'
 import { entryOf, type Location, type MapNode, valueAt } from '../compile/source-nodes.ts'
 import { secretsOf } from '../components/components.ts'
 import { resolveCatalogName } from '../components/functions.ts'
 import { ERRORS, FlowError } from '../errors.ts'
-import type { Json, JsonObject, Template } from '../ir.ts'
+import type { Duration, Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject } from '../json.ts'
 import {
   compileHttp,
@@ -28,7 +28,7 @@ import {
 
 interface WithCallback {
   /** The call is complete when its callback was posted, at most this long after it began. */
-  readonly callbackMs?: number
+  readonly callbackMs?: Duration
 }
 
 interface FunctionBody extends WithCallback {
@@ -54,20 +54,21 @@ export const call: TaskType<CallBody> = {
     return body && { ...body, ...callback }
   },
   start(body, task) {
-    const { callbackMs } = body
-    if (callbackMs === undefined) return { taskState: null, start: [callOf(body, task)] }
-    return {
-      taskState: null,
-      start: [{ key: 'open', await: OPEN_CALLBACK, details: { timeout_ms: callbackMs } }],
-    }
+    if (body.callbackMs === undefined) return { taskState: null, start: [callOf(body, task)] }
+    const timeoutMs = durationOf(body.callbackMs, '`timeout`', 1, (template) =>
+      task.evaluate(template, task.input),
+    )
+    const state: Called = { untilMs: task.nowMs() + timeoutMs }
+    const open = { key: 'open', await: OPEN_CALLBACK, details: { timeout_ms: timeoutMs } }
+    return { taskState: state as unknown as Json, start: [open] }
   },
   onChildEnd(body, taskState, ended, task) {
     if (body.callbackMs === undefined) return { done: ended.output }
-    return callbackTransition(body, taskState as unknown as Called | null, ended, task)
+    return callbackTransition(body, taskState as unknown as Called, ended, task)
   },
   onMessage(_body, taskState, message) {
     const state = taskState as unknown as Called | null
-    if (!('callback' in message) || message.callback.id !== state?.id) return undefined
+    if (!('callback' in message) || state?.id !== message.callback.id) return undefined
     const { output } = message.callback
     // An answer may come before the call itself has returned.
     return state.isWaiting
@@ -100,9 +101,10 @@ const CALLBACK = 'callback'
 export const OPEN_CALLBACK = 'callback.open'
 export const AWAIT_CALLBACK = 'callback'
 
-/** A call whose callback is open. */
+/** A call with a callback. */
 interface Called {
-  readonly id: string
+  /** Of the callback, once it is open. */
+  readonly id?: string
   /** When the callback expires. */
   readonly untilMs: number
   /** The call has returned. */
@@ -115,14 +117,14 @@ export function compileCallback(task: MapNode, context: CompileContext): Require
   if (entryOf(task, 'awaitCallback') === undefined) return undefined
   const map = context.optionalMap(task, 'awaitCallback', ['timeout'])
   const given = map && context.required(map, '`awaitCallback`', 'timeout')
-  const callbackMs = given && durationIn(given, '`timeout`', 1, context)
+  const callbackMs = given && dynamicDuration(given, '`timeout`', 1, SCOPES.task, context)
   return callbackMs === undefined ? undefined : { callbackMs }
 }
 
 /** Opens the callback, makes the call with its URL, then waits for it. */
 function callbackTransition(
   body: CallBody,
-  state: Called | null,
+  state: Called,
   { key, output }: ChildResult,
   task: TaskContext,
 ): Transition {
@@ -130,13 +132,12 @@ function callbackTransition(
     const opened = isObject(output) ? output : {}
     // A rerun reuses the recorded answer.
     if ('output' in opened) return { done: opened['output'] ?? null }
-    const untilMs = task.nowMs() + (body.callbackMs ?? 0)
-    const called: Called = { id: String(opened['id']), untilMs }
+    const called: Called = { ...state, id: String(opened['id']) }
     const variables = { [CALLBACK]: { url: opened['url'] ?? null } }
     return { taskState: called as unknown as Json, start: [callOf(body, withVariables(task, variables))] }
   }
   if (key === 'expiry') throw new FlowError(ERRORS.timeout, 'The callback has not come in time.')
-  if (key === AWAIT_CALLBACK || state === null) return { done: output }
+  if (key === AWAIT_CALLBACK) return { done: output }
   if (state.received !== undefined) return { done: state.received.output }
   const sleepMs = Math.max(1, state.untilMs - task.nowMs())
   return {

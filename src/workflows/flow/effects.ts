@@ -13,7 +13,7 @@ import {
 import { ERRORS, FinalError, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import type { Effects } from '../../../flows-dsl/machine/driver.ts'
-import { OPEN_CALLBACK } from '../../../flows-dsl/tasks/call.ts'
+import { AWAIT_CALLBACK, OPEN_CALLBACK } from '../../../flows-dsl/tasks/call.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import { canonical } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -163,7 +163,8 @@ function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['
   const wait: Effects['wait'] = async (what, { digest: given, subscriptions, ...target }, step) => {
     const digest = given as string | undefined
     const child = results.childOf(step)
-    recorder.recordArguments(step, target)
+    // A call with a callback shows the arguments of the call.
+    if (what !== OPEN_CALLBACK && what !== AWAIT_CALLBACK) recorder.recordArguments(step, target)
     recorder.annotate(step, {
       ...(digest !== undefined && { digest }),
       ...(child !== undefined && { child }),

@@ -192,11 +192,11 @@ export const KINDS: readonly Kind[] = [
     name: 'listen-stream',
     tasks:
       "  - a: { listen: { to: { all: [{ with: { type: kinds.a } }, { with: { type: kinds.b } }] } }, output: { as: '${ map(.n) }' } }",
-    tell: async ({ place }) => {
+    command: async ({ runner }) => {
       for (const [n, topic] of ['kinds.a', 'kinds.b'].entries())
         await call('POST', '/v1/events/publish', {
-          at: place.at,
-          as: place.workspace.service,
+          at: runner.at,
+          as: runner.workspace.service,
           body: { topic, data: { n } },
         })
     },
@@ -208,12 +208,12 @@ export const KINDS: readonly Kind[] = [
       call: http
       with: { method: post, endpoint: '${fakeServers.origin}/echo', body: { reply_to: '\${ $callback.url }' } }
       awaitCallback: { timeout: PT1M }`,
-    tell: async ({ place, fakeServers }) => {
+    command: async ({ runner, fakeServers }) => {
       const asked = await eventually(async () =>
-        fakeServers.askedFor('/echo').find(({ body }) => body.includes('/callbacks/')),
+        fakeServers.requestsTo('/echo').find(({ body }) => body.includes('/callbacks/')),
       )
       const { pathname, search } = new URL(JSON.parse(asked.body).reply_to)
-      const { status } = await call('POST', `${pathname}${search}`, { at: place.at, body: { n: 3 } })
+      const { status } = await call('POST', `${pathname}${search}`, { at: runner.at, body: { n: 3 } })
       expect(status).toBe(202)
     },
     output: { n: 3 },

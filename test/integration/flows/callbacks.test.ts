@@ -33,8 +33,8 @@ do:
       awaitCallback: { timeout: ${timeout} }
 ${more}`,
   )
-  const { id } = await runner.begin(name, {})
-  const asked = await eventually(async () => fakeServers.askedFor(`${path}/${key}`)[0])
+  const { id } = await runner.start(name, {})
+  const asked = await eventually(async () => fakeServers.requestsTo(`${path}/${key}`)[0])
   const { pathname, search } = new URL(JSON.parse(asked.body).reply_to)
   return { id, url: `${pathname}${search}` }
 }
@@ -114,8 +114,8 @@ do:
       with: { method: post, endpoint: '${late.origin}/slow', body: { reply_to: '\${ $callback.url }' } }
       awaitCallback: { timeout: PT1M }`,
     )
-    const { id } = await runner.begin(name, {})
-    const asked = await eventually(async () => late.askedFor('/slow')[0])
+    const { id } = await runner.start(name, {})
+    const asked = await eventually(async () => late.requestsTo('/slow')[0])
     const { pathname, search } = new URL(JSON.parse(asked.body).reply_to)
     expect((await post(`${pathname}${search}`, { early: true })).status).toBe(202)
     expect((await runner.ended(id)).output).toEqual({ early: true })

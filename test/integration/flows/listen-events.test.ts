@@ -54,7 +54,7 @@ const correlated = (topic: string) =>
 test('published event: reaches the execution that correlates, and no other', async () => {
   const topic = unique('paid')
   const name = await publish(`  - paid: { listen: { to: ${correlated(topic)} } }`)
-  const [one, two] = [await runner.begin(name, { order: 'a' }), await runner.begin(name, { order: 'b' })]
+  const [one, two] = [await runner.start(name, { order: 'a' }), await runner.start(name, { order: 'b' })]
   await Promise.all([waiting(one.id), waiting(two.id)])
   await emitAt(workspace, topic, { order: 'c' })
   await emitAt(workspace, topic, { order: 'b', sum: 7 })
@@ -71,7 +71,7 @@ test('event between the start and the `listen`: is heard', async () => {
     `  - rest: { wait: PT1.5S, output: { as: $input } }\n  - paid: { listen: { to: ${correlated(topic)} } }`,
   )
   await emitAt(workspace, topic, { order: 1, n: 'before the start' })
-  const { id } = await runner.begin(name, { order: 1 })
+  const { id } = await runner.start(name, { order: 1 })
   await emitAt(workspace, topic, { order: 2, n: 'of another order' })
   await emitAt(workspace, topic, { order: 1, n: 'early' })
   expect((await runner.ended(id)).output).toEqual([{ order: 1, n: 'early' }])
@@ -86,7 +86,7 @@ test('several `listen` in a loop: take the events in order, each once', async ()
         - one: { listen: { to: { one: { with: { type: ${topic} } } } }, export: { as: '\${ $context.got + [.[0].n] | { got: . } }' } }
     output: { as: $context.got }`.replace('    output', '      output'),
   )
-  const { id } = await runner.begin(name, {})
+  const { id } = await runner.start(name, {})
   for (const n of [1, 2, 3, 4, 5]) await emitAt(workspace, topic, { n })
   expect((await runner.ended(id)).output).toEqual([1, 2, 3, 4])
 })
@@ -104,15 +104,15 @@ test('change of a document, and an event that another flow emits: reach executio
               correlate: { order: { from: .data.order } }
       output: { as: '\${ map(.document.order // .order) }' }`)
   const emits = await publish(`  - tell: { emit: { event: { with: { type: ${topic}, data: '\${ . }' } } } }`)
-  const { id } = await runner.begin(listens, {})
+  const { id } = await runner.start(listens, {})
   await waiting(id)
   await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: { order: 5 } })
   await eventually(async () => {
     const topics = await subscriptionsOf(id)
     return topics.filter(({ active }) => active).length === 2 && topics.length === 4 ? true : undefined
   })
-  await runner.begin(emits, { order: 4 })
-  await runner.begin(emits, { order: 5 })
+  await runner.start(emits, { order: 4 })
+  await runner.start(emits, { order: 5 })
   expect((await runner.ended(id)).output).toEqual([5, 5])
 })
 
@@ -121,7 +121,7 @@ test('published event of a sibling workspace and of another tenant: is not heard
   const sibling = await addTestWorkspace(workspace)
   const other = await createTestWorkspace()
   const name = await publish(`  - any: { listen: { to: { any: [] } } }`)
-  const { id } = await runner.begin(name, {})
+  const { id } = await runner.start(name, {})
   await waiting(id)
   await emitAt(sibling, topic, { from: 'sibling' })
   await emitAt(other, topic, { from: 'other' })
@@ -133,7 +133,7 @@ test('hundreds of events for one execution: arrive in order, each once', async (
   const topic = unique('many')
   const any = `any: [{ with: { type: ${topic} } }], until: { one: { with: { type: ${topic}.end } } }`
   const name = await publish(`  - all: { listen: { to: { ${any} } }, output: { as: '\${ map(.n) }' } }`)
-  const { id } = await runner.begin(name, {})
+  const { id } = await runner.start(name, {})
   const numbers = Array.from({ length: 300 }, (_, n) => n)
   for (const n of numbers) await emitAt(workspace, topic, { n })
   await emitAt(workspace, `${topic}.end`, {})
@@ -152,7 +152,7 @@ test('listen that ends by its timeout: is not delivered to any more; a later one
       catch: { do: [{ none: { set: {} } }] }
   - rest: { wait: PT1S }
   - second: { ${one} }`)
-  const { id } = await runner.begin(name, {})
+  const { id } = await runner.start(name, {})
   await eventually(async () => {
     const [row] = await subscriptionsOf(id)
     return row?.active === false ? true : undefined
@@ -167,12 +167,12 @@ test('execution that is cancelled or paused while it listens: unsubscribes; keep
     `  - one: { listen: { to: { one: { with: { type: ${topic} } } } } }\n  - kept: { call: collection.create, with: { name: kept, document: '\${ .[0] }' } }`,
   )
   const path = (id: string, verb: string) => `${workspace.flows}/executions/${id}/${verb}`
-  const cancelled = await runner.begin(name, {})
+  const cancelled = await runner.start(name, {})
   await waiting(cancelled.id)
   await runner.call('POST', path(cancelled.id, 'cancel'), {})
   expect((await runner.ended(cancelled.id)).status).toBe('cancelled')
   expect(await subscriptionsOf(cancelled.id)).toEqual([])
-  const paused = await runner.begin(name, {})
+  const paused = await runner.start(name, {})
   await waiting(paused.id)
   await runner.call('POST', path(paused.id, 'pause'), {})
   await emitAt(workspace, topic, { n: 1 })
@@ -190,9 +190,9 @@ test('event that a thousand executions wait for: reaches all; costly filters mat
     `  - one: { listen: { to: { one: { with: { type: ${topic}, ${costly} } } } } }`,
   )
   const [first, last, spending] = [
-    await runner.begin(name, {}),
-    await runner.begin(name, {}),
-    await runner.begin(spends, {}),
+    await runner.start(name, {}),
+    await runner.start(name, {}),
+    await runner.start(spends, {}),
   ]
   await Promise.all([first, last, spending].map(({ id }) => waiting(id)))
   // Of executions that have ended since.
@@ -216,7 +216,7 @@ test('event during a suspension of the workspace: is kept, and taken when it is 
   const topic = unique('held')
   const tasks = `  - one: { listen: { to: { one: { with: { type: ${topic} } } } } }
   - kept: { call: collection.create, with: { name: kept, document: '\${ .[0] }' } }`
-  const { id } = await place.begin(await publish(tasks, place), {})
+  const { id } = await place.start(await publish(tasks, place), {})
   await waiting(id, place)
   await suspendWorkspace(at, at.operator)
   const streams = new Streams(inject('tenon').env['REDIS_URL'] ?? '', () => {})

@@ -8,6 +8,7 @@ import { checkJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { RunCallback } from '../../../core/run.ts'
+import { MASK } from '../../../core/secret-handle.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceRef } from '../../../core/tenant.ts'
 import type { Json } from '../../../core/work.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
@@ -46,6 +47,11 @@ export async function openCallback(
   const path = `/v1/flows/workspaces/${scope.ref.workspaceId}/callbacks/${id}`
   return { id, url: addressOf(scope, `${path}?token=${token}`) }
 }
+
+const TOKENS = /(\/callbacks\/[0-9a-f-]{36}\?token=)[\w-]{43}/g
+
+/** Masks the tokens of callback URLs: a call's arguments have one, and its answer may repeat it. */
+export const maskCallbackTokens = (text: string): string => text.replaceAll(TOKENS, `$1${MASK}`)
 
 /** Finds the workspace of a callback whose token is right. */
 export class CallbackVerifier {

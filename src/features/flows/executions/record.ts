@@ -7,6 +7,7 @@ import type { RunEventUpdate, RunUpdate } from '../../../core/run.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { endSubscriptions } from '../subscriptions/subscriptions.ts'
+import { maskCallbackTokens } from './callbacks.ts'
 import { ackSlot, releaseSlot } from './concurrency.ts'
 import { resumeAdmitted } from './start-workflow.ts'
 import { notifyExecutionChanged } from './watcher.ts'
@@ -113,6 +114,6 @@ function storedEvent({ seq, at, step, what, error, ...rest }: RunEventUpdate): o
 }
 
 /** Replaces handles, so that readers of the record cannot pass one to an execution. */
-const redacted = (text: string): string => replaceHandles(text, () => MASK)
+const redacted = (text: string): string => maskCallbackTokens(replaceHandles(text, () => MASK))
 
 const json = (value: unknown) => (value === undefined ? null : redacted(JSON.stringify(value)))
