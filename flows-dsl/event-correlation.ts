@@ -1,7 +1,15 @@
 /** Correlates events with the filters of a trigger: one event that matches, or one per filter that belong together. */
 
 import { newBudget } from './budget.ts'
-import { type EventStrategy, fill, type Json, type JsonObject, type Schedule } from './ir.ts'
+import { FlowError } from './errors.ts'
+import {
+  type EventFilter,
+  type EventStrategy,
+  fill,
+  type Json,
+  type JsonObject,
+  type Schedule,
+} from './ir.ts'
 import { evaluate } from './jq/evaluate.ts'
 import { fieldOf } from './json.ts'
 import { expectedBy, type FilterEvaluation, match } from './tasks/event-filters.ts'
@@ -50,6 +58,24 @@ export function correlateEvent(
     return { open: bounded([...others, extended]) }
   }
   return { open }
+}
+
+/**
+ * The values of a filter's correlations in an event, by name; undefined if the event does not match, or the filter takes
+ * more steps than one event may cost.
+ * @param filter sees the event alone (tasks/event-subscription.ts)
+ */
+export function correlationValues(
+  filter: EventFilter,
+  event: JsonObject,
+  nowMs: number,
+): JsonObject | undefined {
+  try {
+    return match(filter, event, { expected: {}, bound: {} }, evaluationOf(nowMs))
+  } catch (error) {
+    if (error instanceof FlowError) return undefined
+    throw error
+  }
 }
 
 /** The input of an execution that events start: the list of them, read as `read` says (OWS 1.0 "Schedule"). */

@@ -10,9 +10,10 @@ const RUN_EVENTS = 5
 
 /**
  * Events that one task of a kind leaves in the history of Temporal: a call schedules, starts and completes an activity
- * and has a workflow task of three events after it; a timer has two and the same three. Other kinds leave none.
+ * and has a workflow task of three events after it; a timer has two and the same three. A `listen` subscribes by an
+ * activity. Other kinds leave none.
  */
-const EVENTS: Readonly<Record<string, number>> = { call: 6, emit: 6, run: 6, wait: 5, listen: 4, approve: 4 }
+const EVENTS: Readonly<Record<string, number>> = { call: 6, emit: 6, run: 6, wait: 5, listen: 10, approve: 4 }
 
 /** An inline call leaves one marker event; one that falls back to an activity leaves those events, too. */
 const LOCAL_EVENTS = 1

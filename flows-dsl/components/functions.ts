@@ -2,6 +2,7 @@
 
 import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
 import {
+  entryOf,
   type MapEntry,
   type MapNode,
   type ScalarNode,
@@ -26,6 +27,11 @@ export function compileComponentCall(
 ): { readonly tasks: readonly TaskNode[] } | undefined {
   const name = valueAt(task, 'call')
   if (name?.kind !== 'scalar') return undefined
+  const callback = entryOf(task, 'awaitCallback')
+  if (callback !== undefined) {
+    const message = '`awaitCallback` belongs to the call within the function, whose arguments have its URL.'
+    return context.report('value_invalid', callback.at, message)
+  }
   const args = compileArguments(task, context)
   const called = context.extensions.isEnabled
     ? context.components.resolve('functions', name, (entry) => compileTask(entry, context))

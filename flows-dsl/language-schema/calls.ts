@@ -193,6 +193,12 @@ export const CALLS: Readonly<Record<string, Schema>> = {
   functionArguments: named('Arguments, by name.', ref('filter')),
 }
 
+const awaitCallback = mappingRequiring(
+  'Completes the call when its one-time URL, `$callback.url` in `with`, is posted to: the JSON body is the output.',
+  ['timeout'],
+  { timeout: ref('duration', 'How long after the start of the task, at most.') },
+)
+
 /** The task types of `call`: HTTP, OpenAPI, each function of the catalogue, and functions under `use`. */
 export function callTasks(catalogue: Catalogue): readonly TaskKeys[] {
   const names = Object.keys(catalogue)
@@ -205,8 +211,8 @@ export function callTasks(catalogue: Catalogue): readonly TaskKeys[] {
     not: { enum: ['http', 'openapi', ...UNSUPPORTED_CALLS, ...names] },
   }
   return [
-    { keys: { call: http, with: ref('http') }, required: ['call', 'with'] },
-    { keys: { call: openapi, with: ref('openapi') }, required: ['call', 'with'] },
+    { keys: { call: http, with: ref('http'), awaitCallback }, required: ['call', 'with'] },
+    { keys: { call: openapi, with: ref('openapi'), awaitCallback }, required: ['call', 'with'] },
     ...names.map((name) => callOf(name, catalogue)),
     { keys: { call: own, with: ref('functionArguments') }, required: ['call'] },
   ]
@@ -218,6 +224,7 @@ function callOf(name: string, catalogue: Catalogue): TaskKeys {
   const keys = {
     call: { const: name, description: `${description}.` },
     with: mappingRequiring('Arguments, by name.', required, properties),
+    awaitCallback,
   }
   return { keys, required: required.length > 0 ? ['call', 'with'] : ['call'] }
 }

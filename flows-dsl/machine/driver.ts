@@ -3,7 +3,7 @@
 import { STEPS_MAX } from '../budget.ts'
 import { type ErrorObject, FlowError } from '../errors.ts'
 import type { FlowIR, Json, JsonObject, RunInfo } from '../ir.ts'
-import type { StepEvent, StepRef } from '../tasks/task.ts'
+import type { CallbackMessage, StepEvent, StepRef } from '../tasks/task.ts'
 import type { HeldDecision, Patch } from './data-patch.ts'
 import { Machine, newState } from './machine.ts'
 import {
@@ -153,6 +153,11 @@ export class Driver {
     this.#afterPause(() => this.#proceed(this.#machine.event(event)))
   }
 
+  /** Delivers what was posted to the callback of a step, `pointer#iteration`. */
+  callback(step: string, callback: CallbackMessage): void {
+    this.#afterPause(() => this.#proceed(this.#machine.callback(step, callback)))
+  }
+
   /** Delivers a decision to an approval, `pointer#iteration`. @returns why it is refused, if it is */
   decide(step: string, decision: JsonObject): string | undefined {
     let refusal: string | undefined
@@ -166,13 +171,25 @@ export class Driver {
 
   /** Retries, skips or fails a held step. @returns why that is refused, if it is */
   release(step: string, decision: HeldDecision): string | undefined {
-    if (this.#machine.held()[step] === undefined)
-      return 'The step does not wait for a decision about its error.'
+    if (this.#machine.held()[step] === undefined) return this.#endWait(step, decision)
     const refused = 'skip' in decision ? this.#machine.checkSkip(step, decision.by) : undefined
     if (refused !== undefined) return refused
     this.#reportReopened()
     this.#turn(() => this.#carryOut(this.#machine.release(step, decision)))
     return undefined
+  }
+
+  /** Ends a `wait` early: its output is what it would be. */
+  #endWait(step: string, decision: HeldDecision): string | undefined {
+    if (!('skip' in decision)) return 'The step does not wait for a decision about its error.'
+    if (decision.skip !== null) return 'A `wait` that is ended early yields its input: leave out `output`.'
+    let refused: string | undefined
+    this.#turn(() => {
+      const commands = this.#machine.endWait(step)
+      if (commands === undefined) refused = 'The step is not held, and does not wait for a time.'
+      else this.#carryOut(commands)
+    })
+    return refused
   }
 
   /** Patches the data of the execution. @returns why that is refused, if it is */

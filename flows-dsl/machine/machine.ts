@@ -6,7 +6,7 @@
 import { durationOf, durationText } from '../compile/duration.ts'
 import { ERRORS, type ErrorObject, FinalError, FlowError } from '../errors.ts'
 import type { FlowIR, Json, JsonObject, RunInfo, Template } from '../ir.ts'
-import type { ChildResult } from '../tasks/task.ts'
+import type { CallbackMessage, ChildResult } from '../tasks/task.ts'
 import { Approvals } from './approvals.ts'
 import { Compensator } from './compensation.ts'
 import type { HeldDecision } from './data-patch.ts'
@@ -162,6 +162,14 @@ export class Machine {
     return { commands, refused: answer === false ? 'Nothing waits for a decision there.' : answer }
   }
 
+  /** Delivers what was posted to the callback of a step, `pointer#iteration`. @returns commands for the driver */
+  callback(step: string, callback: CallbackMessage): Command[] {
+    return this.#context.run(() => {
+      const task = this.#context.frames.entry(step)
+      if (task !== undefined) this.#tasks.deliver(task, { callback })
+    })
+  }
+
   /** Errors of the held steps, by `pointer#iteration`. */
   held(): Record<string, ErrorObject> {
     const held = this.#context.frames.tasks().filter((task) => task.held !== undefined)
@@ -175,6 +183,18 @@ export class Machine {
     return this.#context.run(() => {
       const task = this.#context.frames.entry(step)
       if (task !== undefined) this.#tasks.release(task, decision)
+    })
+  }
+
+  /** Ends the wait of a `wait` task early, as if its time had passed. @returns commands for the driver; undefined if none waits */
+  endWait(step: string): Command[] | undefined {
+    const task = this.#context.frames.entry(step)
+    const timer =
+      task && this.#context.nodes.at(task.pointer).kind === 'wait' && this.#context.frames.child(task, 'wait')
+    if (!timer) return undefined
+    return this.#context.run(() => {
+      this.#context.cancelFrame(timer)
+      this.#tasks.ended(timer, { output: null })
     })
   }
 

@@ -5,6 +5,7 @@ import { type ErrorResponse, FlowError, standardError } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
 import { isObject, pointerTo } from '../json.ts'
 import type { Effect } from '../machine/state.ts'
+import { AWAIT_CALLBACK } from '../tasks/call.ts'
 import type { StepRef } from '../tasks/task.ts'
 import { type Answer, type MissingAnswer, type Mocks, SimulationInvalid } from './types.ts'
 
@@ -24,7 +25,12 @@ export class MockAnswers {
 
   /** The next answer for a step or one of these names; undefined if there is none, or no more. */
   next({ pointer, name }: StepRef, ...names: readonly string[]): TimedAnswer | undefined {
-    const key = [pointer, name, ...names].find((one) => Object.hasOwn(this.#mocks, one))
+    return this.named(pointer, name, ...names)
+  }
+
+  /** The next answer for the first of these names that has any. */
+  named(...names: readonly string[]): TimedAnswer | undefined {
+    const key = names.find((one) => Object.hasOwn(this.#mocks, one))
     const given = key === undefined ? undefined : this.#mocks[key]
     if (key === undefined || given === undefined) return undefined
     const at = pointerTo('/mocks', key)
@@ -80,7 +86,9 @@ function responseOf(given: Json, at: string): ErrorResponse {
 /** The request of an effect, for the trace. */
 export function requestOf(effect: Exclude<Effect, { do: 'sleep' }>): JsonObject {
   if (effect.do === 'call') return { function: effect.function, arguments: effect.arguments }
-  return { await: effect.what, details: effect.details }
+  // Subscriptions are for a host with an event stream.
+  const { subscriptions: _, ...details } = effect.details
+  return { await: effect.what, details }
 }
 
 /** The description of the answer that an effect waits for, with a hint how to give it. */
@@ -95,6 +103,10 @@ export function missingAnswer(
   }
   if (effect.what === 'events')
     return { step, what: 'events', hint: 'Plan them: events: [{ after: PT1S, event: { … } }].' }
+  if (effect.what === AWAIT_CALLBACK) {
+    const hint = `Give an answer: mocks: { ${name}.callback: { output: … } }.`
+    return { step, what: 'a callback', hint }
+  }
   if (effect.what === 'approval') {
     const hint = `Plan one: decisions: [{ task: ${name}, decision: { by: …, approved: true } }].`
     return { step, what: 'a decision', hint }

@@ -5,6 +5,7 @@ import { flowEnded, flowStarted, type LifecycleEvent, taskEvent } from '../lifec
 import { Machine, newState } from '../machine/machine.ts'
 import type { Command, Effect } from '../machine/state.ts'
 import { TaskIndex, typeOf } from '../machine/task-index.ts'
+import { AWAIT_CALLBACK, OPEN_CALLBACK } from '../tasks/call.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
 import { Clock, MockAnswers, missingAnswer, parseDelay, requestOf, type TimedAnswer } from './mocks.ts'
 import {
@@ -210,14 +211,23 @@ class SimulatedRun {
       this.#clock.schedule(effect.untilMs, { effect: id, result: { output: null } })
       return
     }
-    this.#recordRequest(step, requestOf(effect))
-    const answer = this.#answers.next(step, ...namesOf(effect))
-    if (answer !== undefined) {
-      this.#clock.schedule(this.#clock.nowMs + answer.afterMs, { effect: id, result: answer.result })
+    if (effect.do === 'await' && effect.what === OPEN_CALLBACK) {
+      const output = { id: String(id), url: `https://callback.example/${step.name}/${step.iteration}` }
+      this.#clock.schedule(this.#clock.nowMs, { effect: id, result: { output } })
       return
     }
-    this.#missing.set(id, missingAnswer(effect, step))
-    if (effect.do === 'call' || effect.what === 'workflow') this.#missingCalls.add(id)
+    if (effect.do === 'await' && effect.what === AWAIT_CALLBACK) {
+      this.#answer(id, this.#answers.named(`${step.name}.callback`), missingAnswer(effect, step))
+      return
+    }
+    this.#recordRequest(step, requestOf(effect))
+    this.#answer(id, this.#answers.next(step, ...namesOf(effect)), missingAnswer(effect, step))
+    if (this.#missing.has(id) && (effect.do === 'call' || effect.what === 'workflow')) this.#missingCalls.add(id)
+  }
+
+  #answer(id: number, answer: TimedAnswer | undefined, missing: MissingAnswer): void {
+    if (answer === undefined) this.#missing.set(id, missing)
+    else this.#clock.schedule(this.#clock.nowMs + answer.afterMs, { effect: id, result: answer.result })
   }
 
   #record({ step, at_ms: _now, ...what }: StepEvent): void {

@@ -1,10 +1,12 @@
 /** `call`: calls a function of the catalogue, or another server by HTTP (OWS 1.0 "Call"). */
 
 import { type CatalogueFunction, type CompileContext, SCOPES } from '../compile/compile-context.ts'
+import { durationOf, dynamicDuration } from '../compile/duration.ts'
 import { entryOf, type Location, type MapNode, valueAt } from '../compile/source-nodes.ts'
 import { secretsOf } from '../components/components.ts'
 import { resolveCatalogName } from '../components/functions.ts'
-import type { JsonObject, Template } from '../ir.ts'
+import { ERRORS, FlowError } from '../errors.ts'
+import type { Duration, Json, JsonObject, Template } from '../ir.ts'
 import { fieldOf, isObject } from '../json.ts'
 import {
   compileHttp,
@@ -15,49 +17,149 @@ import {
   requestOf,
   summaryOf,
 } from './call-http.ts'
-import { compileInlineOption, type TaskContext, type TaskType } from './task.ts'
+import {
+  type Child,
+  type ChildResult,
+  compileInlineOption,
+  type TaskContext,
+  type TaskType,
+  type Transition,
+} from './task.ts'
 
-interface FunctionBody {
+interface WithCallback {
+  /** The call is complete when its callback was posted, at most this long after it began. */
+  readonly callbackMs?: Duration
+}
+
+interface FunctionBody extends WithCallback {
   readonly function: string
   readonly arguments: Template
   readonly local?: true
 }
 
-type CallBody = FunctionBody | HttpBody | OpenApiBody
+type CallBody = FunctionBody | (HttpBody & WithCallback) | (OpenApiBody & WithCallback)
 
 /** Kinds of call that OWS has and this release does not support. */
 export const UNSUPPORTED_CALLS = ['asyncapi', 'grpc', 'a2a', 'mcp']
 
 export const call: TaskType<CallBody> = {
   kind: 'call',
-  keys: ['call', 'with'],
+  keys: ['call', 'with', 'awaitCallback'],
   returnsEffectResult: true,
   compile(task, { context }) {
-    const given = valueAt(task, 'call')
-    if (given?.kind !== 'scalar' || context.text(given, '`call`') === undefined) {
-      return given && context.report('wrong_type', given, '`call` must be a string.')
-    }
-    const name = resolveCatalogName(given, context)
-    if (name === undefined) return undefined
-    context.functions.add(name)
-    if (name === 'http') return compileHttp(task, context)
-    if (name === 'openapi') return compileOpenApi(task, context)
-    const known = fieldOf(context.catalogue, name)
-    return known === undefined
-      ? reportFunction(task, name, given, context)
-      : compileFunction(task, name, known, context)
+    const callback = compileCallback(task, context)
+    const body = context.withVariables(callback === undefined ? [] : [CALLBACK], () =>
+      compileCall(task, context),
+    )
+    return body && { ...body, ...callback }
   },
   start(body, task) {
-    const local = 'local' in body && body.local !== undefined ? { local: body.local } : {}
-    const child = { key: 'call', call: nameOf(body), arguments: argumentsOf(body, task), ...local }
-    return { taskState: null, start: [child] }
+    if (body.callbackMs === undefined) return { taskState: null, start: [callOf(body, task)] }
+    const timeoutMs = durationOf(body.callbackMs, '`timeout`', 1, (template) =>
+      task.evaluate(template, task.input),
+    )
+    const state: Called = { untilMs: task.nowMs() + timeoutMs }
+    const open = { key: 'open', await: OPEN_CALLBACK, details: { timeout_ms: timeoutMs } }
+    return { taskState: state as unknown as Json, start: [open] }
   },
-  onChildEnd(_body, _own, { output }) {
-    return { done: output }
+  onChildEnd(body, taskState, ended, task) {
+    if (body.callbackMs === undefined) return { done: ended.output }
+    return callbackTransition(body, taskState as unknown as Called, ended, task)
+  },
+  onMessage(_body, taskState, message) {
+    const state = taskState as unknown as Called | null
+    if (!('callback' in message) || state?.id !== message.callback.id) return undefined
+    const { output } = message.callback
+    // An answer may come before the call itself has returned.
+    return state.isWaiting
+      ? { done: output }
+      : { taskState: { ...state, received: { output } } as unknown as Json }
   },
   summary(body) {
     return 'endpoint' in body ? summaryOf(body) : `call ${nameOf(body)}`
   },
+}
+
+function compileCall(task: MapNode, context: CompileContext): CallBody | undefined {
+  const given = valueAt(task, 'call')
+  if (given?.kind !== 'scalar' || context.text(given, '`call`') === undefined) {
+    return given && context.report('wrong_type', given, '`call` must be a string.')
+  }
+  const name = resolveCatalogName(given, context)
+  if (name === undefined) return undefined
+  context.functions.add(name)
+  if (name === 'http') return compileHttp(task, context)
+  if (name === 'openapi') return compileOpenApi(task, context)
+  const known = fieldOf(context.catalogue, name)
+  return known === undefined
+    ? reportFunction(task, name, given, context)
+    : compileFunction(task, name, known, context)
+}
+
+/** The variable with the URL of the callback, and the kinds of effects that open and await it. */
+const CALLBACK = 'callback'
+export const OPEN_CALLBACK = 'callback.open'
+export const AWAIT_CALLBACK = 'callback'
+
+/** A call with a callback. */
+interface Called {
+  /** Of the callback, once it is open. */
+  readonly id?: string
+  /** When the callback expires. */
+  readonly untilMs: number
+  /** The call has returned. */
+  readonly isWaiting?: true
+  /** The callback came before that. */
+  readonly received?: { readonly output: Json }
+}
+
+export function compileCallback(task: MapNode, context: CompileContext): Required<WithCallback> | undefined {
+  if (entryOf(task, 'awaitCallback') === undefined) return undefined
+  const map = context.optionalMap(task, 'awaitCallback', ['timeout'])
+  const given = map && context.required(map, '`awaitCallback`', 'timeout')
+  const callbackMs = given && dynamicDuration(given, '`timeout`', 1, SCOPES.task, context)
+  return callbackMs === undefined ? undefined : { callbackMs }
+}
+
+/** Opens the callback, makes the call with its URL, then waits for it. */
+function callbackTransition(
+  body: CallBody,
+  state: Called,
+  { key, output }: ChildResult,
+  task: TaskContext,
+): Transition {
+  if (key === 'open') {
+    const opened = isObject(output) ? output : {}
+    // A rerun reuses the recorded answer.
+    if ('output' in opened) return { done: opened['output'] ?? null }
+    const called: Called = { ...state, id: String(opened['id']) }
+    const variables = { [CALLBACK]: { url: opened['url'] ?? null } }
+    return { taskState: called as unknown as Json, start: [callOf(body, withVariables(task, variables))] }
+  }
+  if (key === 'expiry') throw new FlowError(ERRORS.timeout, 'The callback has not come in time.')
+  if (key === AWAIT_CALLBACK) return { done: output }
+  if (state.received !== undefined) return { done: state.received.output }
+  const sleepMs = Math.max(1, state.untilMs - task.nowMs())
+  return {
+    taskState: { ...state, isWaiting: true },
+    start: [
+      { key: AWAIT_CALLBACK, await: AWAIT_CALLBACK, details: {} },
+      { key: 'expiry', sleepMs, summary: 'callback', limits: true },
+    ],
+  }
+}
+
+/** The task with more variables for its expressions. */
+function withVariables(task: TaskContext, variables: JsonObject): TaskContext {
+  return {
+    ...task,
+    evaluate: (template, dot, more) => task.evaluate(template, dot, { ...variables, ...more }),
+  }
+}
+
+function callOf(body: CallBody, task: TaskContext): Child {
+  const local = 'local' in body && body.local !== undefined ? { local: body.local } : {}
+  return { key: 'call', call: nameOf(body), arguments: argumentsOf(body, task), ...local }
 }
 
 function nameOf(body: CallBody): string {

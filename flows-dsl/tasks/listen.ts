@@ -8,6 +8,7 @@ import type { EventFilter, EventStrategy, Json, JsonObject, TaskNode } from '../
 import type { Expression } from '../jq/expression.ts'
 import { fieldOf, omitUndefined } from '../json.ts'
 import { compileStrategy, expectedBy, match } from './event-filters.ts'
+import { type EventSubscription, subscriptionTo } from './event-subscription.ts'
 import {
   type Child,
   resultOf,
@@ -46,13 +47,11 @@ export const listen: TaskType<ListenBody> = {
   },
   start(body, task) {
     const state = newListening(body, task)
-    const types = typesOf(body)
-    const details = types === undefined ? {} : { types }
-    return consumeBuffered(body, state, task, [{ key: 'events', await: 'events', details }])
+    return consumeBuffered(body, state, task)
   },
   onChildEnd(body, taskState, ended, task) {
     // If the host itself completes the wait, its result is the output.
-    if (ended.left === 'end' || ended.key === 'events') return resultOf(ended)
+    if (ended.left === 'end' || ended.key === EVENTS) return resultOf(ended)
     const state = taskState as unknown as Listening
     state.isBusy = false
     addOutput(state, body, ended.output, task)
@@ -61,7 +60,7 @@ export const listen: TaskType<ListenBody> = {
   onMessage(body, taskState, message, task) {
     const state = taskState as unknown as Listening
     const children = 'event' in message ? consume(body, state, message.event, task) : undefined
-    return children && moveOf(state, children)
+    return children && moveOf(body, state, children)
   },
   summary(body) {
     return `listen to ${body.to.mode} of ${typesOf(body)?.join(', ') ?? 'all events'}`
@@ -121,23 +120,46 @@ function compileForeach(listen: MapNode, { context, tasks }: TaskCompiler): Iter
 }
 
 /** Consumes the events that were buffered before the task started, and waits for more. */
-function consumeBuffered(
-  body: ListenBody,
-  state: Listening,
-  task: TaskContext,
-  first: readonly Child[] = [],
-): Transition {
-  const children = [...first]
+function consumeBuffered(body: ListenBody, state: Listening, task: TaskContext): Transition {
+  const children: Child[] = []
   task.takeBuffered((event) => {
     const started = consume(body, state, event, task)
     children.push(...(started ?? []))
     return started !== undefined
   })
-  return moveOf(state, children)
+  return moveOf(body, state, children)
 }
 
-function moveOf(state: Listening, start: readonly Child[]): Transition {
-  return state.isOver ? { done: state.outputs } : { taskState: state as unknown as Json, start }
+/** The key of the effect that waits. */
+const EVENTS = 'events'
+
+/** Waits for events, anew if one has bound correlations: from then on, only events with their values are of interest. */
+function moveOf(body: ListenBody, state: Listening, children: readonly Child[]): Transition {
+  if (state.isOver) return { done: state.outputs }
+  const waiting = { taskState: state as unknown as Json, start: children }
+  const known = Object.keys(state.bound).length
+  if (state.asked?.known === known) return waiting
+  const subscriptions = [
+    ...subscriptionsTo(body.to, state.to, state),
+    ...subscriptionsTo(endOf(body), state.until, state),
+  ]
+  const values = JSON.stringify(subscriptions.map((one) => one.values))
+  const isAsked = state.asked?.values === values
+  state.asked = { known, values }
+  if (isAsked) return waiting
+  const types = typesOf(body)
+  const details = { ...(types !== undefined && { types }), subscriptions: subscriptions as unknown as Json }
+  return { ...waiting, cancel: [EVENTS], start: [{ key: EVENTS, await: EVENTS, details }, ...children] }
+}
+
+function subscriptionsTo(
+  strategy: EventStrategy | undefined,
+  { expected }: StrategyProgress,
+  { bound }: Listening,
+): EventSubscription[] {
+  if (strategy === undefined) return []
+  const filters = strategy.filters.length === 0 ? [{ with: [], correlate: [] }] : strategy.filters
+  return filters.map((filter, index) => subscriptionTo(filter, { ...bound, ...expected[index] }))
 }
 
 /** Offers an event. @returns the children to start for it; undefined if the task does not consume it */
@@ -184,6 +206,8 @@ interface Listening {
   /** Tasks are running for an event: the next ones wait. */
   isBusy: boolean
   isOver: boolean
+  /** The number of bound correlations, and the values of the subscriptions, when it last asked for events. */
+  asked?: { readonly known: number; readonly values: string }
 }
 
 const OUTPUTS_MAX = 10_000

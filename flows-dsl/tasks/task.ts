@@ -153,7 +153,17 @@ interface Waiting {
 export type Transition = TaskResult | Waiting
 
 /** A message that the host delivers to a waiting task. */
-export type Message = { readonly event: JsonObject } | { readonly decision: JsonObject }
+export type Message =
+  | { readonly event: JsonObject }
+  | { readonly decision: JsonObject }
+  | { readonly callback: CallbackMessage }
+
+/** What was posted to the URL of a callback. */
+export interface CallbackMessage {
+  /** The id of the callback. */
+  readonly id: string
+  readonly output: Json
+}
 
 /**
  * A task type. The members are declared as methods so that the list of all types can hold them without casts; a body

@@ -2,7 +2,9 @@
 
 import type { ErrorResponse } from '../../flows-dsl/errors.ts'
 import type {
+  EventSubscriptionsInput,
   FlowTriggerInput,
+  PastEvents,
   RegistrationInput,
   RunUpdate,
   SlotGeneration,
@@ -67,6 +69,8 @@ export interface Activities {
   callFunction(call: FunctionCall): Promise<Json>
   /** Creates the execution of a flow that another execution runs, and selects its version; idempotent. */
   startSubflow(call: FunctionCall): Promise<Json>
+  /** Opens a callback for a step and returns its id and URL. Each attempt voids the URL of the one before. */
+  openCallback(call: FunctionCall): Promise<Json>
   /** Creates the execution of a due schedule trigger, or returns the reason why none starts; idempotent. */
   admitTrigger(input: FlowTriggerInput): Promise<Triggered>
   /** Synchronises the external state of a flow's triggers with their rows; idempotent. */
@@ -83,6 +87,8 @@ export interface Activities {
   yieldSlot(slot: SlotGeneration): Promise<void>
   /** Queues for the slot again. Returns false if none is free: the signal `slotGranted` follows. Idempotent. */
   reacquireSlot(slot: SlotGeneration & { readonly at_once: boolean }): Promise<boolean>
+  /** Replaces the event subscriptions of an execution, and reads past events that match them; idempotent. */
+  subscribeEvents(input: EventSubscriptionsInput): Promise<PastEvents>
   /** Writes changes of an execution to its projection; idempotent. */
   recordRun(update: RunUpdate): Promise<void>
 }

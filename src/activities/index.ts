@@ -10,9 +10,11 @@ import {
   type IndexBuildContext,
   indexFailed,
 } from '../features/collections/schemas/index-build.ts'
+import { openCallback } from '../features/flows/executions/callbacks.ts'
 import { reacquireSlot, yieldSlot } from '../features/flows/executions/concurrency.ts'
 import { recordRun } from '../features/flows/executions/record.ts'
 import { startSubflow } from '../features/flows/executions/start-execution.ts'
+import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
 import { admitSchedule } from '../features/flows/triggers/trigger-starts.ts'
 import { syncTriggers } from '../features/flows/triggers/trigger-store.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
@@ -87,6 +89,8 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       rejectSecrets(request.arguments)
       return limitOutput(await startSubflow(await scopes.active(call, 'workspace_admin'), request.arguments))
     },
+    openCallback: async (call, { arguments: asked }) =>
+      openCallback(await scopes.active(call, 'workspace_admin'), call.workflowId, asked),
     admitTrigger: async (call, input) => admitSchedule(await scopes.active(call, 'workspace_admin'), input),
     registerTriggers: (call, input) => syncTriggers(record(call), input),
     callHttp: (call, request) => withHeartbeat(requests.send(call, request)),
@@ -111,6 +115,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     },
     yieldSlot: (call, slot) => yieldSlot(record(call), slot),
     reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),
+    subscribeEvents: (call, input) => subscribeEvents(record(call), call.workflowId, input),
     recordRun: (call, update) => recordRun(record(call), update),
   }
 }

@@ -7,10 +7,12 @@ import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } 
 import { openPlatform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
 import { QUEUES } from '../core/work.ts'
+import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
+import { triggerConsumers } from '../features/flows/triggers/trigger-consumers.ts'
 import { ConfigError, parseConfig } from '../infra/config.ts'
 import { openLog } from '../infra/log.ts'
 import { openEagerStartServer } from './eager-start-server.ts'
-import { createEventHandler, createRepair } from './flow/background-work.ts'
+import { createDelivery, createEventHandler, createRepair } from './flow/background-work.ts'
 import { recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/requests.ts'
 import { createActivities } from './index.ts'
@@ -96,7 +98,10 @@ async function main(): Promise<void> {
   void platform.functions.layers().then((layers) => log.info(layers ?? {}, 'function isolation detected'))
   platform.relay.start()
   platform.overdue.start(createRepair(platform.access))
-  platform.watcher.start(createEventHandler(platform.access, log))
+  platform.watcher.start([
+    triggerConsumers(createEventHandler(platform.access, log)),
+    subscriptionConsumers(createDelivery(platform.access)),
+  ])
   log.info({ queues: Object.values(QUEUES) }, 'worker ready')
   await Promise.all(workers.map((worker) => worker.run()))
   await connection.close()

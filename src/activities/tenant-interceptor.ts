@@ -66,7 +66,7 @@ function firstAttemptOf(
   return first ?? { activity_id: activityId, at_ms: scheduledTimestampMs }
 }
 
-const CALLS = ['callFunction', 'callHttp', 'callHttpInline', 'planOpenApi', 'startSubflow']
+const CALLS = ['callFunction', 'callHttp', 'callHttpInline', 'planOpenApi', 'startSubflow', 'openCallback']
 
 /** Temporal does not retry this failure: the workflow waits until it is resumed, and calls again. */
 function suspendedFailure({ code, message, seq }: Suspended, begun: FirstAttempt): ApplicationFailure {

@@ -24,6 +24,7 @@ import { type Log, plainLines } from '../infra/log.ts'
 import { writeAuditEntry } from './audit.ts'
 import { routePath } from './bind.ts'
 import { acceptStreams, drainBody, hasUploadDeadline } from './body-streams.ts'
+import { mountCallbacks } from './callbacks.ts'
 import { FLOW_SCHEMA_PATH, mountDocs, mountFlowSchema } from './docs.ts'
 import { mountIssuer } from './issuer-routes.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
@@ -102,6 +103,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   mountHealth(app, platform)
   mountFlowSchema(app)
   await mountWebhooks(app, platform)
+  await mountCallbacks(app, platform)
   await mountIssuer(app, authServices.identity)
   await mountPayloadPage(app, platform, authServices)
   await mountDocs(app)

@@ -14,9 +14,10 @@ import { Limiter } from '../access/rate-limit/limiter.ts'
 import { TenantStates } from '../access/tenant-states.ts'
 import { Meters } from '../features/analytics/meters.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
+import { CallbackVerifier } from '../features/flows/executions/callbacks.ts'
 import { ExecutionReconciler } from '../features/flows/executions/reconciler.ts'
 import { ExecutionNotifier, ExecutionWatcher } from '../features/flows/executions/watcher.ts'
-import { TriggerConsumers } from '../features/flows/triggers/trigger-consumers.ts'
+import { StreamConsumers } from '../features/flows/triggers/stream-consumer.ts'
 import { WebhookVerifier } from '../features/flows/triggers/webhook-verifier.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
@@ -72,7 +73,7 @@ export function openPlatform(
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const overdue = new ExecutionReconciler(database, log)
-  const watcher = new TriggerConsumers(database, streams, log)
+  const watcher = new StreamConsumers(database, streams, log)
   const pinged = { postgres: database, temporal, objects, streams, ...(documents && { documents }) }
   const checks: readonly Check[] = Object.entries(pinged).map(([name, one]) => ({
     name,
@@ -88,6 +89,7 @@ export function openPlatform(
     meters,
     audit,
     webhooks: new WebhookVerifier(database, secrets),
+    callbacks: new CallbackVerifier(database),
     functions,
     relay,
     codec,

@@ -153,6 +153,19 @@ export const FLOW_LIMITS = {
   /** Pause after evaluating filters, as a multiple of their CPU time: a trigger takes at most 1/4 of the thread. */
   consumerIdleFactor: 3,
 
+  /**
+   * Events that executions wait for: past ones read per call (number, size, time); executions that one lookup finds per
+   * subscribed value; concurrent signals per workspace; size of the events in one signal.
+   */
+  subscriptions: {
+    pastMax: 200,
+    pastBytesMax: 524_288,
+    pastMs: 10_000,
+    foundMax: 200,
+    signalsAtOnce: 16,
+    signalBytesMax: 1_048_576,
+  },
+
   // Recorded executions and their watchers
   executionStepsShownMax: 1_000,
   /** The newest events are kept; a reader of older ones gets a `gap`. */

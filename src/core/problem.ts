@@ -169,6 +169,11 @@ export const PROBLEMS = {
     'The signature is not valid',
     'Sign the delivery by Standard Webhooks with the secret of this webhook, and send it within five minutes.',
   ),
+  callback_expired: row(
+    410,
+    'The callback is not awaited any more',
+    'Its time has passed, the execution has ended, or the step was started again, with another URL.',
+  ),
   gateway_identity_invalid: row(
     401,
     'The gateway sent no identity',

@@ -74,6 +74,32 @@ export interface RunUpdate {
   readonly pause_reason?: string | null
   /** The generation of the slot that the execution acknowledges ({@link SlotGeneration}). */
   readonly ack_generation?: number
+  /** Event subscriptions of this generation and before it are not needed any more; once it has ended, none is. */
+  readonly unsubscribed?: number
+}
+
+/** Ids of the last entries that were handled, or that are to be skipped, in the streams of events and of changes. */
+export type StreamOffsets = {
+  readonly events: string
+  readonly changes: string
+}
+
+/** All events that an execution waits for now. Of two such sets, the one with the higher generation is newer. */
+export interface EventSubscriptionsInput {
+  readonly execution_id: string
+  readonly generation: number
+  /** Those of its tasks (flows-dsl/tasks/event-subscription.ts). */
+  readonly subscriptions: readonly Json[]
+  /** Where the execution started; events after it count. */
+  readonly since?: StreamOffsets
+  /** Where an earlier call with the same generation stopped reading. */
+  readonly after?: StreamOffsets
+}
+
+/** Past events that match. If there may be more, `after` is where to go on. */
+export type PastEvents = {
+  readonly events: readonly RunEvent[]
+  readonly after?: StreamOffsets
 }
 
 /** A concurrency slot and its generation, which counts how often the execution has yielded it. */
@@ -116,6 +142,8 @@ export interface FlowRunInput {
   /** The value of `$secrets`: handles by name. Absent if the version declares no secrets. */
   readonly secrets?: { [name: string]: Json }
   readonly reuse?: RunReuse | undefined
+  /** Where the event streams ended when it started. Absent if the flow does not listen. */
+  readonly since?: StreamOffsets
   /** The number of executions above it; absent for 0. */
   readonly depth?: number
   /** The state of the previous workflow run of the same execution; absent in the first. */
@@ -141,6 +169,8 @@ interface RunContinued {
   readonly record: RecordState
   /** Absent if it never yields its slot. */
   readonly slot?: SlotState
+  /** The generation of its event subscriptions; absent if it never had any. */
+  readonly subscribed?: number
 }
 
 /** Suspension and pause of an execution, and for how long it has been stopped. */
@@ -199,6 +229,12 @@ export type RunEvent = { [attribute: string]: Json }
 export interface RunDecision {
   readonly step: string
   readonly decision: { [name: string]: Json }
+}
+
+/** What was posted to the callback of a step, `pointer#iteration`. */
+export interface RunCallback {
+  readonly step: string
+  readonly callback: { readonly id: string; readonly output: Json }
 }
 
 /** How a held step continues: it is retried, skipped or failed. */

@@ -35,6 +35,7 @@ test('scopes: requested by entry points only', async () => {
     'activities/flow/background-work.ts',
     'activities/flow/record-sink.ts',
     'activities/tenant-interceptor.ts',
+    'api/callbacks.ts',
     'api/request-pipeline.ts',
     'api/webhooks.ts',
     'mcp/hosted-servers.ts',
@@ -61,14 +62,16 @@ test('system scope: used by a fixed list of files', async () => {
     'access/issuer/signing-keys.ts',
     'access/tenant-states.ts',
     'features/analytics/meters.ts',
+    'features/flows/executions/callbacks.ts',
     'features/flows/executions/watcher.ts',
     'features/flows/triggers/webhook-verifier.ts',
     'infra/postgres/leader-task.ts',
   ])
 })
 
-test('HTTP routes that are not operations: webhooks, MCP and the payload viewer only', async () => {
+test('HTTP routes that are not operations: webhooks, callbacks, MCP and the payload viewer only', async () => {
   expect(await filesThat(/config: \{ operation: \{ name:/)).toEqual([
+    'api/callbacks.ts',
     'api/payload-viewer.ts',
     'api/webhooks.ts',
     'mcp/endpoint.ts',

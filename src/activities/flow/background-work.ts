@@ -14,6 +14,8 @@ import { isPlatformTopic } from '../../features/events/events.ts'
 import { promoteQueued, reconcileExecution } from '../../features/flows/executions/reconcile-execution.ts'
 import type { RepairCandidate } from '../../features/flows/executions/reconciler.ts'
 import { removeExpired } from '../../features/flows/executions/retention.ts'
+import { deliverEvents } from '../../features/flows/subscriptions/deliver-events.ts'
+import type { EventDelivery } from '../../features/flows/subscriptions/subscription-consumers.ts'
 import type { EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { chainDepth, startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
@@ -101,6 +103,12 @@ async function startExecution(
   }
 }
 
+/** @returns a function that delivers events to the executions of a workspace; a suspended execution keeps them */
+export function createDelivery(access: Access): EventDelivery {
+  return (ref, entries) => deliverEvents(access.continueWorkspace(ref, CONSUMER, randomIds), entries)
+}
+
+const CONSUMER = { subject: 'tenon:events', role: 'workspace_admin' } as const
 const ACTOR = { subject: 'tenon:reconciler', role: 'workspace_admin' } as const
 
 /** @returns a function that repairs one execution, or starts the queue of one concurrency key */

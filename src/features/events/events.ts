@@ -19,6 +19,10 @@ export function eventsIn(scope: WorkspaceScope): Events {
   return new Events(scope.ref, internalsOf(scope).services.streams)
 }
 
+/** The tenant's stream of published events, and the workspace's stream of document changes. */
+export const STREAMS = ['events', 'changes'] as const
+export type StreamName = (typeof STREAMS)[number]
+
 /** CloudEvents 1.0, JSON format. */
 export interface CloudEvent {
   readonly specversion: '1.0'
@@ -96,6 +100,14 @@ export class Events {
       this.#streams.lastId(changesOf(this.#ref)),
     ])
     return { events, changes }
+  }
+
+  /** Entries of a stream after one of its ids, as {@link Streams.following}. @throws Problem `dependency_unavailable` */
+  following(stream: StreamName, after: string): ReturnType<Streams['following']> {
+    return this.#streams.following(
+      stream === 'events' ? eventsOf(this.#ref.tenantId) : changesOf(this.#ref),
+      after,
+    )
   }
 
   async publish(event: CloudEvent): Promise<void> {

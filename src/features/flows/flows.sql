@@ -247,6 +247,29 @@ create table tenon.execution_events (
 );
 call tenon.allow('tenon_admin', 'tenon.execution_events', 'workspace', 'select, insert, update, delete');
 
+-- Callbacks of calls (`awaitCallback`). The URL is the credential: it holds the id and a token that is stored as its hash.
+create table tenon.callbacks (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  id uuid not null,
+  execution_id text not null,
+  workflow_id text not null,
+  -- `pointer#iteration`
+  step text not null,
+  token_sha256 bytea not null,
+  expires_at timestamptz(3) not null,
+  -- The first body that was posted. It is delivered once the workflow has got it; until then, it may be posted again.
+  body_sha256 text,
+  delivered boolean not null default false,
+  primary key (tenant_id, workspace_id, id)
+);
+create index on tenon.callbacks (tenant_id, workspace_id, execution_id, step);
+create index on tenon.callbacks (workspace_id, id);
+call tenon.allow('tenon_admin', 'tenon.callbacks', 'workspace', 'select, insert, update, delete');
+-- For requests, whose URL contains the workspace alone.
+create policy verifier on tenon.callbacks for select to tenon_triggers using (true);
+grant select (tenant_id, workspace_id, id, token_sha256) on tenon.callbacks to tenon_triggers;
+
 -- Deletes steps and events with their execution, with the rights of the role that deletes it.
 create function tenon.delete_execution_records() returns trigger
   language plpgsql set search_path = tenon, pg_temp as $$
@@ -254,6 +277,10 @@ begin
   delete from execution_steps r using gone g
     where r.tenant_id = g.tenant_id and r.workspace_id = g.workspace_id and r.execution_id = g.id;
   delete from execution_events r using gone g
+    where r.tenant_id = g.tenant_id and r.workspace_id = g.workspace_id and r.execution_id = g.id;
+  delete from event_subscriptions r using gone g
+    where r.tenant_id = g.tenant_id and r.workspace_id = g.workspace_id and r.execution_id = g.id;
+  delete from callbacks r using gone g
     where r.tenant_id = g.tenant_id and r.workspace_id = g.workspace_id and r.execution_id = g.id;
   return null;
 end $$;

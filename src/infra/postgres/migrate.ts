@@ -26,6 +26,7 @@ const FILES = [
   'features/flows/flows.sql',
   'features/flows/executions/concurrency.sql',
   'features/flows/triggers.sql',
+  'features/flows/subscriptions.sql',
   'features/mcp-servers/mcp-servers.sql',
   'access/audit/audit.sql',
   'features/analytics/analytics.sql',

@@ -21,6 +21,9 @@ import type { LogicalClock } from './logical-clock.ts'
 /** The name of the call that starts a sub-flow; no function of the catalogue can have it. */
 export const SUBFLOW = '$subflow'
 
+/** The name of the call that opens a callback. */
+export const OPEN_CALLBACK_CALL = '$callback'
+
 const SLOW = new Set(['http', 'openapi', 'function.invoke'])
 /** Safe methods (RFC 9110 §9.2.1). */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
@@ -162,6 +165,7 @@ async function tryHttpInline(options: ActivityOptions, sent: FunctionCall): Prom
 
 function platformActivity(name: string, options: ActivityOptions) {
   const activities = proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' })
+  if (name === OPEN_CALLBACK_CALL) return activities.openCallback
   return name === SUBFLOW ? activities.startSubflow : activities.callFunction
 }
 

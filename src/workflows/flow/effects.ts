@@ -11,15 +11,25 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import { ERRORS, FinalError, FlowError } from '../../../flows-dsl/errors.ts'
-import type { Json } from '../../../flows-dsl/ir.ts'
+import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import type { Effects } from '../../../flows-dsl/machine/driver.ts'
+import { AWAIT_CALLBACK, OPEN_CALLBACK } from '../../../flows-dsl/tasks/call.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import { canonical } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { FlowRunInput } from '../../core/run.ts'
-import { callAsActivity, callInline, InFlightBudget, sizeOf, usesCallsQueue } from './calls.ts'
+import {
+  callAsActivity,
+  callInline,
+  callUntilAccepted,
+  InFlightBudget,
+  OPEN_CALLBACK_CALL,
+  sizeOf,
+  usesCallsQueue,
+} from './calls.ts'
 import type { ConcurrencySlot } from './concurrency-slot.ts'
 import { type CurrentDetails, summaryLine } from './current-details.ts'
+import type { EventSubscriptions } from './event-subscriptions.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 import { type LogicalClock, nowMs } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
@@ -37,6 +47,7 @@ interface ExecutionServices {
   readonly status: RunStatusDisplay
   /** Undefined if the execution keeps its slot while it waits. */
   readonly slot: ConcurrencySlot | undefined
+  readonly subscriptions: EventSubscriptions
 }
 
 export function createEffects(input: FlowRunInput, services: ExecutionServices): Effects {
@@ -53,6 +64,7 @@ export function createEffects(input: FlowRunInput, services: ExecutionServices):
     wait: waitEffect(input, services),
     shouldContinueAsNew: () => workflowInfo().continueAsNewSuggested,
     flush: async () => {
+      await services.subscriptions.untilCaughtUp()
       // Update handlers must finish first: the next run could not send their results.
       do await recorder.flush(gate.isSuspendedOrPaused ? 'suspended' : 'running')
       while (!allHandlersFinished())
@@ -155,17 +167,20 @@ function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['
 
 function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['wait'] {
   const { recorder, gate, results, clock, details, slot, status } = services
-  const wait: Effects['wait'] = async (what, { digest: given, ...target }, step) => {
+  const wait: Effects['wait'] = async (what, { digest: given, subscriptions, ...target }, step) => {
     const digest = given as string | undefined
     const child = results.childOf(step)
-    recorder.recordArguments(step, target)
+    // A call with a callback shows the arguments of the call.
+    if (what !== OPEN_CALLBACK && what !== AWAIT_CALLBACK) recorder.recordArguments(step, target)
     recorder.annotate(step, {
       ...(digest !== undefined && { digest }),
       ...(child !== undefined && { child }),
     })
     const reused = results.take(step, digest)
-    if (reused !== undefined) return reused
+    if (reused !== undefined) return what === OPEN_CALLBACK ? { output: reused } : reused
     if (gate.isClosed) await waitWhileClosed(services)
+    if (what === OPEN_CALLBACK) return openCallback(target, step, services)
+    if (what === 'events') await services.subscriptions.add(step, subscriptions)
     recorder.recordWaiting(step)
     status.show()
     const removeDetail = details.addStep(step)
@@ -186,6 +201,14 @@ function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['
   if (slot === undefined) return wait
   // An execution needs its slot while a sub-flow of it runs, but not while it waits for a message.
   return (...args) => (args[0] === 'workflow' ? slot.during(() => wait(...args)) : wait(...args))
+}
+
+/** @returns `{id, url}` */
+function openCallback(asked: JsonObject, step: StepRef, { gate, clock }: ExecutionServices): Promise<Json> {
+  const request = { ...asked, step: `${step.pointer}#${step.iteration}` }
+  const opening = callUntilAccepted({ function: OPEN_CALLBACK_CALL, arguments: request, step }, gate)
+  clock.tickAfter(opening)
+  return opening
 }
 
 /** @throws FinalError if the history is near Temporal's limit: an execution that Temporal terminates could not record its end */

@@ -12,6 +12,7 @@ import { sizeOf } from './calls.ts'
 import { ConcurrencySlot } from './concurrency-slot.ts'
 import { CurrentDetails, errorSummary, inlineCode, plainErrorType } from './current-details.ts'
 import { createEffects } from './effects.ts'
+import { EventSubscriptions } from './event-subscriptions.ts'
 import { ExecutionGate } from './execution-gate.ts'
 import { LogicalClock, nowMs } from './logical-clock.ts'
 import { createRecordWriter, Recorder } from './recorder.ts'
@@ -36,12 +37,15 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     const clock = new LogicalClock()
     const ir = input.ir as FlowIR
     const slot = ConcurrencySlot.of(input, { gate, clock, recorder, details })
-    const effects = createEffects(input, { recorder, gate, results, clock, details, slot, status })
+    const subscriptions = new EventSubscriptions(input, { recorder, clock })
+    const services = { recorder, gate, results, clock, details, slot, status, subscriptions }
+    const effects = createEffects(input, services)
     const driver = continued
       ? Driver.resume(ir, continued.snapshot, effects)
       : Driver.start(ir, input.input, effects, infoOf(input, startedAt))
     status.follow(driver)
     gate.onGateOpened = (durationMs) => driver.extendTimeouts(durationMs)
+    subscriptions.onEvent = (event) => driver.event(event)
     registerHandlers({ driver, gate, recorder, clock })
     const result = await driver.run()
     if (result.status === 'moved') {
@@ -51,6 +55,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
         gate: gate.state,
         record: recorder.state,
         ...(slot && { slot: slot.state }),
+        ...subscriptions.state,
       }
       return await continueAsNew<typeof flowRun>({ ...input, reuse: results.remaining, continued: state })
     }

@@ -31,6 +31,8 @@ export class Recorder {
   #lastEventSeq = 0
   #status: RunUpdate['status'] = 'running'
   #isEnded = false
+  /** The generation of the execution's event subscriptions, if it has or had any. */
+  #subscribed: number | undefined
   /** Further fields of the next update. */
   #fields: Partial<RunUpdate> = {}
 
@@ -194,11 +196,22 @@ export class Recorder {
     return this.flush(this.#status, { ack_generation: generation })
   }
 
+  /** Keeps the generation of event subscriptions that exist from now on. */
+  setSubscribed(generation: number): void {
+    this.#subscribed = generation
+  }
+
+  /** The next write ends the event subscriptions that exist now. */
+  unsubscribe(): void {
+    if (this.#subscribed !== undefined) this.#fields = { ...this.#fields, unsubscribed: this.#subscribed }
+  }
+
   end(
     status: RunUpdate['status'],
     result: Pick<RunUpdate, 'output' | 'error' | 'compensation'>,
   ): Promise<void> {
     const ended_at = now()
+    this.unsubscribe()
     this.#isEnded = true
     // Open steps were abandoned: those of a branch that lost a race, or of an execution that was cancelled.
     for (const step of this.#open.values()) {

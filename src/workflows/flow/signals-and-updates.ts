@@ -2,13 +2,22 @@
 
 import { CancellationScope, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow'
 import type { Driver } from '../../../flows-dsl/machine/driver.ts'
-import type { RunAnswer, RunDecision, RunEvent, RunPatch, RunPause, RunRelease } from '../../core/run.ts'
+import type {
+  RunAnswer,
+  RunCallback,
+  RunDecision,
+  RunEvent,
+  RunPatch,
+  RunPause,
+  RunRelease,
+} from '../../core/run.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 import type { LogicalClock } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 
 const event = defineSignal<[RunEvent]>('event')
+const callback = defineSignal<[RunCallback]>('callback')
 const decide = defineUpdate<RunAnswer, [RunDecision]>('decide')
 const release = defineUpdate<RunAnswer, [RunRelease]>('release')
 const pause = defineUpdate<RunAnswer, [RunPause]>('pause')
@@ -34,6 +43,10 @@ export function registerHandlers(run: CommandTargets): void {
   setHandler(event, (received) => {
     clock.tick()
     driver.event(withoutHandles(received))
+  })
+  setHandler(callback, ({ step, callback: { id, output } }) => {
+    clock.tick()
+    driver.callback(step, { id, output: withoutHandles(output) })
   })
   setHandler(decide, ({ step, decision }) => {
     clock.tick()

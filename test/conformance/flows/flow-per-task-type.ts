@@ -4,6 +4,7 @@
  */
 
 import { expect } from 'vitest'
+import { call, eventually } from '../../support/fixtures/tenants.ts'
 import type { FakeServers } from '../../support/servers/fake-servers.ts'
 import type { FlowRunner } from './flow-runner.ts'
 
@@ -186,6 +187,36 @@ export const KINDS: readonly Kind[] = [
       await runner.command(id, 'signal', signal('b', 2))
     },
     output: [1, 2],
+  },
+  {
+    name: 'listen-stream',
+    tasks:
+      "  - a: { listen: { to: { all: [{ with: { type: kinds.a } }, { with: { type: kinds.b } }] } }, output: { as: '${ map(.n) }' } }",
+    command: async ({ runner }) => {
+      for (const [n, topic] of ['kinds.a', 'kinds.b'].entries())
+        await call('POST', '/v1/events/publish', {
+          at: runner.at,
+          as: runner.workspace.service,
+          body: { topic, data: { n } },
+        })
+    },
+    output: [0, 1],
+  },
+  {
+    name: 'call-callback',
+    tasks: ({ fakeServers }) => `  - a:
+      call: http
+      with: { method: post, endpoint: '${fakeServers.origin}/echo', body: { reply_to: '\${ $callback.url }' } }
+      awaitCallback: { timeout: PT1M }`,
+    command: async ({ runner, fakeServers }) => {
+      const asked = await eventually(async () =>
+        fakeServers.requestsTo('/echo').find(({ body }) => body.includes('/callbacks/')),
+      )
+      const { pathname, search } = new URL(JSON.parse(asked.body).reply_to)
+      const { status } = await call('POST', `${pathname}${search}`, { at: runner.at, body: { n: 3 } })
+      expect(status).toBe(202)
+    },
+    output: { n: 3 },
   },
   {
     name: 'emit',

@@ -8,7 +8,8 @@ import { checkJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { RunAnswer, RunDecision, RunPatch, RunPause, RunRelease } from '../../../core/run.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
+import type { Json } from '../../../core/work.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { FLOWS, Ws } from '../definitions.ts'
 import { cancelQueued } from './concurrency.ts'
@@ -103,7 +104,7 @@ export const approveExecution = previewOperation({
     checkJson('form', decision.form ?? null, LIMITS.runInputBytesMax)
     const value = { by: scope.actor.subject, ...decision } as RunDecision['decision']
     const execution = await findOpen(scope, id)
-    const entry = await findStep(scope, id, 'approve', step)
+    const entry = await findStep(scope, id, sql`kind = 'approve'`, step)
     await rejectUnconfirmed(scope, id, entry)
     const decided = { step: entry, decision: value } satisfies RunDecision
     return sendUpdate(scope, execution, { name: 'decide', value: decided })
@@ -141,17 +142,29 @@ export const retryStep = previewOperation({
 export const skipStep = previewOperation({
   ...command(
     'execution.skip_step',
-    'Skip a held step and continue with a given output',
+    'Skip a held step and continue with a given output, or end a `wait` early',
     'skip-step',
     LIMITS.runBodyBytesMax,
   ),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
     checkJson('output', output, LIMITS.runInputBytesMax)
-    await rejectApprovedSubflows(scope, id)
-    return releaseStep(scope, id, step, { skip: output as never, by: scope.actor.subject })
+    const execution = await findOpen(scope, id)
+    const entry = await findStep(scope, id, sql`(error is not null or kind = 'wait')`, step)
+    // A `wait` yields its input, so no data change.
+    if (!(await isWait(scope, id, entry))) await rejectApprovedSubflows(scope, id)
+    const value = { step: entry, release: { skip: output as Json, by: scope.actor.subject } }
+    return sendUpdate(scope, execution, { name: 'release', value: value satisfies RunRelease })
   },
 })
+
+/** @param entry `pointer#iteration` */
+async function isWait(scope: WorkspaceScope, id: string, entry: string): Promise<boolean> {
+  const [pointer = '', iteration = ''] = entry.split('#')
+  const row = await scope.row(sql`select seq from execution_steps
+    where execution_id = ${id} and pointer = ${pointer} and iteration::text = ${iteration} and kind = 'wait'`)
+  return row !== undefined
+}
 
 export const cancelExecution = previewOperation({
   name: 'execution.cancel',
@@ -186,7 +199,7 @@ async function releaseStep(
   what: RunRelease['release'],
 ): Promise<Execution> {
   const execution = await findOpen(scope, id)
-  const value = { step: await findStep(scope, id, undefined, step), release: what } satisfies RunRelease
+  const value = { step: await findStep(scope, id, HELD, step), release: what } satisfies RunRelease
   return sendUpdate(scope, execution, { name: 'release', value })
 }
 
@@ -205,16 +218,18 @@ async function sendUpdate(
   return readExecution(scope, id)
 }
 
+/** A condition on steps: held. */
+const HELD = sql`error is not null`
+
 /** Resolves a step to `pointer#iteration`: given in that form, by a unique name among open steps, or the only one that waits. */
 async function findStep(
   scope: WorkspaceScope,
   id: string,
-  kind: string | undefined,
+  waits: Sql,
   step: string | undefined,
 ): Promise<string> {
   if (step?.includes('#')) return step
   const named = step === undefined ? sql`true` : sql`name = ${step}`
-  const waits = kind === undefined ? sql`error is not null` : sql`kind = ${kind}`
   const rows = await scope.rows<{ pointer: string; iteration: number }>(sql`
     select pointer, iteration from execution_steps
     where execution_id = ${id} and status = 'running' and ${named} and ${waits} order by seq limit 2`)
@@ -273,7 +288,7 @@ export const patchExecution = previewOperation({
       if (value !== undefined) checkJson(name, value, LIMITS.runInputBytesMax)
     const execution = await findOpen(scope, id)
     await rejectApprovedSubflows(scope, id)
-    const held = input === undefined ? {} : { step: await findStep(scope, id, undefined, step), input }
+    const held = input === undefined ? {} : { step: await findStep(scope, id, HELD, step), input }
     const by = scope.actor.subject
     const value = { by, ...(context !== undefined && { context }), ...held } as RunPatch
     return sendUpdate(scope, execution, { name: 'patch', value })

@@ -5,6 +5,7 @@ import { workflowsOf } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { WorkflowStatus } from '../../../infra/temporal/temporal.ts'
+import { deleteSubscriptions } from '../subscriptions/subscriptions.ts'
 import { promoteNext, releaseSlot } from './concurrency.ts'
 import { resumeAdmitted } from './start-workflow.ts'
 
@@ -86,6 +87,7 @@ async function endExecution(scope: WorkspaceScope, id: string, ending: WorkflowE
       where id = ${id} and ended_at is null`,
     cancelOpenSteps(id),
     releaseSlot(id),
+    deleteSubscriptions(id),
   )
   await resumeAdmitted(scope, next)
 }

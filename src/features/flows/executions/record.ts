@@ -6,6 +6,8 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import type { RunEventUpdate, RunUpdate } from '../../../core/run.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { endSubscriptions } from '../subscriptions/subscriptions.ts'
+import { maskCallbackTokens } from './callbacks.ts'
 import { ackSlot, releaseSlot } from './concurrency.ts'
 import { resumeAdmitted } from './start-workflow.ts'
 import { notifyExecutionChanged } from './watcher.ts'
@@ -81,6 +83,9 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
     // The third statement: its rows are read below.
     ...(update.ended_at === undefined ? [] : [releaseSlot(id)]),
     ...(update.ack_generation === undefined ? [] : [ackSlot(id, update.ack_generation)]),
+    ...(update.unsubscribed === undefined
+      ? []
+      : [endSubscriptions(id, update.unsubscribed, update.ended_at !== undefined)]),
     ...(events.length > 0 ? [insertEvents(id, events)] : []),
     ...(last > LIMITS.executionEventsMax ? [deleteEvents(id, last - LIMITS.executionEventsMax)] : []),
   )
@@ -115,6 +120,6 @@ function storedEvent({ seq, at, step, what, error, ...rest }: RunEventUpdate): o
 }
 
 /** Replaces handles, so that readers of the record cannot pass one to an execution. */
-const redacted = (text: string): string => replaceHandles(text, () => MASK)
+const redacted = (text: string): string => maskCallbackTokens(replaceHandles(text, () => MASK))
 
 const json = (value: unknown) => (value === undefined ? null : redacted(JSON.stringify(value)))

@@ -17,6 +17,7 @@ import type { Json } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findFlow } from '../definitions.ts'
+import { withStreamOffsets } from '../subscriptions/subscriptions.ts'
 import { acquireSlot, releaseSlot, type SlotResult } from './concurrency.ts'
 import { cancelRun, runInput, SEALED, type SealedSecrets, startWorkflow } from './start-workflow.ts'
 
@@ -157,7 +158,7 @@ export async function admitExecution(
   if (row === undefined) return undefined
   const admitted = {
     workflowId: row.workflow_id,
-    run: workflowInput(scope, row, start),
+    run: await withStreamOffsets(scope, workflowInput(scope, row, start)),
     shouldStart: !row.is_old,
   }
   if (row.is_old) return admitted

@@ -7,6 +7,7 @@ import type { FlowRunInput, RunTrigger, SlotGeneration } from '../../../core/run
 import { type Json, QUEUES } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { decryptSecret, handlesFor } from '../secrets.ts'
+import { withStreamOffsets } from '../subscriptions/subscriptions.ts'
 
 /** Ciphertexts by name, in hex; null if the workspace has none of them. */
 export type SealedSecrets = Readonly<Record<string, string>> | null
@@ -83,7 +84,7 @@ async function startPending(scope: WorkspaceScope, id: string): Promise<boolean>
     where e.id = ${id} and e.status = 'pending' and e.ended_at is null and a.state is distinct from 'queued')
     select selected.*, ${SEALED} from selected`)
   if (row === undefined) return false
-  await startWorkflow(scope, runInput(scope, row))
+  await startWorkflow(scope, await withStreamOffsets(scope, runInput(scope, row)))
   // A cancellation that came before the workflow existed is delivered now.
   const cancelRequested = sql`select execution_id from concurrency_slots where execution_id = ${id} and cancel_requested`
   if ((await scope.row(cancelRequested)) !== undefined) await workflowsOf(scope).cancel(row.workflow_id)

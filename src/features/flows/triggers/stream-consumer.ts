@@ -1,0 +1,286 @@
+/** Consumes event streams from stored offsets: in order, at least once, by one process at a time. */
+
+import { LIMITS } from '../../../core/limits.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import type { Log } from '../../../infra/log.ts'
+import type { Database } from '../../../infra/postgres/database.ts'
+import { type Leadership, LeaderTask } from '../../../infra/postgres/leader-task.ts'
+import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import { Backoff } from '../../../infra/retry.ts'
+import {
+  changesOf,
+  type Entry,
+  eventsOf,
+  type StreamKey,
+  type Streams,
+  timeOf,
+} from '../../../infra/valkey/streams.ts'
+import type { StreamName } from '../../events/events.ts'
+
+const TASK = {
+  reason: 'triggers',
+  lock: 7_302_530,
+  failureMessage: 'events wait for their consumers',
+} as const
+
+/** The offsets of a consumer. */
+export interface ConsumerState {
+  readonly ref: WorkspaceRef
+  /** The streams that it reads. */
+  readonly streams: readonly StreamName[]
+  readonly events_offset: string
+  readonly changes_offset: string
+}
+
+/** The interval in which a stream has dropped events, RFC 3339. */
+export interface StreamGap {
+  readonly from: string
+  readonly to: string
+}
+
+/** Something that handles the entries of streams, and stores how far it has come. */
+export interface Consumption<State extends ConsumerState> {
+  /** @returns undefined if it was deleted, which ends the consumer */
+  load(system: SystemScope): Promise<State | undefined>
+  /** Whether the state must be loaded again after entries were read. */
+  isStale?(state: State): boolean
+  /**
+   * Handles entries of one stream. If it throws, it gets them again after a pause.
+   * @returns the state with what it has changed besides offsets, and for how many milliseconds it kept the thread busy
+   */
+  handle(state: State, entries: readonly Entry[]): Promise<{ readonly state: State; readonly busyMs: number }>
+  /**
+   * @param gap entries that were dropped unread
+   * @returns false if nothing was stored, since the stored state is no longer `before`; entries are then handled again
+   */
+  store(system: SystemScope, before: State, after: State, gap: StreamGap | undefined): Promise<boolean>
+}
+
+/** A consumption to run. One with a changed `revision` is loaded again. */
+interface Listed {
+  readonly id: string
+  readonly revision: string
+}
+
+/** A kind of consumer. */
+export interface ConsumerKind {
+  readonly kind: string
+  list(system: SystemScope): Promise<readonly Listed[]>
+  open(id: string): Consumption<ConsumerState>
+}
+
+/** Runs one consumer for each consumption, so that none waits for another. */
+export class StreamConsumers {
+  readonly #task: LeaderTask
+  readonly #streams: Streams
+  readonly #log: Log
+
+  constructor(database: Database, streams: Streams, log: Log) {
+    this.#task = new LeaderTask(database, TASK, log)
+    this.#streams = streams
+    this.#log = log
+  }
+
+  /** Runs until it is closed. */
+  start(kinds: readonly ConsumerKind[]): void {
+    this.#task.start((leadership) => this.#run(leadership, kinds))
+  }
+
+  /** Waits for handlers under way. */
+  close(): Promise<void> {
+    return this.#task.close()
+  }
+
+  async #run(leadership: Leadership, kinds: readonly ConsumerKind[]): Promise<void> {
+    const services = { system: leadership.system, streams: this.#streams, log: this.#log }
+    const running = kinds.map((kind) => new RunningConsumers(kind, services))
+    try {
+      while (!leadership.isOver) {
+        for (const consumers of running) await consumers.refresh()
+        leadership.resetBackoff()
+        await leadership.wait(LIMITS.watchRefreshMs)
+      }
+    } finally {
+      await Promise.all(running.map((consumers) => consumers.close()))
+    }
+  }
+}
+
+interface ConsumerServices {
+  readonly system: SystemScope
+  readonly streams: Streams
+  readonly log: Log
+}
+
+/** The consumers of one kind that run. */
+class RunningConsumers {
+  readonly #kind: ConsumerKind
+  readonly #services: ConsumerServices
+  readonly #consumers = new Map<string, { readonly revision: string; readonly consumer: StreamConsumer }>()
+
+  constructor(kind: ConsumerKind, services: ConsumerServices) {
+    this.#kind = kind
+    this.#services = services
+  }
+
+  /** Starts and ends consumers, so that those run that are listed now. */
+  async refresh(): Promise<void> {
+    const found = new Map(
+      (await this.#kind.list(this.#services.system)).map(({ id, revision }) => [id, revision]),
+    )
+    for (const [id, { consumer }] of this.#consumers) {
+      if (found.has(id)) continue
+      this.#consumers.delete(id)
+      void consumer.close()
+    }
+    for (const [id, revision] of found) {
+      const before = this.#consumers.get(id)
+      if (before?.revision === revision && !before.consumer.isClosed) continue
+      const about = { [this.#kind.kind]: id }
+      const consumer = new StreamConsumer(about, this.#kind.open(id), this.#services, before?.consumer)
+      this.#consumers.set(id, { revision, consumer })
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#consumers.values()].map(({ consumer }) => consumer.close()))
+  }
+}
+
+/** Consumes the streams of one consumption from its stored offsets. */
+class StreamConsumer {
+  readonly #about: object
+  readonly #consumption: Consumption<ConsumerState>
+  readonly #services: ConsumerServices
+  readonly #done: Promise<void>
+  readonly #listeners = new Map<StreamKey, () => void>()
+  #state: ConsumerState | undefined
+  #closed = false
+  /** True if an entry came since the streams were last read. */
+  #hasNewEntry = false
+  #wake: () => void = () => {}
+
+  /**
+   * @param about fields of log lines
+   * @param before the consumer of the same consumption at an earlier revision; it is closed first
+   */
+  constructor(
+    about: object,
+    consumption: Consumption<ConsumerState>,
+    services: ConsumerServices,
+    before?: StreamConsumer,
+  ) {
+    this.#about = about
+    this.#consumption = consumption
+    this.#services = services
+    this.#done = this.#run(before)
+  }
+
+  get isClosed(): boolean {
+    return this.#closed
+  }
+
+  /** Waits for the handler if it runs. Never rejects. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#wake()
+    await this.#done
+  }
+
+  async #run(before: StreamConsumer | undefined): Promise<void> {
+    await before?.close()
+    const backoff = new Backoff(LIMITS.watchRetryMs)
+    while (!this.#closed) {
+      try {
+        const restMs = await this.#consume()
+        backoff.reset()
+        if (restMs > 0) await this.#wait(restMs)
+      } catch (error) {
+        const retryMs = backoff.next()
+        this.#services.log.warn({ err: error, ...this.#about, retryMs }, 'event consumer failed')
+        await this.#wait(retryMs)
+      }
+    }
+    for (const stop of this.#listeners.values()) stop()
+  }
+
+  /** @returns the pause in milliseconds, so that other consumers get the thread */
+  async #consume(): Promise<number> {
+    this.#state ??= await this.#load()
+    if (this.#state === undefined) return 0
+    const { ref, streams } = this.#state
+    this.#hasNewEntry = false
+    let busyMs = 0
+    let count = 0
+    for (const stream of streams) await this.#listen(streamKey(ref, stream))
+    for (const stream of streams) {
+      if (this.#closed || this.#state === undefined) continue
+      const offset = this.#state[`${stream}_offset`]
+      const { entries, isWhole } = await this.#services.streams.following(streamKey(ref, stream), offset)
+      if (entries.length > 0) busyMs += await this.#handle(stream, entries, isWhole)
+      count += entries.length
+    }
+    if (count === 0 && !this.#hasNewEntry) await this.#wait(LIMITS.watchIdleMs)
+    return busyMs * LIMITS.consumerIdleFactor
+  }
+
+  /** @returns the stored state; undefined if it was deleted, which closes the consumer */
+  async #load(): Promise<ConsumerState | undefined> {
+    const state = await this.#consumption.load(this.#services.system)
+    this.#closed ||= state === undefined
+    return state
+  }
+
+  /**
+   * Handles entries and stores the offset.
+   * @param isWhole false if entries before these were dropped unread
+   */
+  async #handle(stream: StreamName, entries: readonly Entry[], isWhole: boolean): Promise<number> {
+    const offset = `${stream}_offset` as const
+    const known = this.#state
+    const state = known !== undefined && this.#consumption.isStale?.(known) ? await this.#load() : known
+    if (state === undefined) return 0
+    const handled = await this.#consumption.handle(state, entries)
+    const after = { ...handled.state, [offset]: entries.at(-1)?.id ?? state[offset] }
+    const gap = isWhole ? undefined : gapBetween(state[offset], entries)
+    const isStored = await this.#consumption.store(this.#services.system, state, after, gap)
+    // Another process has changed the stored state: it is loaded, and the entries are handled again.
+    this.#state = isStored ? after : undefined
+    if (isStored && gap !== undefined)
+      this.#services.log.warn({ ...this.#about, stream, ...gap }, 'event consumer missed dropped events')
+    return handled.busyMs
+  }
+
+  /** Wakes the consumer when the stream gets an entry. */
+  async #listen(key: StreamKey): Promise<void> {
+    if (this.#listeners.has(key)) return
+    const { stop } = await this.#services.streams.listen(key, () => {
+      this.#hasNewEntry = true
+      this.#wake()
+    })
+    this.#listeners.set(key, stop)
+  }
+
+  /** Ends early if the consumer is closed or woken. */
+  #wait(ms: number): Promise<void> {
+    if (this.#closed) return Promise.resolve()
+    return new Promise((done) => {
+      const timer = setTimeout(done, ms)
+      this.#wake = () => {
+        clearTimeout(timer)
+        done()
+      }
+    })
+  }
+}
+
+const streamKey = (ref: WorkspaceRef, stream: StreamName): StreamKey =>
+  stream === 'events' ? eventsOf(ref.tenantId) : changesOf(ref)
+
+/** The gap between the last handled entry and the oldest that the stream still has. */
+const gapBetween = (after: string, [first]: readonly Entry[]): StreamGap => ({
+  from: timeTextOf(after),
+  to: timeTextOf(first?.id ?? after),
+})
+
+const timeTextOf = (id: string): string => new Date(timeOf(id)).toISOString()

@@ -1,0 +1,130 @@
+/** Subscribes an execution to the events that its tasks wait for: past ones since its start first, then those that are published. */
+
+import { CancellationScope, defineSignal, proxyActivities, setHandler } from '@temporalio/workflow'
+import type { Json } from '../../../flows-dsl/ir.ts'
+import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
+import type { Activities } from '../../activities/contract.ts'
+import type { FlowRunInput, PastEvents, RunEvent } from '../../core/run.ts'
+import { withoutHandles } from '../../core/secret-handle.ts'
+import type { LogicalClock } from './logical-clock.ts'
+import type { Recorder } from './recorder.ts'
+
+/** Events of the stream, in order. A single event that a person sends is the signal `event`. */
+const streamEvents = defineSignal<[readonly RunEvent[]]>('streamEvents')
+
+/** Retried for as long as a server is unavailable: the execution misses no event. */
+const { subscribeEvents } = proxyActivities<Activities>({
+  startToCloseTimeout: '30s',
+  summary: 'subscribe to events',
+  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+})
+
+interface SubscriptionServices {
+  readonly recorder: Recorder
+  readonly clock: LogicalClock
+}
+
+export class EventSubscriptions {
+  readonly #executionId: string
+  readonly #since: FlowRunInput['since']
+  readonly #services: SubscriptionServices
+  /** The subscriptions of tasks that wait, by `pointer#iteration`. */
+  readonly #open = new Map<string, readonly Json[]>()
+  /** Live events that arrived before the past ones were read. */
+  #deferred: RunEvent[] = []
+  #generation: number
+  #isChanged = false
+  #updating: Promise<void> | undefined
+
+  /** Receives the events, in order. */
+  onEvent: (event: RunEvent) => void = () => {}
+
+  /** Create it before the execution awaits anything, so that no signal is lost. */
+  constructor({ execution_id, since, continued }: FlowRunInput, services: SubscriptionServices) {
+    this.#executionId = execution_id
+    this.#since = since
+    this.#services = services
+    this.#generation = continued?.subscribed ?? 0
+    if (this.#generation > 0) services.recorder.setSubscribed(this.#generation)
+    setHandler(streamEvents, (events) => {
+      services.clock.tick()
+      if (this.#updating === undefined) this.#deliver(events)
+      else this.#deferred.push(...events)
+    })
+  }
+
+  /** For continue-as-new. */
+  get state(): { subscribed?: number } {
+    return this.#generation === 0 ? {} : { subscribed: this.#generation }
+  }
+
+  /** Subscribes for a task until its effect is cancelled. @returns when past events are delivered and live ones will be */
+  add(step: StepRef, subscriptions: Json | undefined): Promise<void> {
+    const { recorder } = this.#services
+    const key = `${step.pointer}#${step.iteration}`
+    this.#open.set(key, Array.isArray(subscriptions) ? subscriptions : [])
+    const mine = this.#open.get(key)
+    void CancellationScope.current().cancelRequested.catch(() => {
+      // A narrower wait of the same task may have replaced it. The last one ends with the next record, without an activity.
+      if (this.#open.get(key) !== mine) return
+      this.#open.delete(key)
+      if (this.#updating === undefined && this.#open.size === 0) recorder.unsubscribe()
+      else this.#update().catch(() => {})
+    })
+    return this.#update()
+  }
+
+  /** Resolves when no past events are being read, so that the execution can continue as new. */
+  async untilCaughtUp(): Promise<void> {
+    while (this.#updating !== undefined) await this.#updating
+  }
+
+  /** Makes the platform's subscriptions those of the tasks that wait now. One update follows the other. */
+  #update(): Promise<void> {
+    this.#isChanged = true
+    this.#updating ??= CancellationScope.nonCancellable(() => this.#run())
+    return this.#updating
+  }
+
+  async #run(): Promise<void> {
+    // A task that ends and one that begins in the same turn are one change.
+    await Promise.resolve()
+    try {
+      while (this.#isChanged) {
+        this.#isChanged = false
+        if (this.#open.size > 0) await this.#catchUp()
+        this.#deliver(this.#deferred.splice(0))
+      }
+    } finally {
+      this.#updating = undefined
+    }
+    const { recorder } = this.#services
+    if (this.#open.size > 0 || recorder.isEnded) return
+    recorder.unsubscribe()
+    void recorder.flush()
+  }
+
+  async #catchUp(): Promise<void> {
+    this.#generation += 1
+    this.#services.recorder.setSubscribed(this.#generation)
+    const asked = {
+      execution_id: this.#executionId,
+      generation: this.#generation,
+      subscriptions: [...this.#open.values()].flat(),
+      ...(this.#since !== undefined && { since: this.#since }),
+    }
+    let after: PastEvents['after']
+    do {
+      const reading = subscribeEvents({ ...asked, ...(after !== undefined && { after }) })
+      this.#services.clock.tickAfter(reading)
+      const past = await reading
+      after = past.after
+      this.#deliver(past.events)
+      // To the end, even if the tasks have changed: the next generation reads on from where live events began.
+    } while (after !== undefined)
+  }
+
+  #deliver(events: readonly RunEvent[]): void {
+    for (const event of events) this.onEvent(withoutHandles(event))
+  }
+}
