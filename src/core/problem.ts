@@ -359,12 +359,9 @@ export const PROBLEMS = {
   ),
   upstream_invalid: row(502, 'The upstream response is not valid', 'See `detail`.'),
   upstream_unavailable: row(502, 'The upstream server did not respond', 'Check its address.'),
-  execution_failed: row(
-    502,
-    'The execution of the flow failed',
-    'Its error is in the execution that `execution_id` names.',
-    { final: true },
-  ),
+  execution_failed: row(502, 'The execution of the flow failed', 'Read the execution `execution_id`.', {
+    final: true,
+  }),
   upstream_timeout: row(
     504,
     'The upstream server did not respond in time',
