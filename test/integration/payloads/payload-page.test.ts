@@ -224,7 +224,11 @@ test('viewer login accepted or denied: both in the audit log', async () => {
   expect(logged).toEqual(
     expect.arrayContaining([
       { outcome: 'done', actor: expect.objectContaining({ subject: 'ada' }), code: null },
-      { outcome: 'denied', actor: expect.objectContaining({ subject: 'bo' }), code: 'forbidden' },
+      {
+        outcome: 'denied',
+        actor: expect.objectContaining({ subject: 'bo' }),
+        code: 'privilege_domain_mismatch',
+      },
     ]),
   )
 })
