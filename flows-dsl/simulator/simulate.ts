@@ -65,7 +65,7 @@ class SimulatedRun {
 
   /** @throws SimulationInvalid */
   constructor(ir: FlowIR, { input = {}, mocks = {}, events = [], decisions = [], options = {} }: Simulation) {
-    const { start = START, random = 0.5, started_by, lifecycle = false } = options
+    const { start = START, random = 0.5, id = 'simulation', started_by, lifecycle = false } = options
     this.#startMs = Date.parse(start)
     if (!(Math.abs(this.#startMs) < START_MS_MAX))
       throw new SimulationInvalid('/options/start', 'Not a time (RFC 3339).')
@@ -73,7 +73,7 @@ class SimulatedRun {
     this.#clock = new Clock(this.#startMs)
     this.#answers = new MockAnswers(mocks)
     const info = {
-      id: 'simulation',
+      id,
       started_at: new Date(this.#startMs).toISOString(),
       ...(started_by !== undefined && { started_by }),
       secrets: Object.fromEntries((ir.secrets ?? []).map((name) => [name, `secret ${name}`])),

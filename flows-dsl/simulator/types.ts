@@ -37,6 +37,8 @@ export interface Simulation {
     readonly start?: string
     /** The result of every random number, from 0 to below 1, by default 0.5. */
     readonly random?: number
+    /** `$workflow.id`, by default `simulation`. */
+    readonly id?: string
     readonly started_by?: string
     /** If true, the result has the lifecycle events of the execution. */
     readonly lifecycle?: boolean

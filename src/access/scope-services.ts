@@ -82,7 +82,7 @@ export function issuerAdminOf(scope: AdminScope) {
 
 /** Payloads of Temporal, decrypted. */
 export function payloadsOf(scope: AdminScope): PayloadReader {
-  return new PayloadReader(servicesOf(scope).codec, scope.tenantId)
+  return new PayloadReader(servicesOf(scope).codec, scope)
 }
 
 /** The default number of a tenant's event streams, and its open ones; null if Valkey is unavailable. */

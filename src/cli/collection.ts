@@ -8,14 +8,15 @@ import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
 import type { Command } from 'commander'
 import { framesOf } from './client.ts'
+import { jsonArgument } from './json-argument.ts'
 import { callerPath, serviceClient } from './settings.ts'
-import { addVerb, jsonOf, printJson } from './verb.ts'
+import { addVerb, printJson } from './verb.ts'
 
 const collectionPath = (name: string) => `/v1/collections/${encodeURIComponent(name)}`
 const documents = (name: string) => `${collectionPath(name)}/documents`
 
 async function add(name: string, document: string): Promise<number> {
-  const body = jsonOf(document, 'The document')
+  const body = await jsonArgument(document, 'The document')
   const client = await serviceClient()
   return printJson(await client.post(documents(name), body))
 }
@@ -133,7 +134,7 @@ export function objectVerbs(program: Command): void {
 }
 
 async function publish(topic: string, data: string): Promise<number> {
-  const body = { topic, data: jsonOf(data, 'The data') }
+  const body = { topic, data: await jsonArgument(data, 'The data') }
   const client = await serviceClient()
   return printJson(await client.post('/v1/events/publish', body))
 }

@@ -1,72 +1,27 @@
-/** `tenon flow publish|alias`; the other verbs of flows are in flows/. */
+/** `tenon flow alias`; the other verbs of flows are in flows/. */
 
 import type { Command } from 'commander'
-import { type ApiClient, ApiError } from './client.ts'
-import { checkVerbs, faultsOf } from './flows/check.ts'
+import { checkVerbs } from './flows/check.ts'
 import { commandVerbs } from './flows/commands.ts'
-import { type Diagnostic, printDiagnostics } from './flows/diagnostics.ts'
 import { initVerb } from './flows/init.ts'
+import { definitionVerbs } from './flows/publish.ts'
 import { recordVerbs } from './flows/records.ts'
 import { simulateVerbs } from './flows/simulate.ts'
+import { stepVerbs } from './flows/steps.ts'
 import { watchVerbs } from './flows/watch.ts'
-import { flowsClient, readCallerFile } from './settings.ts'
+import { flowsClient } from './settings.ts'
 import { addVerb, WORKSPACE, type WorkspaceOption } from './verb.ts'
-
-interface Flow {
-  readonly id: string
-  readonly name: string
-  readonly source: string
-}
-
-/** Creates or replaces the draft, and publishes it. */
-async function publish(file: string, options: WorkspaceOption): Promise<number> {
-  const { client, base } = await flowsClient(options.workspace)
-  try {
-    const { flow, version, sha256, warnings } = await publishSource(client, base, await readCallerFile(file))
-    printDiagnostics(file, warnings, 'warning')
-    process.stdout.write(`${flow.name} v${version} ${sha256.slice(0, 12)} (${flow.id})\n`)
-    return 0
-  } catch (error) {
-    printDiagnostics(file, faultsOf(error))
-    return 1
-  }
-}
-
-interface Published {
-  readonly flow: Flow
-  readonly version: number
-  readonly sha256: string
-  readonly warnings: readonly Diagnostic[]
-}
-
-/** Creates or replaces the draft of the same name, and publishes it. */
-export async function publishSource(client: ApiClient, base: string, source: string): Promise<Published> {
-  const flow = await putDraft(client, base, source)
-  return {
-    flow,
-    ...(await client.post<Omit<Published, 'flow'>>(`${base}/definitions/${flow.id}/versions`, {})),
-  }
-}
-
-async function putDraft(client: ApiClient, base: string, source: string): Promise<Flow> {
-  try {
-    return await client.post<Flow>(`${base}/definitions`, source)
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 409) throw error
-    const [, name = ''] = /^ {2}name: *['"]?([a-z0-9-]+)/m.exec(source) ?? []
-    return client.call<Flow>('PUT', `${base}/definitions/${name}`, source)
-  }
-}
 
 export function flowVerbs(program: Command): void {
   const flows = program.command('flow').description('flows')
   initVerb(flows)
   checkVerbs(flows)
   simulateVerbs(flows)
-  addVerb(flows, 'publish <file>', 'create or replace a draft, and publish it', publish, [WORKSPACE])
+  definitionVerbs(flows)
   aliasVerbs(flows)
   watchVerbs(flows)
   recordVerbs(flows)
+  stepVerbs(flows)
   commandVerbs(flows)
 }
 

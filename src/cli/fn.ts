@@ -3,8 +3,9 @@
 import { basename } from 'node:path'
 import type { Command } from 'commander'
 import { ApiError } from './client.ts'
+import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
 import { readCallerFile, serviceClient, workspaceClient } from './settings.ts'
-import { addVerb, jsonOf, printJson, WORKSPACE } from './verb.ts'
+import { addVerb, printJson, WORKSPACE } from './verb.ts'
 
 interface Deployed {
   readonly id: string
@@ -40,7 +41,7 @@ async function deploy(file: string, options: { name?: string; workspace?: string
 async function invoke(name: string, options: { input: string }): Promise<number> {
   const client = await serviceClient()
   // As text with its content type, since `call` would send a JSON string as YAML.
-  const input = JSON.stringify(jsonOf(options.input, 'The input'))
+  const input = JSON.stringify(await jsonArgument(options.input, 'The input'))
   try {
     const path = `/v1/functions/${encodeURIComponent(name)}/invoke`
     return printJson(await client.call('POST', path, input, { 'content-type': 'application/json' }))
@@ -62,6 +63,6 @@ export function functionVerbs(program: Command): void {
     'invoke <name>',
     'invoke a function with TENON_SERVICE_KEY and print its result',
     invoke,
-    [['--input <json>', 'argument of the function', '{}']],
+    [['--input <json>', `argument of the function: ${JSON_NOTATION}`, '{}']],
   )
 }

@@ -11,7 +11,15 @@ import { loginVerbs } from './login.ts'
 import { mcpVerbs } from './mcp.ts'
 import { schemaVerbs } from './schema.ts'
 import type { UpOptions } from './stack/up.ts'
+import { triggerVerbs } from './triggers.ts'
 import { addVerb, type Flag } from './verb.ts'
+
+// A reader such as `head` may close the pipe early; further output has no reader, which is no error.
+for (const stream of [process.stdout, process.stderr])
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    process.exit()
+  })
 
 const program = new Command('tenon')
   .description('One backend for many tenants.')
@@ -58,6 +66,7 @@ for (const verbs of [
   eventVerbs,
   functionVerbs,
   flowVerbs,
+  triggerVerbs,
   mcpVerbs,
 ])
   verbs(program)

@@ -2,8 +2,9 @@
 
 import type { Command } from 'commander'
 import { type ApiClient, ApiError, fetchToken } from './client.ts'
+import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
 import { need, readCallerFile, workspaceClient } from './settings.ts'
-import { addVerb, jsonOf, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
+import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 interface Server {
   readonly id: string
@@ -76,7 +77,7 @@ async function callTool(
   options: { workspace?: string; arguments: string },
 ): Promise<number> {
   const { client, base } = await serversClient(options.workspace)
-  const body = { tool, arguments: jsonOf(options.arguments, 'The arguments') }
+  const body = { tool, arguments: await jsonArgument(options.arguments, 'The arguments') }
   const result = await client.post<{ is_error: boolean }>(`${base}/${server}/call`, body)
   printJson(result)
   return result.is_error ? 1 : 0
@@ -124,7 +125,7 @@ export function mcpVerbs(program: Command): void {
   )
   addVerb(servers, 'call <server> <tool>', 'call a tool and print its result', callTool, [
     WORKSPACE,
-    ['--arguments <json>', 'arguments of the tool', '{}'],
+    ['--arguments <json>', `arguments of the tool: ${JSON_NOTATION}`, '{}'],
   ])
   addVerb(servers, 'token <server>', 'print an access token for a server, alone on stdout', token, [
     WORKSPACE,

@@ -42,11 +42,13 @@ export function printJson(value: unknown): number {
   return 0
 }
 
-/** Parses JSON of the command line. @throws Error that names it */
-export function jsonOf(text: string, what: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new Error(`${what} is not JSON: ${text}`)
+/** Prints a table; each column is as wide as its widest cell. */
+export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
+  const widths = head.map((name, column) =>
+    Math.max(name.length, ...rows.map((row) => row[column]?.length ?? 0)),
+  )
+  for (const row of [head, ...rows]) {
+    const cells = row.map((cell, column) => cell.padEnd(widths[column] ?? 0))
+    process.stdout.write(`${cells.join('  ').trimEnd()}\n`)
   }
 }

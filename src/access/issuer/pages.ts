@@ -169,7 +169,7 @@ export function invitationPage(email: string, wrong = ''): Page {
 export function payloadsPage(refused?: Problem): Page {
   const token = field('Token', 'name="token" type="password" maxlength="4096" autocomplete="off" required')
   const text = `<p>The Temporal UI in this browser will show the payloads of executions to everyone who uses this browser. Enter a token of an
-operator or of a tenant admin (<code>tenon token</code>). It is stored in a cookie that no page can read and that serves no other
+operator or of an admin (<code>tenon token</code>). It is stored in a cookie that no page can read and that serves no other
 purpose, for at most an hour.</p>`
   const wrong =
     refused === undefined ? '' : [PROBLEMS[refused.code].title, refused.detail].filter(Boolean).join('. ')

@@ -2,8 +2,8 @@
 
 import { readFile } from 'node:fs/promises'
 import { ApiClient, ApiError, fetchToken, framesOf } from '../client.ts'
-import { publishSource } from '../flow.ts'
 import type { Execution } from '../flows/execution.ts'
+import { publishSource } from '../flows/publish.ts'
 import { need, readSettings, type Settings } from '../settings.ts'
 import { printJson } from '../verb.ts'
 

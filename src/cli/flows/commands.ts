@@ -1,10 +1,10 @@
-/** `tenon flow approve|cancel|pause|resume|retry|rerun`: commands to an execution. */
+/** `tenon flow approve|cancel|pause|resume|retry|rerun|skip|patch|signal`: commands to an execution. */
 
 import type { Command } from 'commander'
-import { flowsClient, readCallerFile } from '../settings.ts'
-import { addVerb, jsonOf, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { JSON_NOTATION, jsonArgument } from '../json-argument.ts'
+import { flowsClient } from '../settings.ts'
+import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import type { Execution } from './execution.ts'
-import { yamlIn } from './simulate.ts'
 import { follow } from './watch.ts'
 
 /** Sends a command, and prints the status of the execution afterwards. */
@@ -27,12 +27,12 @@ interface Decision extends WorkspaceOption {
   readonly form?: string
 }
 
-function approve(id: string, { step, reject, comment, form, ...options }: Decision): Promise<number> {
+async function approve(id: string, { step, reject, comment, form, ...options }: Decision): Promise<number> {
   const body = {
     approved: reject !== true,
     ...(step !== undefined && { step }),
     ...(comment !== undefined && { comment }),
-    ...(form !== undefined && { form: jsonOf(form, 'The form') }),
+    ...(form !== undefined && { form: await jsonArgument(form, 'The form') }),
   }
   return send(id, 'approve', body, options)
 }
@@ -62,8 +62,8 @@ async function rerun(id: string, options: RerunOptions): Promise<number> {
   const { client, base } = await flowsClient(workspace)
   const body = {
     ...(from !== undefined && { from }),
-    ...(input !== undefined && { input: yamlIn(await readCallerFile(input), input) }),
-    ...(version !== undefined && { version: jsonOf(version, 'The version') }),
+    ...(input !== undefined && { input: await jsonArgument(input, 'The input') }),
+    ...(version !== undefined && { version: Number(version) }),
     ...(dryRun && { dry_run: true }),
   }
   const execution = await client.post<Execution & { plan?: unknown }>(`${base}/executions/${id}/rerun`, body)
@@ -76,13 +76,90 @@ async function rerun(id: string, options: RerunOptions): Promise<number> {
   return follow(workspace, execution.id)
 }
 
+interface SkipOptions extends WorkspaceOption {
+  readonly step?: string
+  readonly output?: string
+}
+
+async function skip(id: string, { step, output, ...options }: SkipOptions): Promise<number> {
+  const body = {
+    ...(step !== undefined && { step }),
+    ...(output !== undefined && { output: await jsonArgument(output, 'The output') }),
+  }
+  return send(id, 'skip-step', body, options)
+}
+
+interface PatchOptions extends WorkspaceOption {
+  readonly context?: string
+  readonly step?: string
+  readonly input?: string
+}
+
+async function patch(id: string, { context, step, input, ...options }: PatchOptions): Promise<number> {
+  const body = {
+    ...(context !== undefined && { context: await jsonArgument(context, 'The context') }),
+    ...(step !== undefined && { step }),
+    ...(input !== undefined && { input: await jsonArgument(input, 'The input') }),
+  }
+  return send(id, 'patch-data', body, options)
+}
+
+interface SignalOptions extends WorkspaceOption {
+  readonly data?: string
+  readonly source?: string
+  readonly id?: string
+}
+
+/** Sends a CloudEvent to one execution, and prints its id. */
+async function signal(id: string, type: string, options: SignalOptions): Promise<number> {
+  const { data, source, id: eventId, workspace } = options
+  const event = {
+    type,
+    ...(data !== undefined && { data: await jsonArgument(data, 'The data') }),
+    ...(source !== undefined && { source }),
+    ...(eventId !== undefined && { id: eventId }),
+  }
+  const { client, base } = await flowsClient(workspace)
+  const sent = await client.post<{ id: string }>(`${base}/executions/${id}/signal`, { event })
+  process.stdout.write(`${sent.id}\n`)
+  return 0
+}
+
+/** Verbs that change the data or the steps of an execution. */
+function dataVerbs(flows: Command): void {
+  addVerb(flows, 'skip <execution>', 'skip a held step', skip, [
+    WORKSPACE,
+    ['--step <step>', 'the step, if several are held'],
+    ['--output <json>', `the output of the step: ${JSON_NOTATION}`],
+  ])
+  addVerb(
+    flows,
+    'patch <execution>',
+    'patch the data of an execution that is paused or has a held step',
+    patch,
+    [
+      WORKSPACE,
+      ['--context <json>', `merge patch of $context: ${JSON_NOTATION}`],
+      ['--step <step>', 'the step that gets the input, if several are held'],
+      ['--input <json>', `input of the held step: ${JSON_NOTATION}`],
+    ],
+  )
+  addVerb(flows, 'signal <execution> <type>', 'send an event to an execution that listens', signal, [
+    WORKSPACE,
+    ['--data <json>', `data of the event: ${JSON_NOTATION}`],
+    ['--source <source>', 'source of the event'],
+    ['--id <id>', 'id of the event; a repeated one has no effect'],
+  ])
+}
+
 export function commandVerbs(flows: Command): void {
+  dataVerbs(flows)
   addVerb(flows, 'approve <execution>', 'decide an approval that an execution waits for', approve, [
     WORKSPACE,
     ['--step <step>', 'the task, or `pointer#iteration`, if several wait'],
     ['--reject', 'reject it'],
     ['--comment <text>', 'reason'],
-    ['--form <json>', 'values for the form of the approval'],
+    ['--form <json>', `values for the form of the approval: ${JSON_NOTATION}`],
   ])
   addVerb(
     flows,
@@ -121,7 +198,7 @@ export function commandVerbs(flows: Command): void {
     [
       WORKSPACE,
       ['--from <step>', 'a task, a pointer, `pointer#iteration`, or `failed`'],
-      ['--input <file>', 'another input, as JSON or YAML'],
+      ['--input <json>', `another input: ${JSON_NOTATION}`],
       ['--version <n>', 'another version of the flow'],
       ['--dry-run', 'only print the results that would be reused'],
       ['--detach', 'print the id, and do not watch'],

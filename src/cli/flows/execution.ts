@@ -38,6 +38,8 @@ export interface Execution {
   readonly started_at: string
   readonly ended_at: string | null
   readonly steps?: readonly Step[]
+  /** Set if `steps` is incomplete. */
+  readonly steps_omitted?: { readonly total: number }
   /** While it waits for a concurrency slot. */
   readonly queue?: Queue
   readonly temporal_url?: string

@@ -1,10 +1,12 @@
 /** `tenon flow list|show|versions`: lists executions and versions, and shows an execution. */
 
 import type { Command } from 'commander'
+import type { ApiClient } from '../client.ts'
 import { flowsClient } from '../settings.ts'
-import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { addVerb, printJson, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import { drawRun, markOf, RunTree, timeText } from './drawing.ts'
 import { type Execution, flowNameOf, headOf, printFault, type Step } from './execution.ts'
+import { printStepData, stepsOf } from './steps.ts'
 
 interface Page<T> {
   readonly data: readonly T[]
@@ -50,23 +52,22 @@ function rowOf(execution: Execution, name: string | undefined): string[] {
   ]
 }
 
-/** Prints a table; each column is as wide as its widest cell. */
-function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
-  const widths = head.map((name, column) =>
-    Math.max(name.length, ...rows.map((row) => row[column]?.length ?? 0)),
-  )
-  for (const row of [head, ...rows]) {
-    const cells = row.map((cell, column) => cell.padEnd(widths[column] ?? 0))
-    process.stdout.write(`${cells.join('  ').trimEnd()}\n`)
-  }
+interface ShowOptions extends WorkspaceOption {
+  readonly json?: boolean
+  readonly data?: boolean
+  readonly step?: string
 }
 
-/** Prints the tree of the execution, and its error with the line of the source. */
-async function show(id: string, options: { workspace?: string; json?: boolean }): Promise<number> {
-  const { client, base } = await flowsClient(options.workspace)
+/** Prints the tree of the execution, and its error with the line of the source; or the data of steps. */
+async function show(id: string, { workspace, json, data, step }: ShowOptions): Promise<number> {
+  const { client, base } = await flowsClient(workspace)
+  if (step !== undefined) {
+    await printStepData({ client, base }, id, step)
+    return 0
+  }
   const execution = await client.get<Execution>(`${base}/executions/${id}`)
-  if (options.json) return printJson(execution)
-  const tree = treeOf(execution.steps ?? [])
+  if (json) return printJson(execution)
+  const tree = treeOf(await allSteps(client, base, execution))
   const { ended_at } = execution
   const nowMs = ended_at === null ? Date.now() : Date.parse(ended_at)
   const head = headOf(execution, await flowNameOf(client, base, execution))
@@ -74,7 +75,21 @@ async function show(id: string, options: { workspace?: string; json?: boolean })
   for (const line of drawRun(head, tree, { nowMs, columns: output.columns ?? 200, output }))
     output.write(`${line}\n`)
   await printFault(client, base, execution, output)
+  if (data) await printStepData({ client, base }, id, undefined)
   return 0
+}
+
+/** The steps of an execution: the execution has the first 1,000, the pages have all. */
+async function allSteps(client: ApiClient, base: string, execution: Execution): Promise<readonly Step[]> {
+  if (execution.steps_omitted === undefined) return execution.steps ?? []
+  const steps = await stepsOf(client, base, execution.id)
+  return steps.map(({ id, task, attempts, error = null, ...step }) => ({
+    ...step,
+    seq: Number(id),
+    pointer: task,
+    attempt: attempts,
+    error,
+  }))
 }
 
 /** The tree of recorded steps. */
@@ -124,6 +139,8 @@ export function recordVerbs(flows: Command): void {
   addVerb(flows, 'show <execution>', 'show an execution task by task, and the source of its fault', show, [
     WORKSPACE,
     ['--json', 'print the execution as JSON'],
+    ['--data', 'print input, arguments and output of each step as well'],
+    ['--step <step>', 'print the data of one step only: a task, or one of its entries such as send#7'],
   ])
   addVerb(flows, 'versions <flow>', 'list the published versions of a flow', versions, [WORKSPACE])
 }

@@ -1,9 +1,8 @@
-/** `tenon flow simulate|test`: runs a flow in this process, with given results and virtual time. */
+/** `tenon flow simulate|test`: runs a flow with given results and virtual time, in this process unless a record is repeated. */
 
-import { readdir } from 'node:fs/promises'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { parse } from 'yaml'
 import { durationText } from '../../../flows-dsl/compile/duration.ts'
 import { nodeAt, type SourceNode } from '../../../flows-dsl/compile/source-nodes.ts'
 import { type CheckedCase, casesIn, checkCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
@@ -17,64 +16,96 @@ import {
   SimulationInvalid,
   type TraceEntry,
 } from '../../../flows-dsl/simulator/types.ts'
-import { callerPath, readCallerFile } from '../settings.ts'
-import { addVerb, jsonOf, printJson } from '../verb.ts'
+import { JSON_NOTATION, jsonArgument, yamlIn } from '../json-argument.ts'
+import { callerPath, flowsClient, readCallerFile } from '../settings.ts'
+import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { faultsOf } from './check.ts'
 import { type Output, paint, printDiagnostics } from './diagnostics.ts'
+import type { Execution } from './execution.ts'
+import { junitOf, type TestedFlow } from './junit.ts'
 
 /** Of the result of a step, in its line. */
 const VALUE_BYTES_MAX = 120
 
-interface Options {
-  readonly input: string
+interface Options extends WorkspaceOption {
+  readonly input?: string
   readonly mocks?: string
   readonly events?: string
   readonly decisions?: string
+  readonly fromRun?: string
   readonly json?: boolean
 }
 
 /** Compiles a flow. @returns undefined if it has faults, which are printed */
 async function compile(
   file: string,
+  source?: string,
 ): Promise<{ readonly ir: FlowIR; readonly definition: SourceNode } | undefined> {
   const { compileFlow } = await import('../stack/local-compiler.ts')
-  const { ir, definition, faults } = compileFlow(await readCallerFile(file))
+  const { ir, definition, faults } = compileFlow(source ?? (await readCallerFile(file)))
   if (ir !== undefined) return { ir, definition }
   printDiagnostics(file, faults)
   return undefined
 }
 
 /** Prints the trace on stderr and the output on stdout. @returns the exit code: 1 if the flow does not complete */
-async function simulateFile(file: string, options: Options): Promise<number> {
+async function simulateFile(file: string | undefined, options: Options): Promise<number> {
+  const { fromRun } = options
+  if (fromRun !== undefined) return simulateRecord(file, fromRun, options)
+  if (file === undefined) throw new Error('Name a file, or an execution: --from-run run_…')
   const compiled = await compile(file)
   if (compiled === undefined) return 1
-  const simulation = { input: jsonOf(options.input, 'The input') as Json, ...(await readParts(options)) }
+  const simulation = { input: {}, ...(await readParts(options)) }
   const simulated = describeError(() => simulate(compiled.ir, simulation))
-  if (options.json) printJson(simulated)
+  return printSimulated(file, simulated, compiled.definition, options)
+}
+
+/**
+ * Repeats an execution on the platform, with its input, its results, its id and its start time.
+ * @param file another definition; default: the version that ran
+ */
+async function simulateRecord(file: string | undefined, id: string, options: Options): Promise<number> {
+  const { client, base } = await flowsClient(options.workspace)
+  const { flow_id, version } = await client.get<Execution>(`${base}/executions/${id}`)
+  const path = `${base}/definitions/${flow_id}/versions/${version}`
+  const source =
+    file === undefined ? (await client.get<{ source: string }>(path)).source : await readCallerFile(file)
+  const name = file ?? `v${version}`
+  const compiled = await compile(name, source)
+  if (compiled === undefined) return 1
+  const body = { source, mocks_from: id, ...(await readParts(options)) }
+  try {
+    const simulated = await client.post<Simulated>(`${base}/simulate`, body)
+    return printSimulated(name, simulated, compiled.definition, options)
+  } catch (error) {
+    printDiagnostics(name, faultsOf(error))
+    return 1
+  }
+}
+
+function printSimulated(
+  file: string,
+  simulated: Simulated,
+  definition: SourceNode,
+  { json }: Options,
+): number {
+  if (json) printJson(simulated)
   else {
     for (const entry of simulated.trace) process.stderr.write(lineOf(entry, simulated))
-    printCoverage(file, simulated.coverage, compiled.definition, process.stderr)
+    printCoverage(file, simulated.coverage, definition, process.stderr)
     printEnd(simulated)
   }
   return simulated.status === 'completed' ? 0 : 1
 }
 
-/** Reads the files of the options. JSON is YAML as well. */
+/** Reads the values of the options. */
 async function readParts(options: Options): Promise<Simulation> {
   const parts = []
-  for (const name of ['mocks', 'events', 'decisions'] as const) {
-    const file = options[name]
-    if (file !== undefined) parts.push([name, yamlIn(await readCallerFile(file), file)])
+  for (const name of ['input', 'mocks', 'events', 'decisions'] as const) {
+    const given = options[name]
+    if (given !== undefined) parts.push([name, await jsonArgument(given, `--${name}`)])
   }
   return Object.fromEntries(parts)
-}
-
-/** Parses YAML. @throws Error that names the file */
-export function yamlIn(text: string, file: string): unknown {
-  try {
-    return parse(text)
-  } catch (error) {
-    throw new Error(`${file}: ${error instanceof Error ? error.message : String(error)}`)
-  }
 }
 
 /** Runs the work. @throws Error with one line about the location, if the simulation is invalid */
@@ -119,14 +150,16 @@ function printEnd({ status, output, error, wanted = [], held = {}, ...about }: S
 export function simulateVerbs(flows: Command): void {
   addVerb(
     flows,
-    'simulate <file>',
-    'run a flow here, with given results and virtual time; only its output is on stdout',
+    'simulate [file]',
+    'run a flow with given results and virtual time; only its output is on stdout',
     simulateFile,
     [
-      ['--input <json>', 'input of the execution', '{}'],
-      ['--mocks <file>', 'results, by task or function: {output} or {error: {type}}'],
-      ['--events <file>', 'events to send: [{after, event}]'],
-      ['--decisions <file>', 'decisions of approvals: [{task, decision, after}]'],
+      ['--input <json>', `input of the execution: ${JSON_NOTATION}`],
+      ['--mocks <json>', 'results, by task or function: {output} or {error: {type}}'],
+      ['--events <json>', 'events to send: [{after, event}]'],
+      ['--decisions <json>', 'decisions of approvals: [{task, decision, after}]'],
+      ['--from-run <execution>', 'repeat an execution: its input, results, id and start time'],
+      WORKSPACE,
       ['--json', 'print everything, with the trace, as one JSON value'],
     ],
   )
@@ -135,7 +168,10 @@ export function simulateVerbs(flows: Command): void {
     'test [files...]',
     'run the test cases of flows (flow.yaml, flow.cases.yaml); default: all below this folder',
     test,
-    [['--json', 'one JSON value: each flow, its cases and their differences']],
+    [
+      ['--json', 'one JSON value: each flow, its cases and their differences'],
+      ['--junit <file>', 'also write the results as JUnit XML'],
+    ],
   )
 }
 
@@ -183,25 +219,22 @@ async function casesBelow(folder: string): Promise<string[]> {
   return found
 }
 
-interface Tested {
-  readonly file: string
-  /** Empty if the flow does not compile. */
-  readonly cases: readonly CheckedCase[]
-  readonly failed: number
-}
-
 /** Prints each flow with its cases. @returns the exit code: 1 if a case fails or a flow does not compile */
-async function test(files: readonly string[], { json }: { json?: boolean }): Promise<number> {
-  const tested: Tested[] = []
+async function test(
+  files: readonly string[],
+  { json, junit }: { json?: boolean; junit?: string },
+): Promise<number> {
+  const tested: TestedFlow[] = []
   for (const file of await flowsFor(files)) tested.push(await testFlow(file, json === true))
   const failed = tested.reduce((sum, one) => sum + one.failed, 0)
   const total = tested.reduce((sum, one) => sum + Math.max(1, one.cases.length), 0)
+  if (junit !== undefined) await writeFile(callerPath(junit), junitOf(tested))
   if (json) printJson(tested)
   else process.stdout.write(`${failed === 0 ? `${total} passed` : `${failed} of ${total} failed`}\n`)
   return failed === 0 ? 0 : 1
 }
 
-async function testFlow(file: string, isSilent: boolean): Promise<Tested> {
+async function testFlow(file: string, isSilent: boolean): Promise<TestedFlow> {
   const compiled = await compile(file)
   if (compiled === undefined) return { file, cases: [], failed: 1 }
   const { ir, definition } = compiled

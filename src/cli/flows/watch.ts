@@ -3,8 +3,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { type ApiClient, ApiError, framesOf } from '../client.ts'
+import { JSON_NOTATION, jsonArgument } from '../json-argument.ts'
 import { flowsClient } from '../settings.ts'
-import { addVerb, jsonOf, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import type { StepUpdate } from './drawing.ts'
 import { type Execution, flowNameOf, headOf, printFault, queueText } from './execution.ts'
 import { type View, viewOf } from './view.ts'
@@ -104,8 +105,8 @@ interface RunOptions extends WorkspaceOption {
 async function run(flow: string, options: RunOptions): Promise<number> {
   const { client, base } = await flowsClient(options.workspace)
   const body = {
-    input: jsonOf(options.input, 'The input'),
-    ...(options.version !== undefined && { version: jsonOf(options.version, 'The version') }),
+    input: await jsonArgument(options.input, 'The input'),
+    ...(options.version !== undefined && { version: Number(options.version) }),
     ...(options.alias !== undefined && { alias: options.alias }),
     ...(options.key !== undefined && { correlation_key: options.key }),
   }
@@ -132,7 +133,7 @@ export function watchVerbs(flows: Command): void {
     run,
     [
       WORKSPACE,
-      ['--input <json>', 'input of the execution', '{}'],
+      ['--input <json>', `input of the execution: ${JSON_NOTATION}`, '{}'],
       ['--version <n>', 'a published version; default: the newest'],
       ['--alias <name>', 'an alias instead of a version'],
       ['--key <key>', 'correlation key, such as the number of an order'],

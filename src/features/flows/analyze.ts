@@ -13,7 +13,7 @@ import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { previewOperation } from '../operation-helpers.ts'
 import { FLOWS, flowInvalid, inFlowThread, Source, Ws } from './definitions.ts'
-import { answeredSteps, recordedRun } from './executions/history.ts'
+import { answeredSteps, recordedRun, recordedStep } from './executions/history.ts'
 
 const After = Type.Optional(
   Type.Unknown({ description: 'A duration from the start: PT5S, or {seconds: 5}.' }),
@@ -78,7 +78,10 @@ export const simulateFlow = previewOperation({
       }),
     ),
     mocks_from: Type.Optional(
-      Type.String({ description: 'An execution whose input and answers are used where none are given.' }),
+      Type.String({
+        description:
+          'An execution whose input, answers, id, start time and starter are used if none are given.',
+      }),
     ),
     events: Type.Optional(Type.Array(Type.Object({ event: Any, after: After }), { maxItems: 1_000 })),
     decisions: Type.Optional(
@@ -89,6 +92,9 @@ export const simulateFlow = previewOperation({
         {
           start: Type.Optional(Type.String({ description: 'Start time, RFC 3339.' })),
           random: Type.Optional(Type.Number({ minimum: 0, exclusiveMaximum: 1 })),
+          id: Type.Optional(
+            Type.String({ maxLength: 200, description: '`$workflow.id`. Default: `simulation`.' }),
+          ),
           started_by: Type.Optional(Type.String()),
           lifecycle: Type.Optional(
             Type.Boolean({ description: 'Include lifecycle events (OWS 1.0) in the response.' }),
@@ -103,7 +109,12 @@ export const simulateFlow = previewOperation({
   run: async (scope, { source, ws: _ws, mocks_from, ...given }) => {
     rejectDeep(given)
     const before = mocks_from === undefined ? {} : await recordedMocks(scope, mocks_from)
-    const simulation = { ...before, ...given, mocks: { ...before.mocks, ...given.mocks } } as Simulation
+    const simulation = {
+      ...before,
+      ...given,
+      mocks: { ...before.mocks, ...given.mocks },
+      options: { ...before.options, ...given.options },
+    } as Simulation
     const ran = await inFlowThread(scope, 'simulate', { source, simulation })
     if ('faults' in ran) throw flowInvalid(ran.faults)
     if ('refused' in ran) throw inputProblem(ran.refused)
@@ -120,12 +131,12 @@ function rejectDeep(given: Readonly<Record<string, unknown>>): void {
   }
 }
 
-/** The input and the results of an execution, in the order in which its steps started. */
+/** The input and `$workflow` of an execution, and its results in the order in which its steps started. */
 async function recordedMocks(
   scope: WorkspaceScope,
   id: string,
-): Promise<Pick<Simulation, 'input' | 'mocks'>> {
-  const { input } = await recordedRun(scope, id)
+): Promise<Pick<Simulation, 'input' | 'mocks' | 'options'>> {
+  const { input, started_by, started_at } = await recordedRun(scope, id)
   const which = sql`kind in ('call', 'run', 'emit')`
   const steps = await answeredSteps(scope, id, { which, max: LIMITS.executionStepsShownMax })
   const mocks: Record<string, Answer[]> = {}
@@ -133,7 +144,10 @@ async function recordedMocks(
     mocks[pointer] ??= []
     mocks[pointer].push(error === null ? { output: result } : { error })
   }
-  return { input, mocks }
+  // Expressions see when the workflow started, as the first step does; the execution was created a little earlier.
+  const first = await recordedStep(scope, id, { which: sql`true` })
+  const start = new Date(first?.started_at ?? started_at).toISOString()
+  return { input, mocks, options: { id, start, started_by } }
 }
 
 /** The problem of a simulation input that does not match the flow. */

@@ -4,7 +4,7 @@ import Type from 'typebox'
 import { AnyName, adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import { payloadsOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { TENANT_ADMINS } from '../../core/policy.ts'
+import { ADMINS, TENANT_ADMINS } from '../../core/policy.ts'
 import { tenantsOf } from '../../infra/temporal/payload-reader.ts'
 import { resolveTenant } from '../tenants/jobs.ts'
 
@@ -41,8 +41,8 @@ const Output = Type.Object({ payloads: Payloads })
 
 export const decodePayloads = adminOperation({
   name: 'codec.decode',
-  summary: 'Decrypt Temporal payloads; an admin, only those of the own tenant',
-  roles: TENANT_ADMINS,
+  summary: 'Decrypt Temporal payloads; an admin, only those of the own tenant or workspace',
+  roles: ADMINS,
   reads: true,
   reveals: ({ payloads }) => tenantsOf(payloads),
   input: Input({

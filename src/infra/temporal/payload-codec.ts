@@ -20,7 +20,7 @@ import { type DataKey, type TenantKeys, tenantOf } from './tenant-keys.ts'
 
 const ENCODING = 'encoding'
 const KEY_ID = 'encryption-key-id'
-/** Digest of the workflow id that a payload is bound to; absent if it is bound to none. */
+/** {@link bindingOf} the workflow that a payload is bound to; absent if it is bound to none. */
 const BOUND_TO = 'tenon-bound-to'
 /** `data` is the ciphertext. */
 const INLINE = 'binary/tenon-encrypted'
@@ -197,9 +197,27 @@ function encoded(encoding: string, key: DataKey, plain: Buffer, binding: string 
 const aboutOf = (encoding: string, key: DataKey, binding: string | undefined) =>
   `${encoding} ${key.id} ${binding ?? ''}`
 
-/** A 128-bit digest of a workflow id; all runs of a schedule share it. */
-const bindingOf = (workflowId: string) =>
-  createHash('sha256').update(withoutScheduledTime(workflowId)).digest().toString('base64url', 0, 16)
+/** `workspaceId` is `-` for work of the tenant as a whole. */
+type Workspace = { readonly tenantId: TenantId; readonly workspaceId: string }
+
+/** Characters of the part of a binding that names the workspace. */
+const WORKSPACE_CHARS = 12
+
+/** A 72-bit digest of the workspace of a workflow id, and a 128-bit digest of the id. All runs of a schedule share it. */
+function bindingOf(id: string): string {
+  const workflow = createHash('sha256').update(withoutScheduledTime(id)).digest().toString('base64url', 0, 16)
+  return `${workspaceBindingOf(refOf(id))}${workflow}`
+}
+
+function workspaceBindingOf(ref: Workspace | undefined): string {
+  const workspace = ref === undefined ? '' : `${ref.tenantId}:${ref.workspaceId}`
+  return createHash('sha256').update(workspace).digest().toString('base64url', 0, 9)
+}
+
+/** True if a payload is bound to a workflow of the workspace. Decryption fails if the binding was changed. */
+export function isPayloadOf(payload: Payload, ref: Workspace): boolean {
+  return textOf(payload, BOUND_TO)?.slice(0, WORKSPACE_CHARS) === workspaceBindingOf(ref)
+}
 
 /**
  * Of unencrypted payloads, these are accepted: arguments of local activities, which have not left this process; summaries,

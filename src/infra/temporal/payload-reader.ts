@@ -1,10 +1,10 @@
-/** Decrypts payloads of Temporal for people: operators read all of them, admins those of their own tenant. */
+/** Decrypts payloads of Temporal for people: operators read all of them, admins those of their own tenant or workspace. */
 
 import type { Payload } from '@temporalio/common'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId } from '../../core/tenant.ts'
-import { type TenantCodec, tenantOfPayload } from './payload-codec.ts'
+import { isPayloadOf, type TenantCodec, tenantOfPayload } from './payload-codec.ts'
 
 /** A payload as JSON has it (proto3 JSON mapping): bytes in base64. */
 export interface WirePayload {
@@ -12,18 +12,23 @@ export interface WirePayload {
   readonly data?: string
 }
 
+/** The payloads that are decrypted: by default those of all tenants, and of all workspaces of a tenant. */
+interface PayloadBounds {
+  readonly tenantId?: TenantId | undefined
+  readonly workspaceId?: string | undefined
+}
+
 export class PayloadReader {
   readonly #codec: TenantCodec
-  readonly #tenantId: TenantId | undefined
+  readonly #bounds: PayloadBounds
 
-  /** @param tenantId whose payloads are decrypted; all tenants' by default */
-  constructor(codec: TenantCodec, tenantId: TenantId | undefined) {
+  constructor(codec: TenantCodec, bounds: PayloadBounds) {
     this.#codec = codec
-    this.#tenantId = tenantId
+    this.#bounds = bounds
   }
 
   /**
-   * Decrypts payloads in their order. Those of another tenant stay as they are; an unreadable one is replaced by its problem.
+   * Decrypts payloads in their order. Those out of bounds stay as they are; an unreadable one is replaced by its problem.
    * @throws Problem `output_too_large`, `dependency_unavailable`
    */
   async decode(payloads: readonly WirePayload[]): Promise<WirePayload[]> {
@@ -44,11 +49,17 @@ export class PayloadReader {
     return (await this.#codec.encodeFor(tenantId, payloads.map(fromWire))).map(toWire)
   }
 
+  #includes(payload: Payload, holder: TenantId): boolean {
+    const { tenantId, workspaceId } = this.#bounds
+    if (tenantId !== undefined && holder !== tenantId) return false
+    return workspaceId === undefined || isPayloadOf(payload, { tenantId: holder, workspaceId })
+  }
+
   async #read(wire: WirePayload): Promise<WirePayload> {
     try {
       const payload = fromWire(wire)
       const holder = tenantOfPayload(payload)
-      if (holder === undefined || (this.#tenantId !== undefined && holder !== this.#tenantId)) return wire
+      if (holder === undefined || !this.#includes(payload, holder)) return wire
       const [plain] = await this.#codec.decode([payload])
       return plain === undefined ? wire : toWire(plain)
     } catch (error) {

@@ -23,8 +23,8 @@ export function testExamples(runner: () => FlowRunner): void {
     expect(kept.toSorted()).toEqual(['ada@example.com', 'bob@example.com'])
   })
 
-  test('nightly-report: sums up the orders of the day, and stores the report', async () => {
-    const day = new Date().toISOString().slice(0, 10)
+  test('nightly-report: sums up the orders of the day before, and stores the report', async () => {
+    const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)
     for (const [product, price, on] of [
       ['mug', 9, day],
       ['pen', 2, day],

@@ -208,7 +208,7 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
 test('simulate: flow: events on stderr, the output alone on stdout', async () => {
   await writeFile(join(folder, 'ask.yaml'), ASK)
   await writeFile(join(folder, 'mocks.yaml'), 'ask: { output: { n: 2 }, after: PT1H }\n')
-  const { code, stdout, stderr } = await tenon('flow simulate ask.yaml --mocks mocks.yaml', withoutServer())
+  const { code, stdout, stderr } = await tenon('flow simulate ask.yaml --mocks @mocks.yaml', withoutServer())
   expect([code, JSON.parse(stdout)]).toEqual([0, { n: 2 }])
   expect(stderr).toContain('+3600.000s  completed  ask  {"n":2}\n')
   expect(stderr).toContain('completed after 1 hour 1 second of virtual time')
@@ -216,11 +216,11 @@ test('simulate: flow: events on stderr, the output alone on stdout', async () =>
   expect([waits.code, waits.stdout]).toEqual([1, ''])
   expect(waits.stderr).toContain('/do/0/ask#0 waits for the answer of collection.get. Give an answer: ')
   const json = JSON.parse(
-    (await tenon('flow simulate ask.yaml --mocks mocks.yaml --json', withoutServer())).stdout,
+    (await tenon('flow simulate ask.yaml --mocks @mocks.yaml --json', withoutServer())).stdout,
   )
   expect(json).toMatchObject({ status: 'completed', coverage: { tasks: { entered: 2, total: 2 } } })
   await writeFile(join(folder, 'mocks.yaml'), 'ask: 1\n')
-  const odd = await tenon('flow simulate ask.yaml --mocks mocks.yaml', withoutServer())
+  const odd = await tenon('flow simulate ask.yaml --mocks @mocks.yaml', withoutServer())
   expect([odd.code, odd.stderr]).toEqual([1, '/mocks/ask: An answer is {output} or {error}.\n'])
 }, 60_000)
 

@@ -5,6 +5,7 @@ import { PAYLOAD_SESSION_PATH } from '../../../src/access/authentication/auth-se
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
 import {
+  addTestWorkspace,
   call,
   createTestWorkspace,
   eventually,
@@ -80,6 +81,47 @@ test("viewer cookie: operator reads every tenant's payloads, tenant admin its ow
   expect(await readBy(await adminOf(other))).not.toContain(canary)
 })
 
+test('viewer cookie of a workspace admin: reads payloads of its own workspace only, each read is logged', async () => {
+  const workspace = await createTestWorkspace()
+  const neighbour = await addTestWorkspace(workspace)
+  const canary = unique('canary')
+  const payload = await outputIn(workspace, canary)
+  const readBy = async ({ tenantId, workspaceId }: TestWorkspace) => {
+    const claims = { sub: 'bo', tenant_id: tenantId, workspace_id: workspaceId, roles: ['workspace_admin'] }
+    return read(await decode(await cookieOf(tokenIn(await tokenOf(claims))), payload))
+  }
+  expect(await readBy(workspace)).toContain(canary)
+  expect(await readBy(neighbour)).not.toContain(canary)
+  expect(await readBy(await createTestWorkspace())).not.toContain(canary)
+  const entries = await entriesOfWorkspace(workspace, '&operation=codec.decode')
+  expect(entries).toMatchObject([
+    { actor: { role: 'workspace_admin' } },
+    { actor: { role: 'workspace_admin' } },
+  ])
+})
+
+test('viewer cookie of a workspace admin: a payload moved to its workspace is not decrypted', async () => {
+  const workspace = await createTestWorkspace()
+  const neighbour = await addTestWorkspace(workspace)
+  const canary = unique('canary')
+  type Wire = { metadata: Record<string, string>; data: string }
+  const [theirs, mine] = (await Promise.all([
+    outputIn(workspace, canary),
+    outputIn(neighbour, unique('own')),
+  ])) as Wire[]
+  const metadata = { ...theirs?.metadata, 'tenon-bound-to': mine?.metadata['tenon-bound-to'] ?? '' }
+  const claims = {
+    sub: 'bo',
+    tenant_id: neighbour.tenantId,
+    workspace_id: neighbour.workspaceId,
+    roles: ['workspace_admin'],
+  }
+  const cookie = await cookieOf(tokenIn(await tokenOf(claims)))
+  const shown = await (await decode(cookie, { ...theirs, metadata })).text()
+  expect(shown).not.toContain(canary)
+  expect(Buffer.from(JSON.parse(shown).payloads[0].data, 'base64').toString()).toContain('payload_unreadable')
+})
+
 test('viewer cookie from another origin or on another path: 401', async () => {
   const workspace = await createTestWorkspace()
   const canary = unique('canary')
@@ -124,7 +166,7 @@ test('viewer cookie tampered with or replaced by a token: 401; an explicit crede
 test('caller that may not read payloads: no cookie; cross-site form: 403', async () => {
   const workspace = await createTestWorkspace()
   const bounds = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
-  const weak = await tokenOf({ sub: 'bo', ...bounds, roles: ['workspace_admin'] })
+  const weak = await tokenOf({ sub: 'bo', ...bounds, roles: ['service'] })
   const old = await tokenOf({ sub: 'cy', roles: ['operator'], iat: 1_000, exp: 2_000 })
   for (const [token, status] of [
     [tokenIn(weak), 403],
@@ -171,7 +213,7 @@ test('viewer login accepted or denied: both in the audit log', async () => {
   const workspace = await createTestWorkspace()
   await cookieOf(tokenIn(await adminOf(workspace)))
   const bounds = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
-  await signIn(tokenIn(await tokenOf({ sub: 'bo', ...bounds, roles: ['workspace_admin'] })))
+  await signIn(tokenIn(await tokenOf({ sub: 'bo', ...bounds, roles: ['service'] })))
   const entries = await eventually(async () => {
     const found = (await entriesOfWorkspace(workspace)).filter(
       ({ operation }) => operation === 'codec.admit_page',
@@ -182,7 +224,11 @@ test('viewer login accepted or denied: both in the audit log', async () => {
   expect(logged).toEqual(
     expect.arrayContaining([
       { outcome: 'done', actor: expect.objectContaining({ subject: 'ada' }), code: null },
-      { outcome: 'denied', actor: expect.objectContaining({ subject: 'bo' }), code: 'forbidden' },
+      {
+        outcome: 'denied',
+        actor: expect.objectContaining({ subject: 'bo' }),
+        code: 'privilege_domain_mismatch',
+      },
     ]),
   )
 })

@@ -12,6 +12,8 @@ export interface RecordedRun {
   readonly input: Json
   readonly error: { readonly instance?: string } | null
   readonly correlation_key: string | null
+  readonly started_by: string
+  readonly started_at: string
   readonly ended_at: string | null
 }
 
@@ -55,7 +57,7 @@ export const recordedRun = (scope: WorkspaceScope, id: string) =>
   findRow<RecordedRun>(
     scope,
     'execution',
-    sql`select flow_id, version, input, error, correlation_key, ended_at from executions where id = ${id}`,
+    sql`select flow_id, version, input, error, correlation_key, started_by, started_at, ended_at from executions where id = ${id}`,
   )
 
 const STEP = sql`seq, name, kind, pointer, iteration, path, started_at`

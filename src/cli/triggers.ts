@@ -1,0 +1,122 @@
+/** `tenon secret|schedule|trigger`: secrets of flows, and what starts flows. */
+
+import type { Command } from 'commander'
+import { jsonArgument, textArgument } from './json-argument.ts'
+import { flowsClient } from './settings.ts'
+import { addVerb, printJson, printTable, WORKSPACE, type WorkspaceOption } from './verb.ts'
+
+interface Secret {
+  readonly name: string
+  readonly updated_by: string
+  readonly updated_at: string
+}
+
+async function listSecrets({ workspace }: WorkspaceOption): Promise<number> {
+  const { client, base } = await flowsClient(workspace)
+  const secrets = await client.list<Secret>(`${base}/secrets`)
+  printTable(
+    ['SECRET', 'UPDATED', 'BY'],
+    secrets.map(({ name, updated_at, updated_by }) => [name, timeOf(updated_at), updated_by]),
+  )
+  return 0
+}
+
+/** Stores a text without its final line break, or with `--json` a value. */
+async function setSecret(
+  name: string,
+  argument = '-',
+  { workspace, json }: WorkspaceOption & { json?: boolean } = {},
+): Promise<number> {
+  const value = json
+    ? await jsonArgument(argument, 'The value')
+    : (await textArgument(argument)).replace(/\r?\n$/, '')
+  const { client, base } = await flowsClient(workspace)
+  return printJson(await client.call('PUT', `${base}/secrets/${encodeURIComponent(name)}`, { value }))
+}
+
+async function deleteSecret(name: string, { workspace }: WorkspaceOption): Promise<number> {
+  const { client, base } = await flowsClient(workspace)
+  return printJson(await client.call('DELETE', `${base}/secrets/${encodeURIComponent(name)}`))
+}
+
+interface Trigger {
+  readonly id: string
+  readonly kind?: string
+  readonly key: string
+  readonly flow_name: string
+  readonly version: number
+  readonly paused: boolean
+  readonly url?: string
+  readonly spec?: { readonly cron?: string; readonly every_ms?: number }
+  readonly last_run?: { readonly status: string } | null
+}
+
+/** Lists schedules, or all triggers. */
+const listOf = (noun: 'schedules' | 'triggers') => async (options: WorkspaceOption & { json?: boolean }) => {
+  const { client, base } = await flowsClient(options.workspace)
+  const triggers = await client.list<Trigger>(`${base}/${noun}`)
+  if (options.json) return printJson(triggers)
+  const rows = triggers.map(({ id, kind = 'schedule', key, flow_name, version, paused, url, last_run }) => [
+    id,
+    kind,
+    `${flow_name} v${version}`,
+    paused ? 'paused' : 'active',
+    url ?? (last_run ? `${key}  last ${last_run.status}` : key),
+  ])
+  printTable(['TRIGGER', 'KIND', 'FLOW', 'STATE', ''], rows)
+  return 0
+}
+
+/** Sends a command to a schedule or trigger, and prints the response. */
+const commandOf =
+  (noun: 'schedules' | 'triggers', verb: string) =>
+  async (id: string, { workspace, note }: WorkspaceOption & { note?: string }) => {
+    const { client, base } = await flowsClient(workspace)
+    const body = note === undefined ? {} : { note }
+    return printJson(await client.post(`${base}/${noun}/${encodeURIComponent(id)}/${verb}`, body))
+  }
+
+const timeOf = (time: string) => time.slice(0, 19).replace('T', ' ')
+
+export function triggerVerbs(program: Command): void {
+  const secret = program.command('secret').description('secrets of flows')
+  addVerb(secret, 'list', 'list the names of secrets, without values', listSecrets, [WORKSPACE])
+  addVerb(
+    secret,
+    'set <name> [value]',
+    'store a secret; value: @file, or - for stdin (the default)',
+    setSecret,
+    [WORKSPACE, ['--json', 'the value is an object or a list of texts, as JSON or YAML']],
+  )
+  addVerb(secret, 'delete <name>', 'delete a secret, and name the flows that use it', deleteSecret, [
+    WORKSPACE,
+  ])
+  const schedule = program.command('schedule').description('schedules that start flows')
+  addVerb(schedule, 'list', 'list schedules', listOf('schedules'), [
+    WORKSPACE,
+    ['--json', 'print them as JSON'],
+  ])
+  pauseVerbs(schedule, 'schedules')
+  addVerb(schedule, 'trigger <id>', 'start an execution now', commandOf('schedules', 'trigger'), [WORKSPACE])
+  const trigger = program.command('trigger').description('triggers of flows: schedules, webhooks, events')
+  addVerb(trigger, 'list', 'list triggers', listOf('triggers'), [WORKSPACE, ['--json', 'print them as JSON']])
+  pauseVerbs(trigger, 'triggers')
+  addVerb(
+    trigger,
+    'rotate-secret <id>',
+    'replace the secret of a webhook, and print the new one',
+    commandOf('triggers', 'rotate-secret'),
+    [WORKSPACE],
+  )
+}
+
+function pauseVerbs(parent: Command, noun: 'schedules' | 'triggers'): void {
+  addVerb(parent, 'pause <id>', 'start nothing until it is resumed', commandOf(noun, 'pause'), [
+    WORKSPACE,
+    ['--note <text>', 'reason'],
+  ])
+  addVerb(parent, 'resume <id>', 'resume it', commandOf(noun, 'resume'), [
+    WORKSPACE,
+    ['--note <text>', 'reason'],
+  ])
+}

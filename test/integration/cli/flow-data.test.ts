@@ -1,0 +1,196 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** CLI commands for definitions, steps, data and triggers of flows, typed by a user, against the running platform. */
+
+import { execFile, spawn } from 'node:child_process'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+
+const BOOTSTRAP = resolve('stack/bootstrap.mjs')
+let workspace: TestWorkspace
+let runs: Runs
+let folder: string
+let env: NodeJS.ProcessEnv
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'tenon-data-'))
+  const { url, clientId, clientSecret } = inject('tenon')
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
+  const secrets = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret }
+  const settings = { TENON_WORKSPACE_ID: workspace.workspaceId, TENON_URL: url, TENON_QUIET: '1' }
+  env = { ...process.env, ...secrets, ...settings }
+}, 60_000)
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+interface Ended {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs a command with this standard input. */
+function tenonWith(input: string, ...args: string[]): Promise<Ended> {
+  return new Promise((done) => {
+    const settings = { cwd: folder, env, maxBuffer: 64_000_000 }
+    const child = execFile(process.execPath, [BOOTSTRAP, ...args], settings, (error, stdout, stderr) =>
+      done({ code: Number(error?.code ?? 0), stdout, stderr }),
+    )
+    child.stdin?.end(input)
+  })
+}
+const tenon = (...args: string[]) => tenonWith('', ...args)
+
+const SOURCE = (name: string, more = '') =>
+  `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }\n${more}do:\n  - a: { set: { x: 1 } }\n`
+
+test('publish: document in flow style, twice: unchanged source gets no new version, a change and --force do', async () => {
+  const file = join(folder, 'twice.yaml')
+  await writeFile(file, SOURCE('twice'))
+  expect((await tenon('flow', 'publish', file)).stdout).toMatch(/^twice v1 [0-9a-f]{12} /)
+  expect(await tenon('flow', 'publish', file)).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^twice v1 unchanged /),
+  })
+  await writeFile(file, SOURCE('twice').replace('x: 1', 'x: 2'))
+  expect(await tenon('flow', 'publish', file)).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^twice v2/),
+  })
+  expect((await tenon('flow', 'publish', file, '--force')).stdout).toMatch(/^twice v3/)
+  expect((await tenon('flow', 'definitions')).stdout).toMatch(/^twice +v3 +published /m)
+  expect((await tenon('flow', 'delete', 'twice')).stdout).toMatch(/^flow_\S+ deleted\n$/)
+  expect((await tenon('flow', 'definitions')).stdout).not.toContain('twice')
+}, 180_000)
+
+test('publish: folder with a webhook: every flow, with the address and the secret once', async () => {
+  await mkdir(join(folder, 'all/below'), { recursive: true })
+  await writeFile(join(folder, 'all/one.yaml'), SOURCE('one'))
+  await writeFile(join(folder, 'all/one.cases.yaml'), '- name: a\n')
+  await writeFile(join(folder, 'all/below/hook.yaml'), SOURCE('hook', 'schedule: { webhook: {} }\n'))
+  const first = await tenon('flow', 'publish', '-f', 'all')
+  expect(first.stdout).toMatch(
+    /^hook v1 .*\n {2}webhook \S+: http\S+\n {2}secret, shown only once: \S+\none v1 /,
+  )
+  const again = await tenon('flow', 'publish', '-f', 'all')
+  expect(again.stdout.match(/unchanged/g)).toHaveLength(2)
+  const [, id = ''] =
+    /^(trg_\S+) +webhook +hook v1 +active +http/m.exec((await tenon('trigger', 'list')).stdout) ?? []
+  expect(JSON.parse((await tenon('trigger', 'pause', id)).stdout)).toMatchObject({ paused: true })
+  expect(JSON.parse((await tenon('trigger', 'rotate-secret', id)).stdout)).toMatchObject({
+    secret: expect.any(String),
+  })
+  expect((await tenon('flow', 'publish')).stderr).toContain('Name a file')
+}, 180_000)
+
+test('secrets and schedules: set from stdin, listed without values; paused with a note', async () => {
+  expect((await tenonWith('a-long-secret\n', 'secret', 'set', 'key')).code).toBe(0)
+  expect(
+    (await tenonWith('{user: long-enough, password: long-enough}', 'secret', 'set', 'login', '-', '--json'))
+      .code,
+  ).toBe(0)
+  const listed = await tenon('secret', 'list')
+  expect(listed.stdout).toMatch(/^key .*\nlogin /m)
+  expect(listed.stdout).not.toContain('long')
+  expect((await tenon('secret', 'delete', 'login')).stdout).toContain('"deleted": true')
+  await writeFile(join(folder, 'cron.yaml'), SOURCE('cron', 'schedule: { cron: 0 0 1 1 * }\n'))
+  await tenon('flow', 'publish', 'cron.yaml')
+  const [, id = ''] =
+    /^(trg_\S+) +schedule +cron v1 +active/m.exec((await tenon('schedule', 'list')).stdout) ?? []
+  const paused = await tenon('schedule', 'pause', id, '--note', 'holidays')
+  expect(JSON.parse(paused.stdout)).toMatchObject({ paused: true, note: 'holidays' })
+  expect((await tenon('schedule', 'list')).stdout).toMatch(/cron v1 +paused/)
+}, 180_000)
+
+test('JSON arguments: text, @file and stdin: the same input; a bad one: one line', async () => {
+  const flow = await runs.publish('  - a: { set: { n: "${ .n }" } }')
+  await writeFile(join(folder, 'input.yaml'), 'n: 2\n')
+  const outputs = [
+    await tenon('flow', 'run', flow, '--wait', '--input', '{"n": 1}'),
+    await tenon('flow', 'run', flow, '--wait', '--input', '@input.yaml'),
+    await tenonWith('{n: 3}', 'flow', 'run', flow, '--wait', '--input', '-'),
+  ]
+  expect(outputs.map(({ stdout }) => JSON.parse(stdout))).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }])
+  const bad = await tenon('flow', 'run', flow, '--input', '{"n": ')
+  expect([bad.code, bad.stderr]).toEqual([1, expect.stringMatching(/^The input: /)])
+}, 180_000)
+
+test('signal, skip and patch: an execution that listens and one that is held: go on', async () => {
+  const listens = await runs.start(
+    await runs.publish('  - heard: { listen: { to: { one: { with: { type: go } } } } }'),
+  )
+  await runs.shown(listens, 'waiting')
+  expect((await tenon('flow', 'signal', listens, 'go', '--data', '{a: 1}')).stdout).toMatch(/^evt_\S+\n$/)
+  expect(await runs.ended(listens)).toMatchObject({ status: 'completed' })
+  const held = await runs.start(
+    await runs.publish("  - bad: { set: { x: '${ .n | keys }' } }", { more: 'onFault: hold\n' }),
+    { input: { n: 1 } },
+  )
+  await runs.shown(held, 'suspended')
+  expect((await tenon('flow', 'patch', held, '--input', '{n: 2}')).code).toBe(0)
+  expect((await tenon('flow', 'skip', held, '--step', 'bad', '--output', '{y: 2}')).code).toBe(0)
+  expect(await runs.ended(held)).toMatchObject({ status: 'completed', output: { y: 2 } })
+}, 180_000)
+
+test('show --data, steps, simulate --from-run: values of the execution, its own id and time', async () => {
+  const flow = await runs.publish(
+    "  - first: { set: { id: '${ $workflow.id }', at: '${ $workflow.startedAt.iso8601 }', n: '${ .n }' } }",
+  )
+  const id = await runs.start(flow, { input: { n: 7 } })
+  const { output } = await runs.shown(id, 'completed')
+  expect(output.id).toBe(id)
+  const shown = await tenon('flow', 'show', id, '--step', 'first#0')
+  expect(shown.stdout).toBe(
+    `first#0  completed\n  input: {"n":7}\n  output: ${JSON.stringify({ n: 7, at: output.at, id })}\n`,
+  )
+  expect((await tenon('flow', 'show', id, '--data')).stdout).toMatch(/^✓ .*\n.*first.*\nfirst#0 /)
+  expect((await tenon('flow', 'steps', id)).stdout).toMatch(/^STEP .*\nfirst#0 +completed +1 /)
+  expect((await tenon('flow', 'show', id, '--step', 'nothing')).stderr).toContain('no step nothing')
+  const simulated = await tenon('flow', 'simulate', '--from-run', id)
+  expect([simulated.code, JSON.parse(simulated.stdout)]).toEqual([0, output])
+}, 180_000)
+
+test('show: more than 1,000 steps: agrees with watch; a reader that stops early: no stack trace', async () => {
+  const flow = await runs.publish(`  - each:
+      for: { each: n, in: '\${ [range(1500)] }', onError: continue }
+      do:
+        - odd: { if: '\${ $n % 100 == 99 }', raise: { error: { type: 'https://x.test/odd', status: 400, title: Odd } } }
+  - last: { set: { done: true } }`)
+  const id = await runs.start(flow)
+  await runs.shown(id, 'completed')
+  const shown = await tenon('flow', 'show', id)
+  expect(shown.stdout).toMatch(/odd .*×1500 {2}15 faulted/)
+  expect(shown.stdout).toMatch(/last /)
+  const watched = await tenon('flow', 'watch', id)
+  expect(watched.stderr.match(/ faulted +odd/g)).toHaveLength(15)
+  const piped = spawn(
+    'sh',
+    ['-c', `"${process.execPath}" "${BOOTSTRAP}" flow steps ${id} --json | head -1`],
+    {
+      cwd: folder,
+      env,
+    },
+  )
+  let stderr = ''
+  piped.stderr.on('data', (chunk) => {
+    stderr += chunk
+  })
+  await new Promise((done) => piped.once('close', done))
+  expect(stderr).toBe('')
+}, 180_000)
+
+test('test --junit: passed and failed cases: an XML file', async () => {
+  await writeFile(join(folder, 'case.yaml'), SOURCE('case'))
+  await writeFile(
+    join(folder, 'case.cases.yaml'),
+    '- { name: "a & b", expect: { output: { x: 1 } } }\n- { name: wrong, expect: { output: { x: "<2>" } } }\n',
+  )
+  expect((await tenon('flow', 'test', 'case.yaml', '--junit', 'out.xml')).code).toBe(1)
+  const xml = await readFile(join(folder, 'out.xml'), 'utf8')
+  expect(xml).toContain('<testsuites tests="2" failures="1">')
+  expect(xml).toContain('name="a &amp; b"/>')
+  expect(xml).toMatch(/name="wrong"><failure message="[^"]*">[^<]*&lt;2&gt;[^<]*<\/failure>/)
+}, 60_000)
