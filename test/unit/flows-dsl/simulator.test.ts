@@ -239,6 +239,7 @@ describe('decision without a time', () => {
     expect(() => simulate(flow, { mocks, decisions: [{ ...yes, after: 'PT1S' }] })).toThrow(
       /ask: Nothing waits for a decision there at that time\. Without `after`/,
     )
+  })
 })
 
 describe('Retry-After of a failed call', () => {
