@@ -347,7 +347,8 @@ function retryAfterMs({ response }: FlowError, nowMs: number): number {
   if (!HTTP_DATE.test(after)) return 0
   // The server's own clock may be wrong, and its difference from ours does not matter.
   const sentMs = HTTP_DATE.test(date) ? Date.parse(date) : nowMs
-  return Math.max(0, Date.parse(after) - sentMs)
+  const afterMs = Date.parse(after) - sentMs
+  return Number.isNaN(afterMs) ? 0 : Math.max(0, afterMs)
 }
 
 /** The short name and all URIs of a standard type are equal. */

@@ -241,3 +241,39 @@ describe('decision without a time', () => {
     )
   })
 })
+
+describe('Retry-After of a failed call', () => {
+  const FLOW = compiled(`${HEAD}do:
+  - all:
+      try: [{ ask: { call: http, with: { method: get, endpoint: 'https://example.com' } } }]
+      catch: { retry: { delay: PT1S, limit: { attempt: { count: 1 }, duration: PT1H } } }
+`)
+  const failing = (headers: Record<string, string>) => ({
+    error: { type: 'communication', status: 429, response: { status: 429, headers } },
+  })
+  test.each([
+    ['seconds', { 'Retry-After': '90' }, 90_000],
+    ['less than the delay', { 'Retry-After': '0' }, 1_000],
+    ['a date by our clock', { 'Retry-After': 'Thu, 01 Jan 2026 00:02:00 GMT' }, 120_000],
+    [
+      'a date by the clock of the server',
+      { 'Retry-After': 'Wed, 01 Jan 2025 00:00:30 GMT', Date: 'Wed, 01 Jan 2025 00:00:00 GMT' },
+      30_000,
+    ],
+    ['a date in the past', { 'Retry-After': 'Wed, 01 Jan 2025 00:00:00 GMT' }, 1_000],
+    ['neither', { 'Retry-After': 'soon' }, 1_000],
+    ['negative', { 'Retry-After': '-5' }, 1_000],
+  ])('%s: the retry waits at least as long', (_name, headers, durationMs) => {
+    const simulated = simulate(FLOW, { mocks: { ask: [failing(headers), { output: 7 }] } })
+    expect([simulated.output, simulated.duration_ms]).toEqual([7, durationMs])
+  })
+
+  test('longer than the limit of the retry allows: there is none', () => {
+    const simulated = simulate(FLOW, {
+      mocks: { ask: [failing({ 'retry-after': '99999999999' }), failing({})] },
+    })
+    expect(simulated.status).toBe('faulted')
+    const day = simulate(FLOW, { mocks: { ask: [failing({ 'retry-after': '86400' })] } })
+    expect(day).toMatchObject({ status: 'faulted', duration_ms: 0 })
+  })
+})

@@ -1,0 +1,69 @@
+/** A worker killed during HTTP calls: which requests are sent again, and what the flow learns of the others. */
+
+import { createServer, type Server } from 'node:http'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Runs } from '../support/fixtures/executions.ts'
+import { eventually } from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+
+let own: OwnPlatform
+let runs: Runs
+let origin: string
+let fakeServer: Server
+/** Idempotency keys of the requests to each path, in order. */
+const keys = new Map<string, unknown[]>()
+
+beforeAll(async () => {
+  own = await sharedPlatform()
+  runs = new Runs(own.workspace, own.started.running)
+  const [port = 0] = own.started.running.echoPorts
+  origin = `http://127.0.0.1:${port}`
+  fakeServer = createServer(({ url = '', headers }, response) => {
+    const received = keys.get(url) ?? []
+    keys.set(url, [...received, headers['idempotency-key']])
+    // The first request of each path gets no answer.
+    if (received.length > 0) response.end('done')
+  }).listen(port, '127.0.0.1')
+}, 120_000)
+afterAll(async () => {
+  fakeServer?.closeAllConnections()
+  fakeServer?.close()
+  await own?.end()
+})
+
+const start = async (path: string, method: string, more = '') => {
+  const options = `{ method: ${method}, endpoint: '${origin}${path}'${more} }`
+  const task = `{ call: http, with: ${options}, timeout: { after: PT10M } }`
+  return runs.start(await runs.publish(`  - ask: ${task}\n`))
+}
+
+test('worker killed during requests: POST is reported as unknown, GET and at_least_once are sent again', async () => {
+  const posted = await start('/post', 'post')
+  const repeated = await start('/repeated', 'post', ', delivery: at_least_once')
+  const got = await start('/get', 'get', ', headers: { x: y }')
+  const once = await start('/once', 'get', ', delivery: at_most_once')
+  await eventually(async () => (keys.size === 4 ? true : undefined), 30_000)
+  const pid = own.started.stack.supervisor.pid('worker')
+  if (pid !== undefined) process.kill(pid, 'SIGKILL')
+  const killedMs = performance.now()
+  const ended = await Promise.all([posted, repeated, got, once].map(endOf))
+  expect(performance.now() - killedMs).toBeLessThan(60_000)
+  expect(ended.map(({ status }) => status)).toEqual(['faulted', 'completed', 'completed', 'faulted'])
+  expect(ended[0].error).toMatchObject({
+    type: expect.stringMatching(/communication$/),
+    code: 'outcome_unknown',
+    detail: `POST ${origin}/post: the worker was lost before the answer arrived. The request may have arrived.`,
+  })
+  expect(ended[3].error).toMatchObject({ code: 'worker_lost' })
+  expect([keys.get('/post')?.length, keys.get('/once')?.length]).toEqual([1, 1])
+  const [first, second] = keys.get('/repeated') ?? []
+  expect(first).toMatch(/^[0-9a-f-]{36}$/)
+  expect(second).toBe(first)
+}, 180_000)
+
+/** The execution after its end; the platform may be slow while a worker starts. */
+const endOf = (id: string) =>
+  eventually(async () => {
+    const run = await runs.read(id)
+    return run.ended_at === null ? undefined : run
+  }, 90_000)
