@@ -17,7 +17,8 @@ const TIMEOUT = '$timeout'
 /** Handles the end of frames without a parent, and completed tasks that can be compensated. */
 interface MachineEvents {
   ended(ended: ChildResult): void
-  failed(key: string, error: FlowError): void
+  /** @param context `$context` of the frame, if it has its own */
+  failed(key: string, error: FlowError, context?: Json): void
   completed(undo: CompletedTask): void
 }
 
@@ -74,7 +75,7 @@ export class Tasks {
       return
     }
     if (above?.is !== 'task') {
-      this.#events.failed(key, error)
+      this.#events.failed(key, error, frame.branchContext?.context)
       return
     }
     const node = this.#machine.nodes.at(above.pointer)

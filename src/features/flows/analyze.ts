@@ -48,6 +48,9 @@ const SimulatedFlow = Type.Object({
   compensation: Type.Optional(
     Type.Unknown({ description: 'Compensated tasks, and those whose compensation failed.' }),
   ),
+  handlerErrors: Type.Optional(
+    Type.Unknown({ description: 'Errors of the tasks under `onError` and `finally`.' }),
+  ),
   wanted: Type.Optional(
     Type.Array(Type.Object({ step: Type.String(), what: Type.String(), hint: Type.String() }), {
       description: 'Inputs that the execution waits for and the simulation does not have.',
