@@ -105,6 +105,7 @@ export class Handlers {
     this.#state.ending = { list, result }
     // An execution that faulted because of too many tasks still enters those of its handlers.
     this.#state.steps = 0
+    this.#machine.enteredInTurn = 0
     const branchContext = { context: this.#state.lastContext ?? {}, isExported: false }
     this.#machine.scheduleNext(() =>
       this.#lists.open({ parent: 0, key: list, of: '', list, variables, data, branchContext }),
