@@ -160,6 +160,10 @@ export interface FlowIR {
   readonly secrets?: readonly string[]
   readonly onFault?: 'hold' | 'fail'
   readonly do: readonly TaskNode[]
+  /** Run if the execution faults, after the compensation, with `$error`. `end` makes their output that of the flow. */
+  readonly onError?: readonly TaskNode[]
+  /** Run at the end of every execution, also of one that is cancelled. */
+  readonly finally?: readonly TaskNode[]
   readonly facts: Facts
 }
 

@@ -61,7 +61,7 @@ const DEPTH_MAX = 64
 const LEXEMES_MAX = 50_000
 const SYNTAX_ERRORS_MAX = 20
 /** Keys whose texts are expressions without `${ }`. */
-const EXPRESSION_KEY = /(?:^|[\s{,])(as|from|if|in|until|when|exceptWhen|while):\s+([^\s'"].*)$/
+const EXPRESSION_KEY = /(?:^|([{,])|\s)\s*(as|from|if|in|until|when|exceptWhen|while):\s+([^\s'"].*)$/
 const QUOTED_CHARS_MAX = 100
 const COLLECTIONS: readonly string[] = ['block-map', 'block-seq', 'flow-collection']
 
@@ -263,9 +263,9 @@ class SourceReader {
 function quotesHint(line: string): string | undefined {
   // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
   if (line.includes('${')) return "Put expressions in quotes: '${ … }'."
-  const [, key, text = ''] = EXPRESSION_KEY.exec(line) ?? []
+  const [, isWithin, key, text = ''] = EXPRESSION_KEY.exec(line) ?? []
   if (key === undefined) return undefined
-  const isQuotable = text.length <= QUOTED_CHARS_MAX && !/['"]/.test(text)
+  const isQuotable = isWithin === undefined && text.length <= QUOTED_CHARS_MAX && !/['"]/.test(text)
   return `Put the expression in quotes: ${key}: '${isQuotable ? text.trim() : '…'}'.`
 }
 

@@ -26,6 +26,8 @@ const KEYS = [
   'onFault',
   'output',
   'do',
+  'onError',
+  'finally',
 ]
 /** More tasks than this belong into several executions: each leaves a record. */
 export const TASKS_MAX = 100_000
@@ -59,16 +61,34 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
   checkTriggerInput(flow, omitUndefined(options), context)
   const list = context.required(flow, 'A definition', 'do')
   const tasks = list && compileTasks(list, context)
+  const handlers = compileHandlers(flow, context)
   const used = { functions: [...context.functions], secrets: [...context.secrets] }
   compileUnused(context)
   if (document === undefined || tasks === undefined || context.diagnostics.length > 0) return undefined
-  const ir = { ir_version: 1, semantics: 1, document, ...omitUndefined(options), do: tasks } as const
+  const ir = {
+    ir_version: 1,
+    semantics: 1,
+    document,
+    ...omitUndefined(options),
+    do: tasks,
+    ...handlers,
+  } as const
   if (sizeOf(ir, COMPILED_MAX) > COMPILED_MAX) {
     const message = `The compiled flow has more than ${COMPILED_MAX} characters.`
     const hint = 'A function counts wherever it is called, an extension at each task that it extends.'
     return context.report('compiled_too_large', source, message, hint)
   }
-  return { ...ir, facts: computeFacts(tasks, used) }
+  return { ...ir, facts: computeFacts(ir, used) }
+}
+
+/** The tasks that run if the flow faults, and at its end (an extension of ours). */
+function compileHandlers(flow: MapNode, context: CompileContext): Pick<FlowIR, 'onError' | 'finally'> {
+  const onError = valueAt(flow, 'onError')
+  const last = valueAt(flow, 'finally')
+  return omitUndefined({
+    onError: onError && context.withVariables(['error'], () => compileTasks(onError, context)),
+    finally: last && compileTasks(last, context),
+  })
 }
 
 /** `limits.tasks`: how many tasks an execution may enter (an extension of ours). */

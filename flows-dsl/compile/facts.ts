@@ -1,6 +1,6 @@
 /** Computes static facts of a compiled flow: what it calls and reads, and an estimate of its cost. */
 
-import type { EventEstimate, Facts, TaskNode } from '../ir.ts'
+import type { EventEstimate, Facts, FlowIR, TaskNode } from '../ir.ts'
 import { compareText } from '../json.ts'
 import { taskType } from '../tasks/index.ts'
 import type { InlineOption } from '../tasks/task.ts'
@@ -28,16 +28,18 @@ const NONE: EventEstimate = { fixed: 0, perItem: 0 }
  * @param used names, in any order, of what they call and read
  */
 export function computeFacts(
-  tasks: readonly TaskNode[],
+  flow: Pick<FlowIR, 'do' | 'onError' | 'finally'>,
   used: Required<Pick<Facts, 'functions' | 'secrets'>>,
 ): Facts {
+  const { onError = [], finally: last = [] } = flow
+  const tasks = [...flow.do, ...last]
   const events = sum(tasks.map(eventsOf))
   return {
     functions: [...used.functions].sort(compareText),
     secrets: [...used.secrets].sort(compareText),
-    kinds: [...new Set(kindsOf(tasks))].sort(compareText),
+    kinds: [...new Set(kindsOf([...tasks, ...onError]))].sort(compareText),
     events: { ...events, fixed: events.fixed + RUN_EVENTS },
-    fanOut: Math.max(1, ...tasks.map(fanOutOf)),
+    fanOut: Math.max(1, ...[...tasks, ...onError].map(fanOutOf)),
   }
 }
 

@@ -31,18 +31,34 @@ class GraphBuilder {
   readonly #definition: SourceNode
   readonly #nodes: GraphNode[] = []
   readonly #edges = new Map<string, GraphEdge>()
+  /** The node to which `end` leads. */
+  #end: 'finally' | 'end' = 'end'
 
   constructor(definition: SourceNode) {
     this.#definition = definition
   }
 
-  build({ document, do: tasks }: FlowIR): Graph {
+  build({ document, do: tasks, onError, finally: last }: FlowIR): Graph {
     const label = clip(document.title ?? document.name, LABEL_BYTES_MAX)
     this.#nodes.push({ id: 'start', kind: 'start', name: 'start', label })
-    this.#link({ from: 'start', kind: 'next' }, tasks[0]?.pointer ?? 'end')
-    for (const edge of this.#list(tasks, {})) this.#link(edge, 'end')
+    if (last !== undefined) this.#end = 'finally'
+    this.#link({ from: 'start', kind: 'next' }, tasks[0]?.pointer ?? this.#end)
+    for (const edge of this.#list(tasks, {})) this.#link(edge, this.#end)
+    if (onError !== undefined) {
+      this.#link({ from: 'start', kind: 'catch', label: 'faulted' }, 'onError')
+      this.#handler('onError', onError)
+    }
+    this.#end = 'end'
+    if (last !== undefined) this.#handler('finally', last)
     this.#nodes.push({ id: 'end', kind: 'end', name: 'end', label: 'end' })
     return { nodes: this.#nodes, edges: [...this.#edges.values()] }
+  }
+
+  /** Adds tasks of the flow's end behind a node of their own. */
+  #handler(name: 'onError' | 'finally', tasks: readonly TaskNode[]): void {
+    this.#nodes.push({ id: name, kind: name, name, label: name })
+    this.#link({ from: name, kind: 'next' }, tasks[0]?.pointer ?? this.#end)
+    for (const edge of this.#list(tasks, {})) this.#link(edge, this.#end)
   }
 
   /** Adds a sequence of tasks. @returns the edges that leave the list */
@@ -50,7 +66,7 @@ class GraphBuilder {
     const out: OutgoingEdge[] = []
     for (const [index, task] of tasks.entries()) {
       for (const edge of this.#task(task, container)) {
-        const to = targetOf(edge, tasks, index)
+        const to = targetOf(edge, tasks, index, this.#end)
         if (to !== undefined) this.#link(edge, to)
         else out.push(leaveList(edge))
       }
@@ -110,8 +126,9 @@ function targetOf(
   { next = 'continue' }: OutgoingEdge,
   tasks: readonly TaskNode[],
   index: number,
+  end: string,
 ): string | undefined {
-  if (next === 'end') return 'end'
+  if (next === 'end') return end
   if (next === 'exit') return undefined
   if (next === 'continue') return tasks[index + 1]?.pointer
   return tasks.find(({ name }) => name === next)?.pointer

@@ -7,6 +7,8 @@ import type { EdgeKind, Graph, GraphEdge, GraphNode } from './control-flow.ts'
 const SHAPES: Readonly<Record<string, readonly [open: string, close: string]>> = {
   start: ['([', '])'],
   end: ['([', '])'],
+  onError: ['([', '])'],
+  finally: ['([', '])'],
   switch: ['{', '}'],
   do: ['{{', '}}'],
   for: ['{{', '}}'],
@@ -66,7 +68,9 @@ function linesOf(nodes: readonly GraphNode[], context: RenderContext): string[] 
 
 function nodeLine({ id, kind, name, label }: GraphNode, { idOf }: RenderContext): string {
   const [open, close] = fieldOf(SHAPES, kind) ?? ['[', ']']
-  const text = kind === 'start' || kind === 'end' ? escaped(label) : `${escaped(name)}<br/>${escaped(label)}`
+  const text = ['start', 'end', 'onError', 'finally'].includes(kind)
+    ? escaped(label)
+    : `${escaped(name)}<br/>${escaped(label)}`
   return `${idOf(id)}${open}"${text}"${close}`
 }
 

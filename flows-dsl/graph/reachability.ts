@@ -11,9 +11,10 @@ export interface UnreachableTask {
 }
 
 /** The unreachable tasks; of several in sequence only the first. */
-export function unreachableTasks({ do: tasks, onFault }: FlowIR): UnreachableTask[] {
+export function unreachableTasks({ do: tasks, onError, finally: last, onFault }: FlowIR): UnreachableTask[] {
   const analysis = new ReachabilityAnalysis()
   analysis.list(tasks, onFault)
+  for (const list of [onError, last]) if (list !== undefined) analysis.list(list, undefined)
   return [...analysis.unreachable.values()].filter(({ pointer }) => !analysis.reached.has(pointer))
 }
 

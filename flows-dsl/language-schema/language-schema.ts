@@ -224,6 +224,11 @@ export function editorSchema(catalogue: Catalogue): Schema {
     input: ref('input'),
     use: USE,
     do: ref('tasks', 'The tasks of the flow.'),
+    onError: ref(
+      'tasks',
+      'Tasks that run if the flow faults. `then: end` makes their output that of the flow.',
+    ),
+    finally: ref('tasks', 'Tasks that run at the end of every execution, also of one that is cancelled.'),
     timeout: ref('timeout'),
     output: ref('output'),
     schedule: SCHEDULE,

@@ -28,10 +28,10 @@ export class Compensator {
     return this.#machine.state
   }
 
-  /** Remembers a completed task, except while compensating: compensations are not compensated themselves. */
+  /** Remembers a completed task, except one that ends the execution: compensations are not compensated themselves. */
   add(undo: CompletedTask): void {
-    if (this.#state.compensation !== undefined) return
-    this.#state.completed.push(undo)
+    const { compensation, ending } = this.#state
+    if ((compensation ?? ending) === undefined) this.#state.completed.push(undo)
   }
 
   begin(because: { readonly error: ErrorObject } | { readonly cancelled: true }): void {

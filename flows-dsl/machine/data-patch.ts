@@ -4,7 +4,7 @@ import { FinalError, FlowError } from '../errors.ts'
 import type { Json } from '../ir.ts'
 import { isObject, mergePatch } from '../json.ts'
 import { type MachineContext, taskContextOf } from './machine-context.ts'
-import type { BranchContext, Frame, TaskFrame } from './state.ts'
+import type { BranchContext, Frame, RunState, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
 
 export interface Patch {
@@ -84,9 +84,11 @@ interface Skip {
   readonly by?: string
 }
 
+const isEnding = ({ compensation, ending }: RunState) => (compensation ?? ending) !== undefined
+
 /** Whether the nearest `onFault` is `hold` and no enclosing task catches the error. */
 export function shouldHold(machine: MachineContext, task: TaskFrame, error: FlowError): boolean {
-  if (error instanceof FinalError || machine.state.compensation !== undefined) return false
+  if (error instanceof FinalError || isEnding(machine.state)) return false
   let policy = machine.nodes.at(task.pointer).onFault
   let below: Frame = task
   for (let at = machine.frames.get(below.parent); at !== undefined; at = machine.frames.get(below.parent)) {

@@ -328,8 +328,8 @@ export class Driver {
     if (effect.do === 'await') this.#waits.set(id, effect.what)
     if (effect.do === 'call' || (effect.do === 'await' && effect.what === 'workflow'))
       this.#unmovable.set(id, effect.do)
-    // Cancelling the execution again must not stop its compensation.
-    const scope = this.#effects.scope(work, { isShielded: this.#machine.state.compensation !== undefined })
+    // Cancelling the execution must not stop its compensation and its `finally`.
+    const scope = this.#effects.scope(work, { isShielded: this.#machine.isShielded })
     if (this.#open.has(id)) this.#open.set(id, scope)
   }
 

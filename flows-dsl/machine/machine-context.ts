@@ -20,6 +20,8 @@ export class MachineContext {
   readonly inbox: Inbox
   readonly evaluation: Evaluation
   readonly environment: Environment
+  /** How many tasks were entered in this turn. */
+  enteredInTurn = 0
   /** A stack of work that runs before the machine waits again; the last entry runs first. */
   readonly #agenda: (() => unknown)[] = []
   #commands: Command[] = []
@@ -37,6 +39,7 @@ export class MachineContext {
   /** Runs `work` and everything it schedules, until all tasks wait. @returns the commands for the driver, in order */
   run(work: () => void): Command[] {
     this.evaluation.resetBudget()
+    this.enteredInTurn = 0
     this.#commands = []
     work()
     for (let next = this.#agenda.pop(); next !== undefined; next = this.#agenda.pop()) next()

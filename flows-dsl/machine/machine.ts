@@ -11,6 +11,7 @@ import { Approvals } from './approvals.ts'
 import { Compensator } from './compensation.ts'
 import type { HeldDecision } from './data-patch.ts'
 import { type Patch, patch } from './data-patch.ts'
+import { Handlers } from './handlers.ts'
 import { MachineContext } from './machine-context.ts'
 import type { Command, EffectResult, Environment, RunResult, RunState } from './state.ts'
 import { Tasks } from './task-lifecycle.ts'
@@ -37,6 +38,7 @@ export class Machine {
   readonly #context: MachineContext
   readonly #tasks: Tasks
   readonly #compensator: Compensator
+  readonly #handlers: Handlers
   readonly #approvals: Approvals
 
   /** @throws FlowError (configuration) if the state was made by rules that this build does not run */
@@ -50,10 +52,13 @@ export class Machine {
     this.#context = new MachineContext(ir, state, environment)
     this.#tasks = new Tasks(this.#context, {
       ended: (ended) => this.#ended(ended),
-      failed: (key, error) => this.#failed(key, error),
+      failed: (key, error, context) => this.#failed(key, error, context),
       completed: (undo) => this.#compensator.add(undo),
     })
-    this.#compensator = new Compensator(this.#context, this.#tasks.lists, (result) => this.#end(result))
+    this.#handlers = new Handlers(this.#context, this.#tasks.lists)
+    this.#compensator = new Compensator(this.#context, this.#tasks.lists, (result) =>
+      this.#handlers.end(result),
+    )
     this.#approvals = new Approvals(this.#context, (error) => this.#rejected(error))
   }
 
@@ -77,9 +82,16 @@ export class Machine {
     return this.#context.evaluation.stepsUsed
   }
 
-  /** Whether no task of the flow runs any more; compensation may still run. */
+  /** Whether cancelling the execution must not stop what runs: a compensation, or `finally`. */
+  get isShielded(): boolean {
+    const { compensation, ending } = this.state
+    return ending === undefined ? compensation !== undefined : ending.list === 'finally'
+  }
+
+  /** Whether no task under `do` runs any more; compensation and handlers may still run. */
   get #isOver(): boolean {
-    return this.result !== undefined || this.state.compensation !== undefined
+    const { compensation, ending } = this.state
+    return this.result !== undefined || compensation !== undefined || ending !== undefined
   }
 
   /** Starts the execution. @returns commands for the driver */
@@ -119,8 +131,10 @@ export class Machine {
   /** Cancels the execution and compensates completed tasks. @returns commands for the driver */
   cancel(): Command[] {
     return this.#context.run(() => {
+      this.#handlers.cancel()
       if (this.#isOver) return
       delete this.state.result
+      this.#keepContext(this.#openContext)
       this.#context.cancelAll()
       this.#compensator.begin({ cancelled: true })
     })
@@ -252,16 +266,22 @@ export class Machine {
   }
 
   #ended(ended: ChildResult): void {
-    if (ended.key === 'flow') this.#completed(ended)
+    if (this.#handlers.isOwn(ended.key)) this.#handlers.ended(ended)
+    else if (ended.key === 'flow') this.#completed(ended)
     else if (ended.key === 'timeout') this.#failed('flow', tookTooLong(this.#context.ir))
     else this.#compensator.next(ended.key)
   }
 
-  #failed(key: string, error: FlowError): void {
+  #failed(key: string, error: FlowError, context?: Json): void {
+    if (this.#handlers.isOwn(key)) {
+      this.#handlers.failed(error)
+      return
+    }
     if (key !== 'flow') {
       this.#compensator.failed(error)
       return
     }
+    this.#keepContext(context ?? this.#openContext)
     this.#context.cancelAll()
     this.#compensator.begin({ error: error.toObject() })
   }
@@ -272,7 +292,8 @@ export class Machine {
       const result = evaluation.filter(ir.output?.as, output, evaluation.flowVariables(context))
       this.#atFlow('/output/schema', () => {
         evaluation.validate(ir.output?.schema, result, 'The output')
-        this.#end({ status: 'completed', output: result })
+        this.#keepContext(context)
+        this.#handlers.end({ status: 'completed', output: result })
       })
     })
   }
@@ -290,12 +311,19 @@ export class Machine {
   /** Fails the flow after a reopened approval was rejected, even if the execution had completed meanwhile. */
   #rejected(error: FlowError): void {
     delete this.state.result
+    delete this.state.ending
     this.#failed('flow', error)
   }
 
-  #end(result: RunResult): void {
-    this.#context.cancelAll()
-    this.state.result = result
+  /** `$context` of the flow while its tasks run. */
+  get #openContext(): Json | undefined {
+    return this.#context.frames.roots().find(({ key }) => key === 'flow')?.branchContext?.context
+  }
+
+  /** Keeps `$context` for the tasks under `onError` and `finally`; other flows do not need it any more. */
+  #keepContext(context: Json | undefined): void {
+    const { onError, finally: last } = this.#context.ir
+    if (context !== undefined && (onError ?? last) !== undefined) this.state.lastContext = context
   }
 }
 

@@ -112,10 +112,17 @@ interface Compensation {
   readonly failures: { readonly step: string; readonly error: ErrorObject }[]
 }
 
-export type RunResult =
+/** Errors of the tasks under `onError` and `finally`, which do not change the result. */
+export interface HandlerErrors {
+  readonly onError?: ErrorObject
+  readonly finally?: ErrorObject
+}
+
+export type RunResult = { readonly compensation?: Compensation; readonly handlerErrors?: HandlerErrors } & (
   | { readonly status: 'completed'; readonly output: Json }
-  | { readonly status: 'faulted'; readonly error: ErrorObject; readonly compensation?: Compensation }
-  | { readonly status: 'cancelled'; readonly compensation?: Compensation }
+  | { readonly status: 'faulted'; readonly error: ErrorObject }
+  | { readonly status: 'cancelled' }
+)
 
 /** An approval that was granted, with the subjects who may decide it. */
 export interface GrantedApproval extends Pick<StepRef, 'pointer' | 'iteration' | 'path' | 'breadcrumbs'> {
@@ -158,6 +165,10 @@ export interface RunState {
     /** Number of attempts to compensate the last of `undos`. */
     attempt: number
   }
+  /** `$context` of the flow when its tasks ended, for `onError` and `finally`. */
+  lastContext?: Json
+  /** The tasks that run at the end, and the result so far. */
+  ending?: { readonly list: 'onError' | 'finally'; readonly result: RunResult }
   result?: RunResult
 }
 

@@ -30,9 +30,10 @@ export class TaskIndex {
   readonly #nodes = new Map<string, TaskNode>()
   readonly #lists = new Map<string, Lists>()
 
-  constructor({ do: tasks }: FlowIR) {
-    this.#lists.set('', { do: tasks })
-    this.#add(tasks)
+  constructor({ do: tasks, onError = [], finally: last = [] }: FlowIR) {
+    const lists = { do: tasks, onError, finally: last }
+    this.#lists.set('', lists)
+    for (const list of Object.values(lists)) this.#add(list)
   }
 
   /** @throws FlowError (configuration) if a snapshot names a task that the flow does not contain */

@@ -11,13 +11,16 @@ import type { CompletedTask, Frame, RunState, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
 
 const RUN_STEPS_MAX = 10_000
+/** A turn has the thread of all tenants, so `limits.tasks` does not raise this. */
+const TURN_STEPS_MAX = RUN_STEPS_MAX
 /** Key of the child that the machine itself adds to a task: its timer. */
 const TIMEOUT = '$timeout'
 
 /** Handles the end of frames without a parent, and completed tasks that can be compensated. */
 interface MachineEvents {
   ended(ended: ChildResult): void
-  failed(key: string, error: FlowError): void
+  /** @param context `$context` of the frame, if it has its own */
+  failed(key: string, error: FlowError, context?: Json): void
   completed(undo: CompletedTask): void
 }
 
@@ -74,7 +77,7 @@ export class Tasks {
       return
     }
     if (above?.is !== 'task') {
-      this.#events.failed(key, error)
+      this.#events.failed(key, error, frame.branchContext?.context)
       return
     }
     const node = this.#machine.nodes.at(above.pointer)
@@ -125,8 +128,10 @@ export class Tasks {
     const task = frames.add<TaskFrame>(frame)
     this.#attempt(task, () => {
       state.steps += 1
+      this.#machine.enteredInTurn += 1
       const stepsMax = state.info.stepsMax ?? ir.limits?.tasks ?? RUN_STEPS_MAX
       if (state.steps > stepsMax) throw tooManySteps(stepsMax, state.entered, pointer)
+      if (this.#machine.enteredInTurn > TURN_STEPS_MAX) throw tooManyAtOnce(pointer)
       if (!this.#matchesIf(node, task)) return this.#skip(task)
       this.#machine.record(task, { phase: 'started' })
       this.#begin(node, task)
@@ -272,6 +277,11 @@ export class Tasks {
 function withTimeout(move: Transition, timeoutMs: number): Transition {
   if ('done' in move || move.start === undefined) return move
   return { ...move, start: move.start.map((child) => ('call' in child ? { ...child, timeoutMs } : child)) }
+}
+
+function tooManyAtOnce(pointer: string): FinalError {
+  const detail = `The execution has entered more than ${TURN_STEPS_MAX} tasks without a call or a wait.`
+  return new FinalError(ERRORS.runtime, detail, pointer)
 }
 
 function tooManySteps(stepsMax: number, entered: RunState['entered'], pointer: string): FinalError {

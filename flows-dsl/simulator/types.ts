@@ -76,6 +76,8 @@ export interface Simulated {
   readonly output?: Json
   readonly error?: ErrorObject
   readonly compensation?: Json
+  /** Errors of the tasks under `onError` and `finally`. */
+  readonly handlerErrors?: Json
   readonly wanted?: readonly MissingAnswer[]
   /** Errors of steps that are held, by `pointer#iteration`. */
   readonly held?: Readonly<Record<string, ErrorObject>>

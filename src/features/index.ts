@@ -4,7 +4,7 @@ import type { AnyOperation } from '../core/operation.ts'
 import * as apiKeys from './api-keys/operations.ts'
 import { listAudit, verifyAudit } from './audit/audit-api.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
-import { graphFlow, simulateFlow } from './flows/analyze.ts'
+import { graphFlow, simulateFlow, validateFlow } from './flows/analyze.ts'
 import { decodePayloads, encodePayloads } from './flows/codec-api.ts'
 import * as definitions from './flows/definitions.ts'
 import * as commands from './flows/executions/commands.ts'
@@ -88,7 +88,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   definitions.updateFlow,
   definitions.deleteFlow,
   flowMetrics,
-  definitions.validateFlow,
+  validateFlow,
   graphFlow,
   simulateFlow,
   versions.publishFlow,

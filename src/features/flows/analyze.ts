@@ -1,4 +1,4 @@
-/** Analyses a flow's source without storing it: simulation, graph, and the documentation of diagnostics. */
+/** Analyses a flow's source without storing it: validation, simulation, graph, and the documentation of diagnostics. */
 
 import Type from 'typebox'
 import { DIAGNOSTICS } from '../../../flows-dsl/diagnostics/catalogue.ts'
@@ -12,8 +12,36 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { previewOperation } from '../operation-helpers.ts'
-import { FLOWS, flowInvalid, inFlowThread, Source, Ws } from './definitions.ts'
+import { Fault, FLOWS, flowInvalid, inFlowThread, Source, Warnings, Ws } from './definitions.ts'
 import { answeredSteps, recordedRun, recordedStep } from './executions/history.ts'
+import { FlowFacts } from './flow-summary.ts'
+import { missingReferences } from './references.ts'
+
+export const validateFlow = previewOperation({
+  name: 'flow.validate',
+  summary: 'Check a flow and return all faults, each with line, column and pointer',
+  reads: true,
+  input: Input({ ws: Ws, source: Source }),
+  output: Type.Object({
+    valid: Type.Boolean(),
+    faults: Type.Array(Fault),
+    warnings: Warnings,
+    facts: Type.Optional(FlowFacts),
+  }),
+  http: { method: 'POST', path: `${FLOWS}/validate`, body: '*', texts: { 'application/yaml': 'source' } },
+  run: async (scope, { source }) => {
+    const { faults, warnings, ...checked } = await inFlowThread(scope, 'check', { source })
+    if (checked.references === undefined)
+      return { valid: false, faults: [...faults], warnings: [...warnings] }
+    const missing = await missingReferences(scope, checked.references)
+    return {
+      valid: missing.faults.length === 0,
+      faults: missing.faults,
+      warnings: [...warnings, ...missing.warnings],
+      facts: checked.facts,
+    }
+  },
+})
 
 const After = Type.Optional(
   Type.Unknown({ description: 'A duration from the start: PT5S, or {seconds: 5}.' }),
@@ -47,6 +75,9 @@ const SimulatedFlow = Type.Object({
   error: Type.Optional(Type.Unknown()),
   compensation: Type.Optional(
     Type.Unknown({ description: 'Compensated tasks, and those whose compensation failed.' }),
+  ),
+  handlerErrors: Type.Optional(
+    Type.Unknown({ description: 'Errors of the tasks under `onError` and `finally`.' }),
   ),
   wanted: Type.Optional(
     Type.Array(Type.Object({ step: Type.String(), what: Type.String(), hint: Type.String() }), {

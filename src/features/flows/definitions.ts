@@ -13,7 +13,6 @@ import { CATALOGUE } from '../data-operations.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import { inThread, type Tasks } from '../threads/run-in-thread.ts'
 import { purgeFlows } from './executions/retention.ts'
-import { FlowFacts } from './flow-summary.ts'
 import { changeTriggers, deleteTriggers } from './triggers/trigger-store.ts'
 
 export const FLOWS = '/v1/flows/workspaces/{ws}'
@@ -210,29 +209,6 @@ function deleteStatements(id: string): Sql[] {
     sql`delete from flow_aliases where flow_id = ${id} and ${deleted}`,
   ]
 }
-
-export const validateFlow = previewOperation({
-  name: 'flow.validate',
-  summary: 'Check a flow and return all faults, each with line, column and pointer',
-  reads: true,
-  input: Input({ ws: Ws, source: Source }),
-  output: Type.Object({
-    valid: Type.Boolean(),
-    faults: Type.Array(Fault),
-    warnings: Warnings,
-    facts: Type.Optional(FlowFacts),
-  }),
-  http: { method: 'POST', path: `${FLOWS}/validate`, body: '*', texts: { 'application/yaml': 'source' } },
-  run: async (scope, { source }) => {
-    const { faults, warnings, facts } = await checkFlow(scope, source)
-    return {
-      valid: faults.length === 0,
-      faults: [...faults],
-      warnings: [...warnings],
-      ...(facts !== undefined && { facts }),
-    }
-  },
-})
 
 export function flowInvalid(faults: readonly Static<typeof Fault>[]): Problem {
   const [first] = faults

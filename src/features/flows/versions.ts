@@ -1,25 +1,15 @@
 /** Flow versions, compiled at publish and immutable, and aliases that select one or several by weight. */
 
 import Type, { type Static } from 'typebox'
-import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { Id, Input, Time } from '../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
-import {
-  type Fault,
-  FLOWS,
-  FlowRef,
-  findFlow,
-  flowInvalid,
-  inFlowThread,
-  Warnings,
-  Ws,
-} from './definitions.ts'
+import { FLOWS, FlowRef, findFlow, flowInvalid, inFlowThread, Warnings, Ws } from './definitions.ts'
+import { missingReferences } from './references.ts'
 import { offsetStatements } from './triggers/events.ts'
 import { changeTriggers, declaredTriggers, replaceTriggers } from './triggers/trigger-store.ts'
 import { createSecrets } from './triggers/webhooks.ts'
@@ -66,8 +56,9 @@ export const publishFlow = previewOperation({
     const compiled = await inFlowThread(scope, 'compile', { source })
     if (compiled.flow === undefined) throw flowInvalid(compiled.faults)
     const { warnings } = compiled
-    const { head: ir, text, sha256, secrets } = compiled.flow
-    const missing = await missingSecrets(scope, secrets)
+    const { head: ir, text, sha256, references } = compiled.flow
+    const { secrets } = references
+    const { faults: missing, warnings: unpublished } = await missingReferences(scope, references)
     if (missing.length > 0) throw flowInvalid(missing)
     const hooks = createSecrets(scope, id, ir)
     const { before, after } = await offsetStatements(scope, id, ir)
@@ -101,40 +92,10 @@ export const publishFlow = previewOperation({
     const [version] = answers[1] ?? []
     if (version === undefined) throw notFound('flow')
     const webhooks = hooks.toResponse(answers.at(-1) ?? [])
-    const published = { ...(version as unknown as FlowVersion), warnings: [...warnings] }
+    const published = { ...(version as unknown as FlowVersion), warnings: [...warnings, ...unpublished] }
     return { ...published, ...(webhooks.length > 0 && { webhooks }) }
   },
 })
-
-/** A secret that a definition declares, and the location of its name. */
-interface DeclaredSecret extends Pick<Static<typeof Fault>, 'pointer' | 'line' | 'column'> {
-  readonly name: string
-}
-
-/** A diagnostic per secret that the workspace does not have, with its location and the existing names. */
-async function missingSecrets(
-  scope: WorkspaceScope,
-  declared: readonly DeclaredSecret[],
-): Promise<Static<typeof Fault>[]> {
-  if (declared.length === 0) return []
-  const rows = await scope.rows<{ name: string }>(
-    sql`select name from flow_secrets order by name collate "C"`,
-  )
-  const there = rows.map(({ name }) => name)
-  return declared.flatMap(({ name, pointer, line, column }) => {
-    if (there.includes(name)) return []
-    const message = `The workspace has no secret \`${name}\`.`
-    return [{ code: 'unknown_reference', message, line, column, pointer, hint: hintFor(name, there) }]
-  })
-}
-
-function hintFor(name: string, there: readonly string[]): string {
-  const store = `Store it: PUT ${FLOWS}/secrets/${name}.`
-  const near = nearest(name, there)
-  if (near !== undefined) return `Did you mean \`${near}\`? ${store}`
-  const list = there.slice(0, LIMITS.faultsShownMax).join(', ')
-  return there.length === 0 ? store : `There are: ${list}. ${store}`
-}
 
 export const listFlowVersions = previewOperation({
   name: 'flow_version.list',

@@ -2,15 +2,18 @@
 
 import { createHash } from 'node:crypto'
 import { type Catalogue, compile } from '../../../flows-dsl/compile/compile.ts'
-import { nodeAt } from '../../../flows-dsl/compile/source-nodes.ts'
+import { nodeAt, type SourceNode } from '../../../flows-dsl/compile/source-nodes.ts'
 import { graphOf } from '../../../flows-dsl/graph/build-graph.ts'
 import { mermaidOf } from '../../../flows-dsl/graph/mermaid.ts'
 import { canonical, type FlowIR } from '../../../flows-dsl/ir.ts'
+import { TaskIndex } from '../../../flows-dsl/machine/task-index.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import { type Simulation, SimulationInvalid } from '../../../flows-dsl/simulator/types.ts'
+import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
 import { flowSummary } from '../flows/flow-summary.ts'
+import type { FlowReferences } from '../flows/references.ts'
 
 /** A flow's definition, and the functions that it may call. */
 interface FlowSource {
@@ -29,12 +32,30 @@ interface Refused {
 const compiled = ({ source, catalogue }: FlowSource) =>
   compile(source, { catalogue, sizeBytesMax: LIMITS.flowSourceBytesMax })
 
+/** The secrets and flows of the workspace that a flow refers to, each with its location. */
+function referencesOf(ir: FlowIR, definition: SourceNode): FlowReferences {
+  const locate = (pointer: string) => {
+    const { line, column } = nodeAt(definition, pointer)?.at ?? definition
+    return { pointer, line, column }
+  }
+  const secrets = (ir.secrets ?? []).map((name, index) => ({ name, ...locate(`/use/secrets/${index}`) }))
+  const flows = new TaskIndex(ir).all().flatMap(({ kind, pointer, body }) => {
+    if (kind !== 'run') return []
+    const { namespace, name, version } = body as RunBody
+    const isItself = namespace === ir.document.namespace && name === ir.document.name
+    return isItself ? [] : [{ namespace, name, version, ...locate(`${pointer}/run/workflow/name`) }]
+  })
+  return { secrets, flows }
+}
+
 export const TASKS = {
   validate: (validation: Validation) => evaluate(validation),
 
   check: (flow: FlowSource) => {
-    const { ir, faults, warnings } = compiled(flow)
-    return { faults, warnings, ...(ir !== undefined && { name: ir.document.name, facts: flowSummary(ir) }) }
+    const { ir, faults, warnings, definition } = compiled(flow)
+    if (ir === undefined) return { faults, warnings }
+    const { name } = ir.document
+    return { faults, warnings, name, facts: flowSummary(ir), references: referencesOf(ir, definition) }
   },
 
   /** `head` is the flow without its tasks, which are in `text` alone. */
@@ -43,13 +64,9 @@ export const TASKS = {
     if (ir === undefined) return { faults }
     const text = canonical(ir)
     const sha256 = createHash('sha256').update(text).digest('hex')
-    const head: FlowIR = { ...ir, do: [] }
-    const secrets = (ir.secrets ?? []).map((name, index) => {
-      const pointer = `/use/secrets/${index}`
-      const { line, column } = nodeAt(definition, pointer)?.at ?? definition
-      return { name, pointer, line, column }
-    })
-    return { faults, warnings, flow: { head, text, sha256, secrets } }
+    const { onError: _onError, finally: _finally, ...rest } = ir
+    const head: FlowIR = { ...rest, do: [] }
+    return { faults, warnings, flow: { head, text, sha256, references: referencesOf(ir, definition) } }
   },
 
   /** `json` is the serialized graph, so that a large one costs the main thread nothing. */

@@ -41,6 +41,32 @@ async function runFlow(source: string, input: unknown = {}) {
   return (await post(`definitions/${body.id}/executions`, { input }, { prefer: 'wait=20' })).body
 }
 
+const storeSecret = (name: string) =>
+  call('PUT', `${workspace.flows}/secrets/${name}`, {
+    as: workspace.operator,
+    body: { value: 'a secret of some length' },
+  })
+
+test('secret or sub-flow that the workspace lacks: validation reports both, publishing warns of the flow', async () => {
+  const source = flow(
+    'refers',
+    'use: { secrets: [unheard] }',
+    'do:',
+    '  - a: { run: { workflow: { namespace: test, name: nowhere } } }',
+    '  - b: { run: { workflow: { namespace: test, name: refers } } }',
+  )
+  const { body } = await post('validate', { source })
+  const shown = (all: { message: string; line: number }[]) =>
+    all.map(({ message, line }) => `${line} ${message}`)
+  expect(body.valid).toBe(false)
+  expect(shown(body.faults)).toEqual(['2 The workspace has no secret `unheard`.'])
+  expect(shown(body.warnings)).toEqual(['4 The workspace has no published flow test/nowhere.'])
+  await storeSecret('unheard')
+  const { id } = (await post('definitions', { source })).body
+  const published = await post(`definitions/${id}/versions`, {})
+  expect([published.status, shown(published.body.warnings)]).toEqual([201, shown(body.warnings)])
+})
+
 test('validate a valid flow: returns its facts', async () => {
   const source = flow(
     'known',
@@ -49,6 +75,7 @@ test('validate a valid flow: returns its facts', async () => {
     '  - each: { for: { in: .items }, do: [{ a: { call: ask } }] }',
     '  - both: { fork: { branches: [{ b: { wait: PT1S } }, { c: { set: { k: "${ $secrets.key }" } } }] } }',
   )
+  await storeSecret('key')
   const { body } = await post('validate', { source })
   expect(body).toEqual({
     valid: true,

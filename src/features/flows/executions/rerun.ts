@@ -218,7 +218,9 @@ interface RerunContext {
 
 function planRerun(context: RerunContext): { plan: RerunPlan; reuse: RunReuse | undefined } {
   const { from, isTimeLine, answered, calling, tasks } = context
-  const before = answered.filter(({ pointer }) => !isOfEvent(pointer) && !isCompensation(pointer))
+  const before = answered.filter(
+    ({ pointer }) => !isOfEvent(pointer) && !isCompensation(pointer) && !isHandler(pointer),
+  )
   const exists = (step: RecordedStep) => tasks.get(taskName(step))?.kind === step.kind
   const candidates = latest(before.filter(exists))
   const reasons = new Map(candidates.map((step) => [step, reasonToAsk(step, context)]))
@@ -228,7 +230,9 @@ function planRerun(context: RerunContext): { plan: RerunPlan; reuse: RunReuse | 
   const plan = {
     from: from === undefined ? null : planned(from),
     reused: reused.map(planned),
-    again: calling.filter(({ seq, pointer }) => !seqs.has(seq) && !isCompensation(pointer)).map(planned),
+    again: calling
+      .filter(({ seq, pointer }) => !seqs.has(seq) && !isCompensation(pointer) && !isHandler(pointer))
+      .map(planned),
     missing: before.filter((step) => !exists(step)).map(planned),
     asked_again: [...reasons].flatMap(([step, reason]) =>
       reason === undefined ? [] : [{ ...planned(step), reason }],
@@ -282,6 +286,8 @@ function decidersOf({ result }: AnsweredStep): string[] {
 const isOfEvent = (pointer: string) => /\/foreach\/do\/\d/.test(pointer)
 const COMPENSATION = /\/compensate\/\d/
 const isCompensation = (pointer: string) => COMPENSATION.test(pointer)
+/** True for the tasks under `onError` and `finally`, which run at the end of each execution anew. */
+const isHandler = (pointer: string) => /^\/(?:onError|finally)\/\d/.test(pointer)
 
 function refusalsOf(
   context: RerunContext,
@@ -311,6 +317,8 @@ function refusalsOfStep(from: RecordedStep, { tasks }: RerunContext): (string | 
   return [
     (isOfEvent(from.pointer) || isCompensation(from.pointer)) &&
       `\`${from.name}\` belongs to an event or a compensation: use the enclosing step.`,
+    isHandler(from.pointer) &&
+      `\`${from.name}\` runs at the end of each execution: name a step under \`do\`.`,
     !tasks.has(taskName(from)) && `There is no \`${from.name}\` in the version to run.`,
   ]
 }

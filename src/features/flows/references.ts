@@ -1,0 +1,76 @@
+/** Finds the secrets and flows that a definition refers to and its workspace does not have. */
+
+import type { Static } from 'typebox'
+import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { sql, textArray } from '../../infra/postgres/sql.ts'
+import { type Fault, FLOWS } from './definitions.ts'
+
+type Located = Pick<Static<typeof Fault>, 'pointer' | 'line' | 'column'>
+
+export interface FlowReferences {
+  readonly secrets: readonly (Located & { readonly name: string })[]
+  /** The flows that it runs, other than itself; `version` is that of the document, or `latest`. */
+  readonly flows: readonly (Located & Readonly<Record<'namespace' | 'name' | 'version', string>>)[]
+}
+
+/**
+ * A fault per secret that is missing, and a warning per flow that is not published: it may be published later.
+ * Each has a location and the nearest name.
+ */
+export async function missingReferences(
+  scope: WorkspaceScope,
+  { secrets, flows }: FlowReferences,
+): Promise<{ readonly faults: Static<typeof Fault>[]; readonly warnings: Static<typeof Fault>[] }> {
+  const [faults, warnings] = await Promise.all([missingSecrets(scope, secrets), missingFlows(scope, flows)])
+  return { faults, warnings }
+}
+
+async function missingSecrets(
+  scope: WorkspaceScope,
+  declared: FlowReferences['secrets'],
+): Promise<Static<typeof Fault>[]> {
+  if (declared.length === 0) return []
+  const rows = await scope.rows<{ name: string }>(
+    sql`select name from flow_secrets order by name collate "C"`,
+  )
+  const there = rows.map(({ name }) => name)
+  return declared.flatMap(({ name, pointer, line, column }) => {
+    if (there.includes(name)) return []
+    const message = `The workspace has no secret \`${name}\`.`
+    return [{ code: 'unknown_reference', message, line, column, pointer, hint: hintFor(name, there) }]
+  })
+}
+
+function hintFor(name: string, there: readonly string[]): string {
+  const store = `Store it: PUT ${FLOWS}/secrets/${name}.`
+  const near = nearest(name, there)
+  if (near !== undefined) return `Did you mean \`${near}\`? ${store}`
+  const list = there.slice(0, LIMITS.faultsShownMax).join(', ')
+  return there.length === 0 ? store : `There are: ${list}. ${store}`
+}
+
+async function missingFlows(
+  scope: WorkspaceScope,
+  named: FlowReferences['flows'],
+): Promise<Static<typeof Fault>[]> {
+  if (named.length === 0) return []
+  const distinct = (key: 'name' | 'version') => textArray([...new Set(named.map((one) => one[key]))])
+  const there = await scope.rows<{ namespace: string; name: string; version: string | null }>(
+    sql`select distinct namespace, document_name as name,
+        case when document_version = any(${distinct('version')}::text[]) then document_version end as version
+      from flow_versions where document_name = any(${distinct('name')}::text[]) and deleted_at is null`,
+  )
+  return named.flatMap(({ namespace, name, version, ...location }) => {
+    const isThere = there.some(
+      (one) =>
+        one.namespace === namespace && one.name === name && (version === 'latest' || one.version === version),
+    )
+    if (isThere) return []
+    const of = version === 'latest' ? '' : ` in version ${version}`
+    const message = `The workspace has no published flow ${namespace}/${name}${of}.`
+    const hint = 'Publish it before this flow runs.'
+    return [{ code: 'unknown_reference', message, ...location, hint }]
+  })
+}
