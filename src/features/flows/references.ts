@@ -5,15 +5,11 @@ import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
+import type { Tasks } from '../threads/run-in-thread.ts'
 import { type Fault, FLOWS } from './definitions.ts'
 
-type Located = Pick<Static<typeof Fault>, 'pointer' | 'line' | 'column'>
-
-export interface FlowReferences {
-  readonly secrets: readonly (Located & { readonly name: string })[]
-  /** The flows that it runs, other than itself; `version` is that of the document, or `latest`. */
-  readonly flows: readonly (Located & Readonly<Record<'namespace' | 'name' | 'version', string>>)[]
-}
+/** The secrets and flows that a definition names, each with its location. */
+type FlowReferences = NonNullable<ReturnType<Tasks['check']>['references']>
 
 /**
  * A fault per secret that is missing, and a warning per flow that is not published: it may be published later.

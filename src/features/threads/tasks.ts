@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { type Catalogue, compile } from '../../../flows-dsl/compile/compile.ts'
-import { nodeAt, type SourceNode } from '../../../flows-dsl/compile/source-nodes.ts'
+import { type Location, nodeAt, type SourceNode } from '../../../flows-dsl/compile/source-nodes.ts'
 import { graphOf } from '../../../flows-dsl/graph/build-graph.ts'
 import { mermaidOf } from '../../../flows-dsl/graph/mermaid.ts'
 import { canonical, type FlowIR } from '../../../flows-dsl/ir.ts'
@@ -13,7 +13,6 @@ import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
 import { flowSummary } from '../flows/flow-summary.ts'
-import type { FlowReferences } from '../flows/references.ts'
 
 /** A flow's definition, and the functions that it may call. */
 interface FlowSource {
@@ -31,6 +30,13 @@ interface Refused {
 
 const compiled = ({ source, catalogue }: FlowSource) =>
   compile(source, { catalogue, sizeBytesMax: LIMITS.flowSourceBytesMax })
+
+/** What a flow refers to in its workspace. */
+interface FlowReferences {
+  readonly secrets: readonly (Location & { readonly name: string })[]
+  /** The flows that it runs, other than itself; `version` is that of the document, or `latest`. */
+  readonly flows: readonly (Location & Readonly<Record<'namespace' | 'name' | 'version', string>>)[]
+}
 
 /** The secrets and flows of the workspace that a flow refers to, each with its location. */
 function referencesOf(ir: FlowIR, definition: SourceNode): FlowReferences {

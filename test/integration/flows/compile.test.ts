@@ -204,6 +204,7 @@ test('flow with an undefined secret: valid, can be simulated, refused at publica
     'use: { secrets: [token] }',
     'do: [{ a: { set: { with: \'${ "Bearer " + $secrets.token }\' } } }]',
   )
+  await storeSecret('token')
   expect((await post('validate', { source })).body).toMatchObject({
     valid: true,
     facts: { secrets: ['token'] },
