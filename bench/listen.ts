@@ -10,7 +10,6 @@ import { createTestWorkspace, type TestWorkspace } from './fixture.ts'
 import { type Send, sender } from './http.ts'
 import { interleaved, print, sized } from './measure.ts'
 
-const WAITING = sized(10_000, 50)
 const ROUNDS = sized(100, 5)
 const LANES = 8
 const EVENTS_PER_SECOND = 100
@@ -24,19 +23,24 @@ do:
         to: { one: { with: { type: ${TYPE} }, correlate: { order: { from: .data.order, expect: '\${ .order }' } } } }
 `
 
-/** Prints the CPU time of worker and API under events for nobody, without and with executions that wait, and latencies. */
-export async function listen(): Promise<void> {
+/** Prints the CPU time of worker and API under events for nobody, with one and with many executions that wait, and latencies. */
+export async function listen([count]: readonly string[]): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
   const started = await startPlatform(dir, { checkReplies: false })
   try {
-    await measure(started, await createTestWorkspace(started.running))
+    const waiting = Number(count ?? sized(10_000, 50))
+    await measure(started, await createTestWorkspace(started.running), waiting)
   } finally {
     await started.stop()
     await rm(dir, { recursive: true, force: true })
   }
 }
 
-async function measure({ running, stack }: Started, workspace: TestWorkspace): Promise<void> {
+async function measure(
+  { running, stack }: Started,
+  workspace: TestWorkspace,
+  waiting: number,
+): Promise<void> {
   const flows = `/v1/flows/workspaces/${workspace.workspaceId}`
   await workspace.admin.post(`${flows}/definitions`, { source: FLOW })
   await workspace.admin.post(`${flows}/definitions/hears/versions`, {})
@@ -49,10 +53,10 @@ async function measure({ running, stack }: Started, workspace: TestWorkspace): P
   print(`${EVENTS_PER_SECOND} events/s for nobody`, 'CPU ms per s', '× one waiting')
   const base = await load(asKey, pids)
   print('1 waiting', base, 1)
-  await runs.begin(WAITING)
+  await runs.begin(waiting)
   await pause(SETTLE_MS)
   const many = await load(asKey, pids)
-  print(`${WAITING} waiting`, many, many / base)
+  print(`${waiting} waiting`, many, many / base)
   const figures = await interleaved(ROUNDS, {
     signal: () =>
       runs.end(({ id, order }) => {
