@@ -6,6 +6,7 @@ import { collections } from './collections.ts'
 import { expressions } from './expressions.ts'
 import { flows } from './flows.ts'
 import { flowsDsl } from './flows-dsl.ts'
+import { listen } from './listen.ts'
 import { ndjson } from './ndjson.ts'
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
@@ -20,6 +21,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   expressions,
   'flows-dsl': flowsDsl,
   flows,
+  listen,
 }
 
 const name = process.argv[2] ?? ''

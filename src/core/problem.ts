@@ -169,11 +169,7 @@ export const PROBLEMS = {
     'The signature is not valid',
     'Sign the delivery by Standard Webhooks with the secret of this webhook, and send it within five minutes.',
   ),
-  callback_expired: row(
-    410,
-    'The callback is not awaited any more',
-    'Its time has passed, the execution has ended, or the step was started again, with another URL.',
-  ),
+  callback_expired: row(410, 'The callback is not awaited any more', 'It expired, or its step has ended.'),
   gateway_identity_invalid: row(
     401,
     'The gateway sent no identity',
@@ -398,8 +394,6 @@ export const PROBLEMS = {
     502,
     'The invocation was interrupted',
     'It may have had effects: check before you start it again.',
-    {
-      final: true,
-    },
+    { final: true },
   ),
 }

@@ -180,7 +180,12 @@ function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['
     if (reused !== undefined) return what === OPEN_CALLBACK ? { output: reused } : reused
     if (gate.isClosed) await waitWhileClosed(services)
     if (what === OPEN_CALLBACK) return openCallback(target, step, services)
-    if (what === 'events') await services.subscriptions.add(step, subscriptions)
+    if (what === 'events') {
+      await services.subscriptions.add(step, subscriptions)
+      // A past event may have ended the task, and the execution with it: neither waits any more.
+      const scope = CancellationScope.current()
+      if (scope.consideredCancelled) return scope.cancelRequested
+    }
     recorder.recordWaiting(step)
     status.show()
     const removeDetail = details.addStep(step)

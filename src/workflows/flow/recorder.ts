@@ -156,7 +156,8 @@ export class Recorder {
 
   /** Writes the changes since the last write. */
   flush(status = this.#status, fields: Partial<RunUpdate> = {}): Promise<void> {
-    this.#setStatus(status, fields)
+    // The last record has the final status.
+    if (!this.#isEnded) this.#setStatus(status, fields)
     return this.#writer.write(() => this.#takeUpdate())
   }
 

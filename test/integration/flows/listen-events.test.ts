@@ -74,7 +74,7 @@ test('event between the start and the `listen`: is heard', async () => {
   const { id } = await runner.start(name, { order: 1 })
   await emitAt(workspace, topic, { order: 2, n: 'of another order' })
   await emitAt(workspace, topic, { order: 1, n: 'early' })
-  expect((await runner.ended(id)).output).toEqual([{ order: 1, n: 'early' }])
+  expect(await runner.ended(id)).toMatchObject({ status: 'completed', output: [{ order: 1, n: 'early' }] })
 })
 
 test('several `listen` in a loop: take the events in order, each once', async () => {
@@ -250,4 +250,14 @@ test('OWS use case "Managing GitHub Issues": starts by an event, and completes b
     await emitAt(at, 'issues.reviewed', { number: 1, reviewer: 'bob', approved })
   }
   expect(await place.ended(one?.id ?? '')).toMatchObject({ output: { number: 1, closed: true } })
+})
+
+test('event of the platform before the `listen`: is heard, from the stream of the workspace', async () => {
+  const ends = await publish('  - a: { set: {} }')
+  const name = await publish(`  - rest: { wait: PT1S }
+  - ended: { listen: { to: { one: { with: { type: platform.execution.completed }, correlate: { flow: { from: .data.flow.name, expect: ${ends} } } } } } }`)
+  const { id } = await runner.start(name, {})
+  await runner.start(ends, {})
+  const run = await runner.ended(id)
+  expect([run.status, run.output.length]).toEqual(['completed', 1])
 })

@@ -15,7 +15,7 @@ import type {
 } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { type Entry, isBefore } from '../../../infra/valkey/streams.ts'
-import { eventsIn, isChangeTopic, STREAMS, type StreamName } from '../../events/events.ts'
+import { eventsIn, isWorkspaceTopic, STREAMS, type StreamName } from '../../events/events.ts'
 import { ANY_TOPIC, DefinitionMatcher, keyOf, nameOf, type SubscriptionKey } from './subscription.ts'
 
 /**
@@ -142,7 +142,7 @@ class PastReader {
   /** The earliest offset of the keys that a stream may match; undefined if there are none. */
   #startOf(stream: StreamName): string | undefined {
     const offsets = [...this.#keys.values()]
-      .filter(({ topic }) => topic === ANY_TOPIC || isChangeTopic(topic) === (stream === 'changes'))
+      .filter(({ topic }) => topic === ANY_TOPIC || isWorkspaceTopic(topic) === (stream === 'changes'))
       .map((key) => key[`${stream}_offset`])
     return offsets.reduce<string | undefined>(
       (first, offset) => (first === undefined || isBefore(offset, first) ? offset : first),
