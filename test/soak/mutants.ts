@@ -88,7 +88,7 @@ const MUTANTS: readonly Mutant[] = [
     file: 'src/features/collections/postgres/compile.ts',
     from: 'replaceAll(/[\\\\%_]/g',
     to: 'replaceAll(/[\\\\%]/g',
-    test: 'test/integration/collections/query.test.ts',
+    test: 'test/integration/public-api/collections/filter-grammar.test.ts',
   },
 ]
 
