@@ -22,7 +22,7 @@ export const DURATION_MS_MAX = 365 * UNIT_MS.days
 const ISO = /^P(?=.)(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,3})?)S)?)?$/
 
 /** A duration from `minMs` to 365 days, in milliseconds. */
-function durationIn(
+export function durationIn(
   given: SourceNode,
   what: string,
   minMs: 0 | 1,

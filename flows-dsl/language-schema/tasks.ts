@@ -96,21 +96,28 @@ const RUN = mappingRequiring('The process to run.', ['workflow'], {
   return: word('The output of the task: that of the flow (stdout), or null (none).', ['stdout', 'none']),
 })
 
+const APPROVERS = either(
+  'Subjects, e-mail addresses, `role:…` or `group:…` that may decide.',
+  list('Names; each may be an expression.', text('A name.', { pattern: '\\S' }), { minItems: 1 }),
+  text('An expression that yields a list of names.'),
+)
+
 const APPROVE: Schema = {
   ...mappingRequiring('Waits for people to decide.', ['approvers'], {
     title: text('The question, for people.'),
     form: ref('jsonSchema', 'The schema of the form that a decision includes.'),
-    approvers: either(
-      'The approvers.',
-      list('Names; each may be an expression.', text('A name.', { pattern: '\\S' }), { minItems: 1 }),
-      text('An expression that yields a list of names.'),
-    ),
+    approvers: APPROVERS,
     quorum: integer('The number of approvals that are required.', {
       minimum: 1,
       maximum: QUORUM_MAX,
       default: 1,
     }),
     deadline: ref('dynamicDuration', 'The time in which to decide.'),
+    remind: mapping('When approvers are reminded.', { every: ref('duration', 'The interval.') }),
+    escalate: mappingRequiring('Further approvers.', ['after', 'to'], {
+      after: ref('duration', 'The time after which they may decide as well.'),
+      to: APPROVERS,
+    }),
     fourEyes: flag('If true, the subject that started the execution may not decide.', true),
     onDeadline: word('The policy for an approval that is undecided at the deadline.', ON_DEADLINE),
     onReject: word('The result of a rejection: an output, or an error.', ON_REJECT),

@@ -2,10 +2,18 @@
 
 import { FlowError, REJECTED } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
-import { type ApproveBody, decisionOf, refusalOf, verdictOf } from '../tasks/approve.ts'
+import { type ApproveBody, AWAITED, decisionOf } from '../tasks/approve.ts'
+import { excludedBy, refusalOf, tooFew, verdictOf } from '../tasks/approvers.ts'
 import { type MachineContext, taskContextOf } from './machine-context.ts'
 import type { GrantedApproval, ReopenedApproval, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
+
+/** A pending approval whose data were changed. */
+interface PendingApproval {
+  readonly task: TaskFrame
+  readonly taskState: Json
+  readonly details: JsonObject
+}
 
 export class Approvals {
   readonly #machine: MachineContext
@@ -33,7 +41,7 @@ export class Approvals {
     const authors = state.changedBy
     if (by !== undefined && !authors?.includes(by)) state.changedBy = [...(authors ?? []), by]
     const given = [...(state.grantedApprovals ?? []), ...(state.reopenedApprovals ?? [])].map((one) =>
-      this.#withoutApprover(one, by),
+      this.#withoutAuthors(one),
     )
     const pending = this.#pending()
     const refused = [...given, ...pending].find((one) => typeof one === 'string')
@@ -42,7 +50,7 @@ export class Approvals {
       else state.changedBy = authors
       return refused
     }
-    for (const one of pending) if (typeof one !== 'string') one.task.taskState = one.taskState
+    for (const one of pending) if (typeof one !== 'string') this.#askAgain(one)
     this.#reopenGranted(given.filter((one) => typeof one !== 'string'))
     return undefined
   }
@@ -54,10 +62,11 @@ export class Approvals {
       ({ pointer, iteration }) => `${pointer}#${iteration}` === step,
     )
     if (approval === undefined || !this.isReopened) return undefined
-    const decision = decisionOf(given, environment.nowMs())
+    const decision = decisionOf(given, approval, environment.nowMs())
     if (typeof decision === 'string') return { refused: decision }
-    const voting = { ...approval, quorum: this.#bodyOf(approval).quorum }
-    const refused = refusalOf(voting, decision.by)
+    const body = this.#bodyOf(approval)
+    const voting = { ...approval, quorum: body.quorum }
+    const refused = refusalOf(voting, given, this.#excludedFrom(body))
     if (refused !== undefined) return { refused }
     approval.decisions.push(decision)
     const verdict = verdictOf(voting)
@@ -70,29 +79,46 @@ export class Approvals {
     return this.#machine.nodes.at(pointer).body as ApproveBody
   }
 
+  #excludedFrom({ fourEyes }: ApproveBody): ReadonlyMap<string, string> {
+    const { info, changedBy = [] } = this.#machine.state
+    const started = info.started_by === undefined ? {} : { startedBy: info.started_by }
+    return fourEyes ? excludedBy({ ...started, changedBy }) : new Map()
+  }
+
   /** The approval with its remaining approvers, or why these are too few. */
-  #withoutApprover(approval: GrantedApproval, by: string | undefined): GrantedApproval | string {
-    const { quorum, fourEyes } = this.#bodyOf(approval)
-    const approvers = approval.approvers.filter((name) => !fourEyes || name !== by)
-    if (approvers.length >= quorum) return { ...approval, approvers }
+  #withoutAuthors(approval: GrantedApproval): GrantedApproval | string {
+    const body = this.#bodyOf(approval)
+    const excluded = this.#excludedFrom(body)
+    const refused = tooFew(body.quorum, approval.approvers, excluded)
+    const approvers = approval.approvers.filter((name) => !excluded.has(name))
+    if (refused === undefined) return { ...approval, approvers }
     const { name } = this.#machine.nodes.at(approval.pointer)
-    return `\`${name}\` would be asked again: ${quorum} must approve, and only ${approvers.length} may.`
+    return `\`${name}\` would be asked again: ${refused}`
+  }
+
+  /** Shows the changed data to the approvers of a pending approval. */
+  #askAgain({ task, taskState, details }: PendingApproval): void {
+    const { frames, environment } = this.#machine
+    task.taskState = taskState
+    const frame = frames.child(task, AWAITED)
+    if (frame?.is === 'effect' && frame.effect.do === 'await') Object.assign(frame.effect, { details })
+    environment.approvalChanged?.(this.#machine.step(task), details)
   }
 
   /** Pending approvals with their new private state, or why one cannot go on. */
-  #pending(): ({ readonly task: TaskFrame; readonly taskState: Json } | string)[] {
+  #pending(): (PendingApproval | string)[] {
     const tasks = this.#machine.frames
       .tasks()
       .filter(({ taskState, held }) => taskState !== null && held === undefined)
     return tasks.flatMap((task) => {
       const node = this.#machine.nodes.at(task.pointer)
       try {
-        const taskState = typeOf(node).onDataChanged?.(
+        const changed = typeOf(node).onDataChanged?.(
           node.body,
           task.taskState,
           taskContextOf(this.#machine, node, task),
         )
-        return taskState === undefined ? [] : { task, taskState }
+        return changed === undefined ? [] : { task, ...changed }
       } catch (error) {
         if (error instanceof FlowError) return `\`${node.name}\` could not be asked again: ${error.message}`
         throw error

@@ -38,6 +38,8 @@ export interface Effects {
   onHeldChanged?(isHeld: boolean): void
   /** Called when an approval is reopened, so that nothing may start, and when all are granted again. */
   onApprovalsReopened?(isReopened: boolean): void
+  /** Called when data of a pending approval were changed, with its new details. */
+  approvalChanged?(step: StepRef, details: JsonObject): void
   /** A collision-resistant digest, equal for equal values; absent if the host has none. */
   digest?(value: Json): string
   record(event: StepEvent): void

@@ -188,6 +188,8 @@ export interface Environment {
   /** From 0 to below 1. */
   random(): number
   record(event: StepEvent): void
+  /** Called when data of a pending approval were changed, with its new details. */
+  approvalChanged?(step: StepRef, details: JsonObject): void
   /** A collision-resistant digest, equal for equal values; absent if the host has none. */
   digest?(value: Json): string
 }

@@ -222,7 +222,8 @@ class SimulatedRun {
     }
     this.#recordRequest(step, requestOf(effect))
     this.#answer(id, this.#answers.next(step, ...namesOf(effect)), missingAnswer(effect, step))
-    if (this.#missing.has(id) && (effect.do === 'call' || effect.what === 'workflow')) this.#missingCalls.add(id)
+    if (this.#missing.has(id) && (effect.do === 'call' || effect.what === 'workflow'))
+      this.#missingCalls.add(id)
   }
 
   #answer(id: number, answer: TimedAnswer | undefined, missing: MissingAnswer): void {

@@ -1,12 +1,22 @@
 /** `approve`: waits for people to decide. An extension of ours; OWS 1.0 has no tasks for people. */
 
 import { type CompileContext, SCOPES } from '../compile/compile-context.ts'
-import { durationOf, dynamicDuration } from '../compile/duration.ts'
+import { durationIn, durationOf, dynamicDuration, optionalDuration } from '../compile/duration.ts'
 import { entryOf, type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import { ERRORS, FlowError, REJECTED } from '../errors.ts'
 import type { Duration, Json, JsonObject, Template } from '../ir.ts'
 import { clip, fieldOf, isObject, omitUndefined } from '../json.ts'
 import { checkSchema } from '../json-schema/check-schema.ts'
+import {
+  APPROVER_ROLES,
+  approverOf,
+  countApprovers,
+  excludedBy,
+  normalizeApprover,
+  refusalOf,
+  tooFew,
+  verdictOf,
+} from './approvers.ts'
 import { resultOf, type TaskContext, type TaskType, type Transition } from './task.ts'
 
 export interface ApproveBody {
@@ -20,14 +30,20 @@ export interface ApproveBody {
   readonly quorum: number
   readonly deadlineMs?: Duration
   readonly onDeadline: (typeof ON_DEADLINE)[number]
+  /** The interval at which approvers are reminded. */
+  readonly remindMs?: number
+  /** Further approvers, and the time after which they may decide as well. */
+  readonly escalate?: { readonly afterMs: number; readonly to: Template }
   readonly onReject: (typeof ON_REJECT)[number]
-  /** The subject that started the execution may not decide. */
+  /** Subjects that have started the execution or changed its data may not decide. */
   readonly fourEyes: boolean
 }
 
 /** A decision of one approver. `at` is an ISO 8601 time. */
 export type Decision = {
   readonly by: string
+  /** The approver that it counts for, if that is another name of the subject: an e-mail address, a role, a group. */
+  readonly as?: string
   readonly approved: boolean
   readonly at: string
   readonly form?: Json
@@ -40,9 +56,25 @@ interface Approval {
   readonly approvers: readonly string[]
   readonly quorum: number
   readonly decisions: Decision[]
+  /** When it ends, ISO 8601. */
+  readonly deadline?: string
+  readonly isEscalated?: boolean
 }
 
-const KEYS = ['title', 'form', 'approvers', 'quorum', 'deadline', 'fourEyes', 'onDeadline', 'onReject']
+const KEYS = [
+  'title',
+  'form',
+  'approvers',
+  'quorum',
+  'deadline',
+  'fourEyes',
+  'onDeadline',
+  'onReject',
+  'remind',
+  'escalate',
+]
+/** The child of the task that waits for decisions. */
+export const AWAITED = 'decisions'
 export const ON_DEADLINE = ['fault', 'reject', 'approve'] as const
 export const ON_REJECT = ['continue', 'fault'] as const
 export const QUORUM_MAX = 100
@@ -60,18 +92,33 @@ export const approve: TaskType<ApproveBody> = {
     return ['approved', 'rejected']
   },
   start(body, task) {
-    const { taskState, details } = request(body, task)
-    const { deadlineMs } = body
+    const { escalate } = body
     const evaluate = (template: Template) => task.evaluate(template, task.input)
-    const sleepMs = deadlineMs && durationOf(deadlineMs, '`deadline`', 1, evaluate)
-    const deadline = sleepMs === undefined ? [] : [{ key: 'deadline', sleepMs, summary: 'deadline' }]
+    const deadlineMs = body.deadlineMs && durationOf(body.deadlineMs, '`deadline`', 1, evaluate)
+    const deadline =
+      deadlineMs === undefined ? {} : { deadline: new Date(task.nowMs() + deadlineMs).toISOString() }
+    const { taskState, details } = request(body, task, deadline)
     return {
       taskState: taskState as unknown as Json,
-      start: [{ key: 'decisions', await: 'approval', details }, ...deadline],
+      start: [
+        { key: AWAITED, await: 'approval', details },
+        ...(deadlineMs === undefined ? [] : [{ key: 'deadline', sleepMs: deadlineMs, summary: 'deadline' }]),
+        ...(escalate === undefined
+          ? []
+          : [{ key: 'escalation', sleepMs: escalate.afterMs, summary: 'escalation' }]),
+      ],
     }
   },
-  onChildEnd(body, taskState, ended) {
+  onChildEnd(body, taskState, ended, task) {
     const approval = taskState as unknown as Approval
+    if (ended.key === 'escalation') {
+      const { taskState: escalated, details } = request(body, task, { ...approval, isEscalated: true })
+      return {
+        taskState: { ...escalated, decisions: approval.decisions } as unknown as Json,
+        cancel: [AWAITED],
+        start: [{ key: AWAITED, await: 'approval', details }],
+      }
+    }
     if (ended.key !== 'deadline') {
       // The host itself has completed the wait: its result is the output.
       const { output } = ended
@@ -85,8 +132,9 @@ export const approve: TaskType<ApproveBody> = {
     if (!('decision' in message)) return undefined
     return addDecision(body, taskState as unknown as Approval, message.decision, task)
   },
-  onDataChanged(body, _taskState, task) {
-    return request(body, task).taskState as unknown as Json
+  onDataChanged(body, taskState, task) {
+    const { taskState: changed, details } = request(body, task, taskState as unknown as Approval)
+    return { taskState: changed as unknown as Json, details }
   },
   summary({ title, quorum }) {
     const text = title !== undefined && 'literal' in title ? ` ${title.literal}` : ''
@@ -100,6 +148,8 @@ function compileApprove(task: MapNode, context: CompileContext): ApproveBody | u
   const approvers = compileApprovers(map, context)
   const quorum = compileQuorum(map, approvers, context)
   const deadline = compileDeadline(map, context)
+  const remindMs = optionalDuration(context.optionalMap(map, 'remind', ['every']), 'every', 1, context)
+  const escalate = compileEscalation(map, context)
   const fourEyes = context.boolean(map, 'fourEyes', true)
   const onReject = context.choice(map, 'onReject', ON_REJECT)
   const given = valueAt(map, 'title')
@@ -107,7 +157,8 @@ function compileApprove(task: MapNode, context: CompileContext): ApproveBody | u
   const form = compileForm(map, context)
   if (approvers === undefined || quorum === undefined || deadline === undefined) return undefined
   if (fourEyes === undefined || onReject === undefined) return undefined
-  return { ...omitUndefined({ title, form }), approvers, quorum, ...deadline, onReject, fourEyes }
+  const optional = omitUndefined({ title, form, remindMs, escalate })
+  return { ...optional, approvers, quorum, ...deadline, onReject, fourEyes }
 }
 
 function compileForm(map: MapNode, context: CompileContext): ApproveBody['form'] {
@@ -116,20 +167,32 @@ function compileForm(map: MapNode, context: CompileContext): ApproveBody['form']
   return schema === undefined ? undefined : { literal: schema }
 }
 
+/** Who may decide as well, and after which time. */
+function compileEscalation(map: MapNode, context: CompileContext): ApproveBody['escalate'] {
+  const escalate = context.optionalMap(map, 'escalate', ['after', 'to'])
+  if (escalate === undefined) return undefined
+  const after = context.required(escalate, '`escalate`', 'after')
+  const afterMs = after && durationIn(after, '`after`', 1, context)
+  const to = compileNames(escalate, 'to', context)
+  return afterMs === undefined || to === undefined ? undefined : { afterMs, to }
+}
+
+const compileApprovers = (map: MapNode, context: CompileContext) => compileNames(map, 'approvers', context)
+
 /** A list of names, each of which may be an expression, or one expression that yields the list. */
-function compileApprovers(map: MapNode, context: CompileContext): Template | undefined {
-  const given = context.required(map, '`approve`', 'approvers')
+function compileNames(map: MapNode, key: 'approvers' | 'to', context: CompileContext): Template | undefined {
+  const given = context.required(map, key === 'to' ? '`escalate`' : '`approve`', key)
   if (given === undefined) return undefined
   if (given.kind !== 'list') {
-    if (context.text(given, '`approvers`') === undefined) return undefined
+    if (context.text(given, `\`${key}\``) === undefined) return undefined
     const yielded = context.filter(given, SCOPES.task)
     if (yielded === undefined || !('expression' in yielded) || yielded.expression.op !== 'literal')
       return yielded
-    const message = '`approvers` must be a list of names, or an expression that yields one.'
-    return context.report('value_invalid', given, message, 'Write [ada], or .approvers.')
+    const message = `\`${key}\` must be a list of names, or an expression that yields one.`
+    return context.report('value_invalid', given, message, `Write [ada], or .${key}.`)
   }
   if (given.items.length === 0) {
-    return context.report('value_invalid', given, '`approvers` must not be empty.')
+    return context.report('value_invalid', given, `\`${key}\` must not be empty.`)
   }
   const isValid = given.items.map((item) => checkName(item, context)).every(Boolean)
   return isValid ? context.template(given, SCOPES.task) : undefined
@@ -141,6 +204,11 @@ function checkName(item: SourceNode, context: CompileContext): boolean {
   if (context.isLikeExpression(item, SCOPES.task)) {
     const message = `\`${name}\` is taken as a name: in a list, expressions are written in \${ }.`
     return context.report('value_invalid', item, message, `Write '\${ ${name} }'.`) === null
+  }
+  const [, role] = /^role:([^$]*)$/.exec(name ?? '') ?? []
+  if (role !== undefined && !(APPROVER_ROLES as readonly string[]).includes(role)) {
+    const message = `There is no role \`${role}\`. Known here: ${APPROVER_ROLES.join(', ')}.`
+    return context.report('value_invalid', item, message) === null
   }
   return name !== undefined && name.trim() !== ''
 }
@@ -155,7 +223,7 @@ function compileQuorum(
   const quorum = given === undefined ? 1 : context.integer(given, '`quorum`', 1, QUORUM_MAX)
   const names = approvers !== undefined && 'literal' in approvers ? approvers.literal : undefined
   if (!Array.isArray(names) || quorum === undefined) return quorum
-  const count = new Set(names).size
+  const count = countApprovers(names.map(String))
   if (count >= quorum) return quorum
   return context.report('value_invalid', given ?? map, `${quorum} must approve, and only ${count} may.`)
 }
@@ -178,27 +246,45 @@ function compileDeadline(
 
 /**
  * The approval without decisions, and the details that a host shows and binds decisions to.
+ * @param before what stays of an approval that was asked for earlier
  * @throws FlowError if `approvers` or `title` has the wrong type, or there are fewer approvers than the quorum
  */
-function request(body: ApproveBody, task: TaskContext): { taskState: Approval; details: JsonObject } {
-  const { form, quorum } = body
-  const { startedBy, changedBy } = task.run
-  const authors = startedBy === undefined ? changedBy : [startedBy, ...changedBy]
-  const approvers = approversOf(task.evaluate(body.approvers, task.input), body.fourEyes ? authors : [])
-  if (approvers.length < quorum) {
-    const detail = `${quorum} must approve, and only ${approvers.length} may.`
-    throw new FlowError(ERRORS.configuration, detail)
-  }
+function request(
+  body: ApproveBody,
+  task: TaskContext,
+  { deadline, isEscalated = false }: Pick<Approval, 'deadline' | 'isEscalated'>,
+): { taskState: Approval; details: JsonObject } {
+  const { form, quorum, remindMs, escalate } = body
+  const excluded = excludedFrom(body, task)
+  const names = namesOf(task.evaluate(body.approvers, task.input), 'approvers')
+  if (isEscalated && escalate !== undefined)
+    names.push(...namesOf(task.evaluate(escalate.to, task.input), 'escalate.to'))
+  const refused = tooFew(quorum, names, excluded)
+  if (refused !== undefined) throw new FlowError(ERRORS.configuration, refused)
+  const approvers = [...new Set(names)].filter((name) => !excluded.has(name))
   const title = titleOf(body, task)
-  const shown = { approvers, quorum, ...title, ...(form !== undefined && { form: form.literal }) }
-  return { taskState: { approvers, quorum, decisions: [] }, details: { ...shown, ...task.digest(title) } }
+  const kept = { approvers, quorum, ...omitUndefined({ deadline }) }
+  const shown = { ...kept, ...title, ...(form !== undefined && { form: form.literal }) }
+  return {
+    taskState: { ...kept, decisions: [], ...(isEscalated && { isEscalated }) },
+    details: {
+      ...shown,
+      data: task.input,
+      ...(excluded.size > 0 && { excluded: [...excluded.keys()] }),
+      ...omitUndefined({ remindMs }),
+      ...task.digest(title),
+    },
+  }
 }
 
-function approversOf(names: Json, except: readonly string[]): string[] {
+const excludedFrom = ({ fourEyes }: ApproveBody, { run }: TaskContext): ReadonlyMap<string, string> =>
+  fourEyes ? excludedBy(run) : new Map()
+
+function namesOf(names: Json, key: string): string[] {
   if (!Array.isArray(names) || !names.every((name) => typeof name === 'string' && name.trim() !== '')) {
-    throw new FlowError(ERRORS.expression, '`approvers` must yield a list of names.')
+    throw new FlowError(ERRORS.expression, `\`${key}\` must yield a list of names.`)
   }
-  return [...new Set(names as string[])].filter((name) => !except.includes(name))
+  return (names as string[]).map(normalizeApprover)
 }
 
 function titleOf({ title }: ApproveBody, task: TaskContext): { title?: string } {
@@ -215,9 +301,9 @@ function addDecision(
   given: JsonObject,
   task: TaskContext,
 ): Transition | string {
-  const decision = decisionOf(given, task.nowMs())
+  const decision = decisionOf(given, approval, task.nowMs())
   if (typeof decision === 'string') return decision
-  const refusal = refusalOf(approval, decision.by) ?? formError(body, decision, task)
+  const refusal = refusalOf(approval, given, excludedFrom(body, task)) ?? formError(body, decision, task)
   if (refusal !== undefined) return refusal
   approval.decisions.push(decision)
   const verdict = verdictOf(approval)
@@ -257,7 +343,11 @@ function decide(
 }
 
 /** The decision in a message, or why it is invalid, in words for the sender. */
-export function decisionOf(given: JsonObject, nowMs: number): Decision | string {
+export function decisionOf(
+  given: JsonObject,
+  approval: Pick<Approval, 'approvers'>,
+  nowMs: number,
+): Decision | string {
   const [by, approved, comment, form] = ['by', 'approved', 'comment', 'form'].map((key) =>
     fieldOf(given, key),
   )
@@ -265,20 +355,12 @@ export function decisionOf(given: JsonObject, nowMs: number): Decision | string 
   if (typeof approved !== 'boolean') return 'A decision needs `approved`, true or false.'
   if (comment !== undefined && (typeof comment !== 'string' || comment.length > COMMENT_MAX))
     return `\`comment\` must be a string of at most ${COMMENT_MAX} characters.`
-  return { by, approved, at: new Date(nowMs).toISOString(), ...omitUndefined({ form, comment }) }
-}
-
-/** The reason why a subject may not decide now, for the sender; undefined if it may. */
-export function refusalOf({ approvers, decisions }: Approval, by: string): string | undefined {
-  if (!approvers.includes(by)) return `\`${by}\` is none of those who may decide.`
-  if (decisions.some((decision) => decision.by === by)) return `\`${by}\` has decided already.`
-  return undefined
-}
-
-/** True if approved, false as soon as the quorum cannot be reached, undefined while it is open. */
-export function verdictOf({ approvers, quorum, decisions }: Approval): boolean | undefined {
-  const approved = decisions.filter((decision) => decision.approved).length
-  if (approved >= quorum) return true
-  const open = approvers.length - decisions.length
-  return approved + open < quorum ? false : undefined
+  const as = approverOf(approval, given)
+  return {
+    by,
+    ...(as !== undefined && as !== normalizeApprover(by) && { as }),
+    approved,
+    at: new Date(nowMs).toISOString(),
+    ...omitUndefined({ form, comment }),
+  }
 }

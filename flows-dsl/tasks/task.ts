@@ -189,8 +189,16 @@ export interface TaskType<Body = unknown> {
   onChildError?(body: Body, taskState: Json, failed: ChildError, task: TaskContext): Transition
   /** Tests if `failed` would handle this error. Changes nothing. */
   catches?(body: Body, taskState: Json, failed: ChildError, task: TaskContext): boolean
-  /** Handles data that were changed by hand while it waits. @returns the new private state @throws FlowError */
-  onDataChanged?(body: Body, taskState: Json, task: TaskContext): Json
+  /**
+   * Handles data that were changed by hand while it waits.
+   * @returns the new private state, and details for the host
+   * @throws FlowError
+   */
+  onDataChanged?(
+    body: Body,
+    taskState: Json,
+    task: TaskContext,
+  ): { readonly taskState: Json; readonly details: JsonObject }
   /** Handles a message: undefined if it does not consume it, a text if it rejects it. */
   onMessage?(
     body: Body,

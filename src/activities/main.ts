@@ -4,15 +4,20 @@ import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
-import { openPlatform } from '../app/platform.ts'
+import { openPlatform, type Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
 import { QUEUES } from '../core/work.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { triggerConsumers } from '../features/flows/triggers/trigger-consumers.ts'
 import { ConfigError, parseConfig } from '../infra/config.ts'
-import { openLog } from '../infra/log.ts'
+import { type Log, openLog } from '../infra/log.ts'
 import { openEagerStartServer } from './eager-start-server.ts'
-import { createDelivery, createEventHandler, createRepair } from './flow/background-work.ts'
+import {
+  createApprovalSender,
+  createDelivery,
+  createEventHandler,
+  createRepair,
+} from './flow/background-work.ts'
 import { recordSink } from './flow/record-sink.ts'
 import { HttpRequests } from './http/requests.ts'
 import { createActivities } from './index.ts'
@@ -96,16 +101,23 @@ async function main(): Promise<void> {
   process.once('SIGINT', stop)
   void platform.functions.warmUp()
   void platform.functions.layers().then((layers) => log.info(layers ?? {}, 'function isolation detected'))
-  platform.relay.start()
-  platform.overdue.start(createRepair(platform.access))
-  platform.watcher.start([
-    triggerConsumers(createEventHandler(platform.access, log)),
-    subscriptionConsumers(createDelivery(platform.access)),
-  ])
+  startBackgroundWork(platform, log)
   log.info({ queues: Object.values(QUEUES) }, 'worker ready')
   await Promise.all(workers.map((worker) => worker.run()))
   await connection.close()
   await platform.close()
+}
+
+/** Work of all workers together; each task runs on one of them. */
+function startBackgroundWork(platform: Platform, log: Log): void {
+  platform.relay.start()
+  platform.overdue.start(createRepair(platform.access))
+  if (platform.mailer.isConfigured)
+    platform.approvalMailer.start(createApprovalSender(platform.access, platform.mailer))
+  platform.watcher.start([
+    triggerConsumers(createEventHandler(platform.access, log)),
+    subscriptionConsumers(createDelivery(platform.access)),
+  ])
 }
 
 main().then(

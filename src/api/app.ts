@@ -21,10 +21,12 @@ import { holdsSecret, redactText } from '../core/redact.ts'
 import { OPERATIONS } from '../features/index.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { type Log, plainLines } from '../infra/log.ts'
+import { mountApprovalPages } from './approval-routes.ts'
 import { writeAuditEntry } from './audit.ts'
 import { routePath } from './bind.ts'
 import { acceptStreams, drainBody, hasUploadDeadline } from './body-streams.ts'
 import { mountCallbacks } from './callbacks.ts'
+import { mountDevMail } from './dev-mail.ts'
 import { FLOW_SCHEMA_PATH, mountDocs, mountFlowSchema } from './docs.ts'
 import { mountIssuer } from './issuer-routes.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
@@ -106,6 +108,8 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   await mountCallbacks(app, platform)
   await mountIssuer(app, authServices.identity)
   await mountPayloadPage(app, platform, authServices)
+  await mountApprovalPages(app, platform, authServices)
+  mountDevMail(app, platform.config)
   await mountDocs(app)
   refuseOtherMethods(app)
   return app

@@ -208,10 +208,10 @@ const interactionOf = (request: FastifyRequest, reply: FastifyReply): Interactio
   by: requesterOf(request),
 })
 
-const requesterOf = ({ ip, id }: FastifyRequest): Requester => ({ address: ip, requestId: id })
+export const requesterOf = ({ ip, id }: FastifyRequest): Requester => ({ address: ip, requestId: id })
 
-/** The token of an invitation, in the query, which is never logged. */
-function tokenOf({ query }: FastifyRequest): string {
+/** The token of a link, in the query, which is never logged. */
+export function tokenOf({ query }: FastifyRequest): string {
   const { token } = query as { token?: unknown }
   return typeof token === 'string' ? token : ''
 }

@@ -249,6 +249,8 @@ const TAGS = [
       'execution',
       'flow_execution',
       'execution_step',
+      'approval',
+      'inbox',
       'schedule',
       'trigger',
     ],

@@ -14,6 +14,7 @@ import { Limiter } from '../access/rate-limit/limiter.ts'
 import { TenantStates } from '../access/tenant-states.ts'
 import { Meters } from '../features/analytics/meters.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
+import { ApprovalMailer } from '../features/flows/approvals/approval-mailer.ts'
 import { CallbackVerifier } from '../features/flows/executions/callbacks.ts'
 import { ExecutionReconciler } from '../features/flows/executions/reconciler.ts'
 import { ExecutionNotifier, ExecutionWatcher } from '../features/flows/executions/watcher.ts'
@@ -24,6 +25,7 @@ import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
 import { Egress } from '../infra/http-client/egress.ts'
 import type { Log } from '../infra/log.ts'
+import { Mailer } from '../infra/mail/mail.ts'
 import { MongoDocuments } from '../infra/mongo/mongo.ts'
 import { Database } from '../infra/postgres/database.ts'
 import { Builder } from '../infra/postgres/index-builder.ts'
@@ -47,8 +49,8 @@ export interface Check {
 export type Platform = ReturnType<typeof openPlatform>['platform']
 
 /**
- * Opens the platform. Connections are lazy: servers may be down now and come up later. `functions`, `relay`, `overdue` and
- * `watcher` do nothing until the worker starts them.
+ * Opens the platform. Connections are lazy: servers may be down now and come up later. `functions`, `relay`, `overdue`,
+ * `approvalMailer` and `watcher` do nothing until the worker starts them.
  * @param retryBudget of the payload codec
  */
 export function openPlatform(
@@ -73,6 +75,8 @@ export function openPlatform(
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
   const overdue = new ExecutionReconciler(database, log)
+  const approvalMailer = new ApprovalMailer(database, log)
+  const mailer = new Mailer(config)
   const watcher = new StreamConsumers(database, streams, log)
   const pinged = { postgres: database, temporal, objects, streams, ...(documents && { documents }) }
   const checks: readonly Check[] = Object.entries(pinged).map(([name, one]) => ({
@@ -94,11 +98,15 @@ export function openPlatform(
     relay,
     codec,
     overdue,
+    approvalMailer,
+    mailer,
     watcher,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks,
     close: async () => {
       await Promise.all([meters.flush(), relay.close(), overdue.close(), watcher.close(), audit.close()])
+      await approvalMailer.close()
+      mailer.close()
       await executionWatcher.close()
       for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
       streams.close()

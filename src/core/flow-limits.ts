@@ -8,6 +8,16 @@ export const FLOW_LIMITS = {
   stepAnswerCharsMax: 65_536,
   /** Each of input, arguments and output as recorded with a step, for people. */
   stepDataCharsMax: 4_096,
+  /** How long a decision waits for its record, how long links are valid without a deadline, and how mails are sent. */
+  approvals: {
+    recordedMs: 3_000,
+    linkDays: 30,
+    mailPollMs: 1_000,
+    mailsAtOnce: 50,
+    mailRetrySeconds: 30,
+    sessionSeconds: 3_600,
+    mailsShown: 50,
+  },
   /** Results that a rerun reuses. */
   reuse: { stepsMax: 1_000, bytesMax: 393_216 },
   /** Nesting of flows that run flows. */

@@ -35,6 +35,10 @@ export interface StepUpdate {
   /** The execution of the flow that it runs. */
   readonly child?: string
   readonly data?: StepData
+  /** What an approval asks for. */
+  readonly approval?: ApprovalRequest
+  /** Decisions about it so far. */
+  readonly decisions?: readonly Json[]
   readonly started_at: string
   readonly ended_at?: string
 }
@@ -55,6 +59,23 @@ export interface StepData {
   readonly output_at?: ValueLocation
   /** The names of values that were shortened. */
   readonly cut?: readonly ('input' | 'arguments' | 'output')[]
+}
+
+/** What an approval asks for: the details of the flow machine (flows-dsl/tasks/approve.ts). */
+export interface ApprovalRequest {
+  readonly title?: Json
+  /** A JSON Schema. */
+  readonly form?: Json
+  readonly approvers: Json
+  /** Subjects that may not decide, since they have started the execution or changed its data. */
+  readonly excluded?: Json
+  readonly quorum: Json
+  /** The data under decision, unless they are too large. */
+  readonly data?: Json
+  /** RFC 3339. */
+  readonly deadline?: Json
+  /** The interval of reminders. */
+  readonly remindMs?: Json
 }
 
 /** Changes of an execution since the previous update. */

@@ -5,6 +5,7 @@ import * as apiKeys from './api-keys/operations.ts'
 import { listAudit, verifyAudit } from './audit/audit-api.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
 import { graphFlow, simulateFlow, validateFlow } from './flows/analyze.ts'
+import * as approvals from './flows/approvals/approvals.ts'
 import { decodePayloads, encodePayloads } from './flows/codec-api.ts'
 import * as definitions from './flows/definitions.ts'
 import * as commands from './flows/executions/commands.ts'
@@ -117,6 +118,9 @@ export const OPERATIONS: readonly AnyOperation[] = [
   commands.patchExecution,
   commands.cancelExecution,
   rerunExecution,
+  approvals.listApprovals,
+  approvals.getApproval,
+  approvals.decideApproval,
   triggers.listSchedules,
   triggers.getSchedule,
   triggers.pauseSchedule,

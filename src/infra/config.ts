@@ -109,6 +109,23 @@ const ConfigSchema = Type.Object({
         'Workflows cached per worker; others are replayed from their history. 0 disables caching and runs one workflow task at a time. Default: derived from the available memory.',
     }),
   ),
+  SMTP_URL: Type.Optional(
+    Url(
+      'SMTP server for mails to approvers, with credentials if it needs them: smtps://user:password@host:465.',
+      'smtps?',
+    ),
+  ),
+  TENON_MAIL_FROM: Type.String({
+    default: 'Tenon <tenon@localhost>',
+    pattern: '^[^\\r\\n]{3,320}$',
+    description: 'Sender of mails.',
+  }),
+  TENON_MAIL_DIR: Type.Optional(
+    Type.String({
+      description:
+        'Folder for mails as .eml files, if SMTP_URL is not set; loopback clients read them at /dev/mail. For development.',
+    }),
+  ),
   TENON_MCP_ORIGINS: Type.String({
     default: '',
     pattern: '^$|^https?://[^,/\\s]+(,https?://[^,/\\s]+)*$',

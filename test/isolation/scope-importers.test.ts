@@ -35,6 +35,7 @@ test('scopes: requested by entry points only', async () => {
     'activities/flow/background-work.ts',
     'activities/flow/record-sink.ts',
     'activities/tenant-interceptor.ts',
+    'api/approval-routes.ts',
     'api/callbacks.ts',
     'api/request-pipeline.ts',
     'api/webhooks.ts',
@@ -48,6 +49,13 @@ test('rights of a service key: assumed for tools of MCP servers only', async () 
     'access/access.ts',
     'features/mcp-servers/call-tool.ts',
     'features/mcp-servers/sources/collections.ts',
+  ])
+})
+
+test('rights to run flows: assumed for keys and tokens with a scope only', async () => {
+  expect(await filesThat(/\basFlowRunner\(/)).toEqual([
+    'access/access.ts',
+    'features/flows/executions/key-operations.ts',
   ])
 })
 
@@ -69,8 +77,9 @@ test('system scope: used by a fixed list of files', async () => {
   ])
 })
 
-test('HTTP routes that are not operations: webhooks, callbacks, MCP and the payload viewer only', async () => {
+test('HTTP routes that are not operations: pages, webhooks, callbacks and MCP only', async () => {
   expect(await filesThat(/config: \{ operation: \{ name:/)).toEqual([
+    'api/approval-routes.ts',
     'api/callbacks.ts',
     'api/payload-viewer.ts',
     'api/webhooks.ts',

@@ -24,6 +24,7 @@ test('security definer functions: callable by the listed roles, with a fixed sea
   const writers = ['tenon_service']
   const inside = ['tenon_admin', 'tenon_anon', 'tenon_service']
   expect(called).toEqual([
+    { name: 'accounts_named', roles: ['tenon_admin'] },
     { name: 'append_audit', roles: ['tenon_operator'] },
     { name: 'change_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'consume_quota', roles: inside },

@@ -1,6 +1,6 @@
 /** Rows of the sweep for flows and their executions. */
 
-import { type TestWorkspace, unique } from '../support/fixtures/tenants.ts'
+import { call, eventually, type TestWorkspace, unique } from '../support/fixtures/tenants.ts'
 
 export const SOURCE = (name: string) =>
   `document:\n  dsl: '1.0.3'\n  namespace: test\n  name: ${name}\n  version: '1.0.0'\nschedule:\n  cron: 0 0 1 1 *\ndo:\n  - hello:\n      set: { ok: true }\n`
@@ -12,6 +12,7 @@ interface World {
   readonly workspace: TestWorkspace
   readonly flowId: string
   readonly executionId: string
+  readonly approvalId: string
   readonly scheduleId: string
   readonly webhookId: string
 }
@@ -94,6 +95,22 @@ export const FLOW_ROWS = {
   'execution.watch': run('/events'),
   'execution.list': row(() => '/executions'),
   'flow_execution.list': flow('/executions'),
+  'approval.list': { ...row(() => '/approvals'), foreign: 'not_found' as const },
+  'approval.get': row(({ approvalId }) => `/approvals/${approvalId}`),
+  'approval.decide': row(
+    ({ approvalId }) => `/approvals/${approvalId}/decide`,
+    () => ({ approved: true }),
+  ),
+  'inbox.list': { path: () => '/v1/approvals', foreign: 'own_list' as const },
+  'inbox.get': {
+    path: ({ approvalId }: World) => `/v1/approvals/${approvalId}`,
+    foreign: 'not_found' as const,
+  },
+  'inbox.decide': {
+    path: ({ approvalId }: World) => `/v1/approvals/${approvalId}/decide`,
+    body: () => ({ approved: true }),
+    foreign: 'not_found' as const,
+  },
   'flow.start': keyed(
     ({ flowId }) => `/${flowId}/executions`,
     () => ({ input: {} }),
@@ -124,3 +141,13 @@ export const RUN_COMMANDS = [
   'execution.patch_data',
   'execution.cancel',
 ]
+
+/** An approval that stays open however often the sweep decides it. @returns its id */
+export async function askApproval({ flows, operator: as }: TestWorkspace): Promise<string> {
+  const approve = '{ approvers: [role:service, role:operator], quorum: 100, fourEyes: false }'
+  const source = `document: { dsl: '1.0.3', namespace: test, name: asks, version: '1.0.0' }\ndo:\n  - ask: { approve: ${approve} }\n`
+  await call('POST', `${flows}/definitions`, { as, body: { source } })
+  await call('POST', `${flows}/definitions/asks/versions`, { as, body: {} })
+  await call('POST', `${flows}/definitions/asks/executions`, { as, body: {} })
+  return eventually(async () => (await call('GET', `${flows}/approvals`, { as })).body.data[0]?.id)
+}

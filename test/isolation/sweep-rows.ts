@@ -1,7 +1,7 @@
 /** The table of the sweep: how each operation is called, and how a caller from another workspace is answered. */
 
 import { call, type TestWorkspace, tokenOf, unique } from '../support/fixtures/tenants.ts'
-import { FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
+import { askApproval, FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
 import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
 
 /** How a caller from another workspace, with the right domain and role, is answered when it names our resources. */
@@ -33,6 +33,7 @@ export interface World {
   readonly documentId: string
   readonly flowId: string
   readonly executionId: string
+  readonly approvalId: string
   readonly scheduleId: string
   readonly webhookId: string
   readonly bucket: string
@@ -382,6 +383,7 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     documentId: document.body.id,
     flowId: flow.body.id,
     executionId: execution.body.id,
+    approvalId: await askApproval(workspace),
     scheduleId: schedules.body.data[0].id,
     webhookId: hooked.body.webhooks[0].id,
     functionId: deployed.body.id,

@@ -72,6 +72,7 @@ function ids(): string[] {
     ours.documentId,
     ours.flowId,
     ours.executionId,
+    ours.approvalId,
     ours.scheduleId,
     ours.webhookId,
     ours.functionId,

@@ -9,6 +9,7 @@ import { Egress } from '../../infra/http-client/egress.ts'
 import type { PlatformServices } from '../internals.ts'
 import { AccountsStore } from '../issuer/accounts-store.ts'
 import { EmbeddedIssuer } from '../issuer/embedded-issuer.ts'
+import { ApprovalSession } from './approval-session.ts'
 import { Authenticator, type TokenIssuer } from './authenticator.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { McpServerRegistry } from './mcp-server-registry.ts'
@@ -21,6 +22,7 @@ export interface AuthServices {
   readonly mcpServers: McpServerRegistry
   readonly mcpClients: McpClients
   readonly payloadSession: PayloadSession
+  readonly approvalSession: ApprovalSession
 }
 
 /** @param now milliseconds that never go back; tests replace the clock */
@@ -50,6 +52,7 @@ export function openAuthServices(
     mcpServers,
     mcpClients: new McpClients(mcpServers, identity, subjectStatus),
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
+    approvalSession: new ApprovalSession(secrets, publicUrl(config)),
   }
 }
 

@@ -14,7 +14,8 @@ export interface Page {
 
 const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:min(12vh,5rem) auto 2rem;padding:0 1rem;color:#1a1a1a}
 h1{font-size:1.3rem}label{display:block;margin:.8rem 0}input{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}
-button{font:inherit;padding:.5rem 1.2rem;margin:.8rem .6rem 0 0}.fault{color:#a40000}code{word-break:break-all}
+textarea,select{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}input[type=checkbox]{display:inline;width:auto;margin-right:.5rem}fieldset{border:0;padding:0;margin:0}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;font:inherit}dt{font-weight:600;margin-top:.5rem}dd{margin:0;overflow-wrap:anywhere}button{font:inherit;padding:.5rem 1.2rem;margin:.8rem .6rem 0 0}.fault{color:#a40000}code{word-break:break-all}
 .access{padding:0;list-style:none}.access li{margin:0 0 .8rem;padding:.6rem .8rem;border:1px solid #ccc;border-radius:.4rem}.access p{margin:0 0 .4rem}.does,small{display:block;color:#555}`
 const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
 
@@ -25,10 +26,11 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '"': '&quot;',
   "'": '&#39;',
 }
-const escapeHtml = (text: string) => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
+export const escapeHtml = (text: string) =>
+  text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
 
 /** @param formTarget another origin that a form may redirect to */
-function page(title: string, body: string, status = 200, formTarget = ''): Page {
+export function page(title: string, body: string, status = 200, formTarget = ''): Page {
   const policy = [
     "default-src 'none'",
     `style-src 'sha256-${STYLE_HASH}'`,
@@ -53,7 +55,7 @@ const form = (fields: string) => `<form method="post" autocomplete="on">${fields
 const field = (label: string, attributes: string) => `<label>${label} <input ${attributes}></label>`
 const button = (action: string, label: string) =>
   `<button name="action" value="${action}" formnovalidate>${label}</button>`
-const errorText = (text: string) =>
+export const errorText = (text: string) =>
   text === '' ? '' : `<p class="fault" role="alert">${escapeHtml(text)}</p>`
 
 const TENANT_FIELD = field(
@@ -65,7 +67,7 @@ const EMAIL_FIELD = field(
   'name="email" type="email" maxlength="320" autocomplete="username" required',
 )
 
-const passwordField = (label: string, name: string, attributes: string) =>
+export const passwordField = (label: string, name: string, attributes: string) =>
   field(label, `name="${name}" type="password" maxlength="${LIMITS.passwordCharsMax}" ${attributes} required`)
 
 /** Why a sign-in failed; the same whether or not the account exists. */

@@ -129,6 +129,18 @@ export class SignIn {
     return 'changed'
   }
 
+  /** The account of these credentials in a tenant, for a page of the platform itself. @throws Problem `overloaded` */
+  async identify(
+    by: Requester,
+    credentials: Credentials,
+    tenantId: string,
+    page: string,
+  ): Promise<Account | 'wrong' | 'too_many'> {
+    const account = await this.#authenticate(by, credentials, { tenant: tenantId, clientId: page })
+    if (typeof account !== 'string') this.#parts.issuerAudit.signedIn(by, account, page)
+    return account
+  }
+
   /** @param at the tenant, if client or resource determine it, and the client, if there is one */
   async #authenticate(
     by: Requester,

@@ -11,6 +11,8 @@ import { randomIds } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isPlatformTopic } from '../../features/events/events.ts'
+import type { DueMail } from '../../features/flows/approvals/approval-mailer.ts'
+import { mailApprovers } from '../../features/flows/approvals/mail-approvers.ts'
 import { promoteQueued, reconcileExecution } from '../../features/flows/executions/reconcile-execution.ts'
 import type { RepairCandidate } from '../../features/flows/executions/reconciler.ts'
 import { removeExpired } from '../../features/flows/executions/retention.ts'
@@ -21,6 +23,7 @@ import type { EntryHandler, TriggerState } from '../../features/flows/triggers/t
 import { chainDepth, startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
 import type { Retention } from '../../features/tenants/workspace-settings.ts'
 import type { Log } from '../../infra/log.ts'
+import type { Mailer } from '../../infra/mail/mail.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 
 /** A handler that correlates the events of a trigger and starts executions for complete correlations. */
@@ -134,6 +137,15 @@ async function removeAllExpired(
   const storage = access.continueWorkspace(ref, { ...ACTOR, role: 'service' }, randomIds)
   const until = performance.now() + (LIMITS.retention.pauseSeconds * 1_000) / 2
   while (performance.now() < until && (await removeExpired(scope, storage, retention)));
+}
+
+/** @returns a function that mails the approvers of one approval; in a suspended workspace, they are mailed later */
+export function createApprovalSender(access: Access, mailer: Mailer): (due: DueMail) => Promise<void> {
+  const actor = { subject: 'tenon:mailer', role: 'workspace_admin' } as const
+  return async ({ ref, approvalId }) => {
+    const scope = await access.continueActive(ref, actor, randomIds)
+    await mailApprovers(scope, approvalId, (mail) => mailer.send(mail))
+  }
 }
 
 function rethrowUnlessRefused(error: unknown): false {

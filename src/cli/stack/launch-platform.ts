@@ -55,6 +55,7 @@ export async function launchPlatform(options: PlatformOptions): Promise<RunningP
     TENON_PORT: String(port),
     TENON_WORKFLOW_BUNDLE: build.workflows,
     ...startsSocket(options.dir),
+    TENON_MAIL_DIR: resolve(options.dir, 'mail'),
     NODE_ENV: 'production',
     // On a local platform, all administrators are one person with scripts.
     TENON_RATE_ADMIN: '1200/min',

@@ -19,9 +19,15 @@ import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, outranks, type Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { HIDDEN } from '../../core/visible-text.ts'
-import { sql } from '../../infra/postgres/sql.ts'
+import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { conflictIf, creates, findRow, listPage } from '../operation-helpers.ts'
 import { resolveAssignment } from './assignment.ts'
+
+const Groups = Type.Array(Type.String({ pattern: '^[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?$' }), {
+  maxItems: 50,
+  uniqueItems: true,
+  description: 'Groups that approvals may name as `group:<name>`.',
+})
 
 export const Account = Type.Object({
   id: Id('acct'),
@@ -30,6 +36,7 @@ export const Account = Type.Object({
   role: HolderRole,
   email: Type.String(),
   name: Type.String(),
+  groups: Groups,
   status: Type.Union(
     ['invited', 'active', 'reset', 'disabled'].map((status) => Type.Literal(status)),
     { description: '`reset`: its password was ended, and the link for the next one is not taken up yet.' },
@@ -56,7 +63,7 @@ const Reset = Type.Interface([Account], {
   reset_url: Type.String({ description: 'Shown once: there the person sets another password.' }),
 })
 
-const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name,
+const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name, groups,
   case when disabled_at is not null then 'disabled' when accepted then 'active'
     when accepted_at is not null then 'reset' else 'invited' end as status,
   invited_until, reset_at, confirmed_by, created_by, created_at, updated_at, last_login_at`
@@ -77,18 +84,19 @@ export const createAccount = adminOperation({
     role: HolderRole,
     email: Type.String({ pattern: EMAIL_PATTERN, maxLength: 320 }),
     name: Type.Optional(Name),
+    groups: Type.Optional(Groups),
   }),
   output: Invited,
   http: creates('/v1/accounts'),
-  run: async (scope, { role, email: given, name = '', ...named }) => {
+  run: async (scope, { role, email: given, name = '', groups = [], ...named }) => {
     const { tenantId, workspaceId } = await resolveAssignment(scope, role, named)
     const { url, digest } = issuerAdminOf(scope).invite()
     const email = given.toLowerCase()
     const id = scope.newId('acct')
     const insert = sql`
       insert into accounts
-        (id, tenant_id, workspace_id, role, email, name, invitation, invited_until, created_by)
-      values (${id}, ${tenantId}, ${workspaceId}, ${role}, ${email}, ${name}, ${digest}, ${UNTIL},
+        (id, tenant_id, workspace_id, role, email, name, groups, invitation, invited_until, created_by)
+      values (${id}, ${tenantId}, ${workspaceId}, ${role}, ${email}, ${name}, ${textArray(groups)}::text[], ${digest}, ${UNTIL},
         ${scope.actor.subject})
       on conflict (id) do nothing`
     const [, [made] = []] = await scope
@@ -126,21 +134,22 @@ export const listAccounts = adminOperation({
 
 export const updateAccount = adminOperation({
   name: 'account.update',
-  summary: 'Rename, disable or enable an account; disabled, it is signed out everywhere within 5 s',
+  summary: 'Rename, regroup, disable or enable an account; disabled, it is signed out everywhere within 5 s',
   roles: ADMINS,
   input: Input({
     id: Ref('account'),
     name: Type.Optional(Name),
+    groups: Type.Optional(Groups),
     disabled: Type.Optional(Type.Boolean()),
   }),
   output: Account,
   http: { method: 'PATCH', path: '/v1/accounts/{id}', body: '*' },
-  run: (scope, { id, name, disabled }) =>
+  run: (scope, { id, name, groups, disabled }) =>
     findRow<Account>(
       scope,
       'account',
       sql`
-      update accounts set name = coalesce(${name ?? null}, name), updated_at = now(),
+      update accounts set name = coalesce(${name ?? null}, name), groups = coalesce(${groups === undefined ? null : textArray(groups)}::text[], groups), updated_at = now(),
         disabled_at = case ${disabled ?? null}::boolean when true then coalesce(disabled_at, now())
           when false then null else disabled_at end
       where id = ${id} returning ${COLUMNS}`,

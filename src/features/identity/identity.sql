@@ -11,6 +11,8 @@ create table tenon.accounts (
   role text not null check (role in ('operator', 'tenant_admin', 'workspace_admin', 'service')),
   email text not null check (email = lower(email)),
   name text not null,
+  -- Groups that approvals may name as `group:…`.
+  groups text[] not null default '{}',
   -- Null until the invitation is accepted.
   password text,
   accepted boolean not null generated always as (password is not null) stored,
@@ -37,10 +39,10 @@ create unique index accounts_email on tenon.accounts (coalesce(tenant_id, ''), e
 call tenon.allow('tenon_operator', 'tenon.accounts', 'all');
 call tenon.allow('tenon_admin', 'tenon.accounts', 'tenant');
 -- Admins can write an invitation, but read neither invitations nor passwords.
-grant select (id, tenant_id, workspace_id, role, email, name, accepted, accepted_at, invited_until, reset_at,
+grant select (id, tenant_id, workspace_id, role, email, name, groups, accepted, accepted_at, invited_until, reset_at,
     confirmed_by, created_by, created_at, updated_at, disabled_at, last_login_at),
-  insert (id, tenant_id, workspace_id, role, email, name, invitation, invited_until, created_by),
-  update (name, invitation, invited_until, confirmed_by, updated_at, disabled_at), delete
+  insert (id, tenant_id, workspace_id, role, email, name, groups, invitation, invited_until, created_by),
+  update (name, groups, invitation, invited_until, confirmed_by, updated_at, disabled_at), delete
   on tenon.accounts to tenon_admin, tenon_operator;
 call tenon.allow('tenon_issuer', 'tenon.accounts', 'all', 'select, update');
 create policy owner on tenon.accounts for select to tenon_owner using (true);
@@ -96,6 +98,22 @@ create function tenon.is_unconfirmed(account text, asked_at timestamptz, starter
   );
 revoke execute on function tenon.is_unconfirmed from public;
 grant execute on function tenon.is_unconfirmed to tenon_admin, tenon_operator;
+
+-- The accounts that the names of approvers stand for. An address names any account of the tenant; roles and groups, those
+-- of the session's workspace and of the whole tenant. The workspace cannot read the accounts themselves.
+create function tenon.accounts_named(names text[])
+  returns table (id text, email text, active boolean, known_as text[])
+  stable language sql security definer set search_path = tenon, pg_temp as $$
+  select a.id, a.email, a.accepted and a.disabled_at is null, array(
+    select name from unnest(array[a.id, a.email] || case
+      when a.workspace_id is null or a.workspace_id = tenon.workspace()
+        then array['role:' || a.role] || array(select 'group:' || g from unnest(a.groups) as g) else '{}' end) as name)
+  from accounts a
+  where a.tenant_id = tenon.tenant() and (a.id = any(names) or a.email = any(names)
+    or (a.workspace_id is null or a.workspace_id = tenon.workspace())
+      and ('role:' || a.role = any(names) or exists (select from unnest(a.groups) as g where 'group:' || g = any(names)))) $$;
+revoke execute on function tenon.accounts_named from public;
+grant execute on function tenon.accounts_named to tenon_admin;
 
 -- OAuth clients. `machine` has a secret and a role; `public` has neither, and acts for people of its tenant and workspace.
 create table tenon.oauth_clients (

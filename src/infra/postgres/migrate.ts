@@ -25,6 +25,7 @@ const FILES = [
   'features/functions/functions.sql',
   'features/flows/flows.sql',
   'features/flows/executions/concurrency.sql',
+  'features/flows/approvals/approvals.sql',
   'features/flows/triggers.sql',
   'features/flows/subscriptions.sql',
   'features/mcp-servers/mcp-servers.sql',

@@ -74,6 +74,7 @@ export function createEffects(input: FlowRunInput, services: ExecutionServices):
       void recorder.flush(isHeld ? 'suspended' : 'running')
     },
     digest: digestOf,
+    approvalChanged: (step, details) => recorder.annotateApproval(step, details),
     onApprovalsReopened: (isReopened) => {
       gate.setApprovalReopened(isReopened)
       void recorder.flush(isReopened ? 'waiting' : 'running')
@@ -171,13 +172,15 @@ function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['
     const digest = given as string | undefined
     const child = results.childOf(step)
     // A call with a callback shows the arguments of the call.
-    if (what !== OPEN_CALLBACK && what !== AWAIT_CALLBACK) recorder.recordArguments(step, target)
+    if (what !== OPEN_CALLBACK && what !== AWAIT_CALLBACK)
+      recorder.recordArguments(step, askedOf(what, target))
     recorder.annotate(step, {
       ...(digest !== undefined && { digest }),
       ...(child !== undefined && { child }),
     })
     const reused = results.take(step, digest)
     if (reused !== undefined) return what === OPEN_CALLBACK ? { output: reused } : reused
+    if (what === 'approval') recorder.annotateApproval(step, target)
     if (gate.isClosed) await waitWhileClosed(services)
     if (what === OPEN_CALLBACK) return openCallback(target, step, services)
     if (what === 'events') {
@@ -214,6 +217,11 @@ function openCallback(asked: JsonObject, step: StepRef, { gate, clock }: Executi
   const opening = callUntilAccepted({ function: OPEN_CALLBACK_CALL, arguments: request, step }, gate)
   clock.tickAfter(opening)
   return opening
+}
+
+/** What a wait asks for, for the data of its step: the data of an approval are the input of the step already. */
+function askedOf(what: string, { data, ...rest }: JsonObject): JsonObject {
+  return what === 'approval' || data === undefined ? rest : { ...rest, data }
 }
 
 /** @throws FinalError if the history is near Temporal's limit: an execution that Temporal terminates could not record its end */

@@ -1,11 +1,12 @@
 /** Collects steps and events of an execution, and writes them to its record before it waits and when it ends. */
 
 import { CancellationScope, proxyLocalActivities, proxySinks } from '@temporalio/workflow'
-import type { Json } from '../../../flows-dsl/ir.ts'
+import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
+import { decisionOf } from '../../../flows-dsl/tasks/approve.ts'
 import type { StepEvent, StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { Activities, Records } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { RecordState, RunEventUpdate, RunUpdate, StepUpdate } from '../../core/run.ts'
+import type { ApprovalRequest, RecordState, RunEventUpdate, RunUpdate, StepUpdate } from '../../core/run.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
 import { StepValueRecorder } from './step-data.ts'
 
@@ -121,6 +122,40 @@ export class Recorder {
     const step = { ...open, data: this.#values.add(open, { arguments: given }) }
     this.#open.set(keyOf(ref), step)
     if (this.#changed.has(step.seq)) this.#changed.set(step.seq, step)
+  }
+
+  /** Keeps what an approval asks for, for its record. */
+  annotateApproval(step: StepRef, { digest, ...details }: JsonObject): void {
+    const open = this.#open.get(keyOf(step))
+    if (open === undefined) return
+    const { data, ...rest } = details
+    const isLarge = JSON.stringify(data ?? null).length > LIMITS.stepAnswerCharsMax
+    const approval = (isLarge ? rest : details) as unknown as ApprovalRequest
+    this.#change({ ...open, ...(typeof digest === 'string' && { digest }), approval })
+  }
+
+  /** Keeps a decision about an open approval. @returns forgets it, if it was refused */
+  addDecision(step: string, given: JsonObject, nowMs: number): () => void {
+    const open = this.#open.get(step)
+    const approvers = open?.approval?.approvers
+    const decision = decisionOf(
+      given,
+      { approvers: Array.isArray(approvers) ? approvers.map(String) : [] },
+      nowMs,
+    )
+    if (open === undefined || typeof decision === 'string') return () => {}
+    const before = this.#changed.get(open.seq)
+    this.#change({ ...open, decisions: [...(open.decisions ?? []), decision] })
+    return () => {
+      if (before === undefined) this.#changed.delete(open.seq)
+      else this.#changed.set(open.seq, before)
+      if (this.#open.has(step)) this.#open.set(step, open)
+    }
+  }
+
+  #change(step: StepUpdate): void {
+    this.#open.set(keyOf(step), step)
+    this.#changed.set(step.seq, step)
   }
 
   /** @param of the step; for an event of the execution as a whole, an object without `seq` */

@@ -13,7 +13,7 @@ import type {
 } from '../../core/run.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import type { ExecutionGate } from './execution-gate.ts'
-import type { LogicalClock } from './logical-clock.ts'
+import { type LogicalClock, nowMs } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 
 const event = defineSignal<[RunEvent]>('event')
@@ -50,7 +50,11 @@ export function registerHandlers(run: CommandTargets): void {
   })
   setHandler(decide, ({ step, decision }) => {
     clock.tick()
-    return answerOf(driver.decide(step, withoutHandles(decision)))
+    const given = withoutHandles(decision)
+    const forget = recorder.addDecision(step, given, nowMs())
+    const refused = driver.decide(step, given)
+    if (refused !== undefined) forget()
+    return answerOf(refused)
   })
   setHandler(release, ({ step, ...rest }) => {
     clock.tick()
@@ -67,7 +71,10 @@ export function registerHandlers(run: CommandTargets): void {
     clock.tick()
     if (!gate.isPaused && !driver.status.isHeld)
       return { refused: 'The execution is neither paused nor has a held step: pause it first.' }
-    return answerOf(driver.patch(withoutHandles({ ...changes })))
+    const refused = driver.patch(withoutHandles({ ...changes }))
+    // Approvers see the changed data of a pending approval at once.
+    if (refused === undefined) void recorder.flushIfChanged(false)
+    return answerOf(refused)
   })
 }
 

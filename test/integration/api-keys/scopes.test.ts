@@ -38,6 +38,7 @@ beforeAll(async () => {
     webhookId: 't',
     bucket: 'no-such-bucket',
     functionId: 'fn',
+    approvalId: 'a',
     accountId: 'a',
     clientId: 'c',
   }

@@ -39,7 +39,7 @@ test.each([
     'the subject that started the execution',
     '/do/0/ask#0',
     { by: 'starter', approved: true },
-    /`starter` is none of those/,
+    /`starter` has started the run/,
   ],
   ['a name in other letters', '/do/0/ask#0', { by: 'Ada', approved: true }, /none of those/],
   ['a subject that has decided before', '/do/0/ask#0', { by: 'bob', approved: false }, /decided already/],

@@ -11,6 +11,7 @@ import type { RunAnswer, RunDecision, RunPatch, RunPause, RunRelease } from '../
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
+import { type Decider, deciderOf, type Verdict } from '../approvals/deciders.ts'
 import { FLOWS, Ws } from '../definitions.ts'
 import { cancelQueued } from './concurrency.ts'
 import { Execution, readExecution } from './executions.ts'
@@ -101,23 +102,45 @@ export const approveExecution = previewOperation({
     form: Type.Optional(Type.Unknown({ description: 'The fields of the approval form.' })),
   }),
   run: async (scope, { id, step, ws: _ws, ...decision }) => {
-    checkJson('form', decision.form ?? null, LIMITS.runInputBytesMax)
-    const value = { by: scope.actor.subject, ...decision } as RunDecision['decision']
-    const execution = await findOpen(scope, id)
+    await findOpen(scope, id)
     const entry = await findStep(scope, id, sql`kind = 'approve'`, step)
-    await rejectUnconfirmed(scope, id, entry)
-    const decided = { step: entry, decision: value } satisfies RunDecision
-    return sendUpdate(scope, execution, { name: 'decide', value: decided })
+    return decideStep(scope, id, entry, await deciderOf(scope), decision)
   },
 })
+
+/**
+ * Sends a decision to an execution.
+ * @param entry `pointer#iteration`
+ * @throws Problem `not_found`; `state_conflict` if the execution has ended or refuses it
+ */
+export async function decideStep(
+  scope: WorkspaceScope,
+  id: string,
+  entry: string,
+  { by, as }: Decider,
+  verdict: Verdict,
+): Promise<Execution> {
+  checkJson('form', verdict.form ?? null, LIMITS.runInputBytesMax)
+  const execution = await findOpen(scope, id)
+  await rejectUnconfirmed(scope, id, entry, by)
+  const decision = { ...verdict, by, as: [...as] } as RunDecision['decision']
+  return sendUpdate(scope, execution, {
+    name: 'decide',
+    value: { step: entry, decision } satisfies RunDecision,
+  })
+}
 
 /**
  * Rejects a decision by an account that was reset after the approval was requested: another person may have the password.
  * @param entry `pointer#iteration`
  * @throws Problem `state_conflict`
  */
-async function rejectUnconfirmed(scope: WorkspaceScope, id: string, entry: string): Promise<void> {
-  const { subject } = scope.actor
+async function rejectUnconfirmed(
+  scope: WorkspaceScope,
+  id: string,
+  entry: string,
+  subject: string,
+): Promise<void> {
   const [pointer = '', iteration] = entry.split('#')
   const suspended = await scope.row(sql`
     select e.id from executions e left join execution_steps s

@@ -10,6 +10,7 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import { TRIGGER_KINDS } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
+import { Approval, openApprovals } from '../approvals/approval-shape.ts'
 import { FLOWS, FlowRef, findFlow, Ws } from '../definitions.ts'
 import { AliasName, VersionNumber } from '../versions.ts'
 import { Queue, queuePosition } from './concurrency.ts'
@@ -95,6 +96,7 @@ export const Execution = Type.Object({
       { description: 'Set if `steps` has only the first 1,000 steps.' },
     ),
   ),
+  approvals: Type.Optional(Type.Array(Approval, { description: 'Those that it waits for.' })),
   temporal_url: Type.Optional(Type.String()),
 })
 export type Execution = Static<typeof Execution>
@@ -183,7 +185,7 @@ export async function untilEnded(
 
 export async function readExecution(scope: WorkspaceScope, id: string): Promise<Execution> {
   const max = LIMITS.executionStepsShownMax
-  const [[row] = [], steps = [], [queue] = [], [last] = []] = await scope.batchShared(
+  const [[row] = [], steps = [], [queue] = [], [last] = [], approvals = []] = await scope.batchShared(
     'reading',
     sql`select ${OUTLINE}, input, output from executions where id = ${id}`,
     sql`select seq, name, kind, pointer, iteration, summary, status, attempt, error, reused, started_at, ended_at
@@ -191,6 +193,7 @@ export async function readExecution(scope: WorkspaceScope, id: string): Promise<
     queuePosition(id),
     // Steps are numbered from 0 without gaps.
     sql`select seq from execution_steps where execution_id = ${id} order by seq desc limit 1`,
+    openApprovals(id),
   )
   if (row === undefined) throw notFound('execution')
   const total = Number(last?.['seq'] ?? -1) + 1
@@ -200,6 +203,7 @@ export async function readExecution(scope: WorkspaceScope, id: string): Promise<
     steps,
     ...(total > max && { steps_omitted: { total, href } }),
     ...(queue !== undefined && { queue }),
+    ...(approvals.length > 0 && { approvals }),
   }
   return linked(scope, execution as unknown as Execution)
 }
@@ -214,7 +218,14 @@ function linked<Known extends { readonly workflow_id: string }>(
 }
 
 /** An execution in a list: without input, output, queue and steps. */
-const ListedExecution = Type.Omit(Execution, ['input', 'output', 'queue', 'steps', 'steps_omitted'])
+const ListedExecution = Type.Omit(Execution, [
+  'input',
+  'output',
+  'queue',
+  'steps',
+  'steps_omitted',
+  'approvals',
+])
 type ListedExecution = Static<typeof ListedExecution>
 
 const FILTERS = {

@@ -6,6 +6,7 @@ import { Input, Ref, Wait, workspaceOperation } from '../../../access/operation-
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { WRITERS } from '../../../core/policy.ts'
+import { decideApproval, getApproval, listApprovals } from '../approvals/approvals.ts'
 import { watchExecution } from './events.ts'
 import {
   Execution,
@@ -17,6 +18,7 @@ import {
 } from './executions.ts'
 
 const FLOWS = '/v1/flows'
+const APPROVALS = '/v1/approvals'
 
 interface KeyBinding {
   readonly name: string
@@ -95,4 +97,11 @@ export const FLOW_KEY_OPERATIONS: readonly AnyOperation[] = [
     scope: 'flows:read',
   }),
   getResult,
+  forKeys(listApprovals, { name: 'inbox.list', path: APPROVALS, scope: 'flows:approve' }),
+  forKeys(getApproval, { name: 'inbox.get', path: `${APPROVALS}/{id}`, scope: 'flows:approve' }),
+  forKeys(decideApproval, {
+    name: 'inbox.decide',
+    path: `${APPROVALS}/{id}/decide`,
+    scope: 'flows:approve',
+  }),
 ]

@@ -5,6 +5,7 @@ import { workflowsOf } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { WorkflowStatus } from '../../../infra/temporal/temporal.ts'
+import { cancelApprovals } from '../approvals/approval-record.ts'
 import { deleteSubscriptions } from '../subscriptions/subscriptions.ts'
 import { promoteNext, releaseSlot } from './concurrency.ts'
 import { resumeAdmitted } from './start-workflow.ts'
@@ -88,6 +89,7 @@ async function endExecution(scope: WorkspaceScope, id: string, ending: WorkflowE
     cancelOpenSteps(id),
     releaseSlot(id),
     deleteSubscriptions(id),
+    cancelApprovals(id),
   )
   await resumeAdmitted(scope, next)
 }

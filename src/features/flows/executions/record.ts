@@ -6,6 +6,7 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import type { RunEventUpdate, RunUpdate } from '../../../core/run.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { recordApprovals } from '../approvals/approval-record.ts'
 import { endSubscriptions } from '../subscriptions/subscriptions.ts'
 import { maskCallbackTokens } from './callbacks.ts'
 import { ackSlot, releaseSlot } from './concurrency.ts'
@@ -34,11 +35,20 @@ function withoutValues({
   ...update
 }: RunUpdate): RunUpdate {
   const fault = { title: 'Value error', status: 400, detail: 'It contains NUL or half of a surrogate pair.' }
-  const steps = update.steps.map(({ error: _stepError, answer: _answer, data: _data, ...step }) => ({
-    ...step,
-    summary: plain(step.summary),
-    path: plain(step.path),
-  }))
+  const steps = update.steps.map(
+    ({
+      error: _stepError,
+      answer: _answer,
+      data: _data,
+      approval: _asked,
+      decisions: _decided,
+      ...step
+    }) => ({
+      ...step,
+      summary: plain(step.summary),
+      path: plain(step.path),
+    }),
+  )
   const events = (update.events ?? []).map(({ error: _eventError, took: _took, ...event }) => event)
   return update.ended_at === undefined
     ? { ...update, steps, events }
@@ -86,6 +96,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
     ...(update.unsubscribed === undefined
       ? []
       : [endSubscriptions(id, update.unsubscribed, update.ended_at !== undefined)]),
+    ...recordApprovals(id, update.steps, json),
     ...(events.length > 0 ? [insertEvents(id, events)] : []),
     ...(last > LIMITS.executionEventsMax ? [deleteEvents(id, last - LIMITS.executionEventsMax)] : []),
   )

@@ -1,0 +1,176 @@
+/** Serves the page of an approval: a signed link opens it, and the person that the link names decides. */
+
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { AuthServices } from '../access/authentication/auth-services.ts'
+import type { Account } from '../access/issuer/accounts-store.ts'
+import { type Page, plainPage } from '../access/issuer/pages.ts'
+import { networkOf } from '../access/rate-limit/memory-buckets.ts'
+import type { WorkspaceScope } from '../access/scope.ts'
+import type { Platform } from '../app/platform.ts'
+import { randomIds } from '../core/ids.ts'
+import { Problem } from '../core/problem.ts'
+import { APPROVAL_PAGE, readLink } from '../features/flows/approvals/approval-links.ts'
+import { decideByLink, type OpenedLink, openLink } from '../features/flows/approvals/open-link.ts'
+import { publicUrl } from '../infra/config.ts'
+import { formValue } from './approval-form.ts'
+import { approverSignInPage, decisionPage, otherPersonPage, outcomePage } from './approval-pages.ts'
+import { formOf, readForms, rejectCrossSite, requesterOf, show, tokenOf } from './issuer-routes.ts'
+
+const UNKNOWN = plainPage('There is no such approval', 'The link is not complete, or it was changed.', 404)
+const EXPIRED = plainPage('This link has expired', 'The time for this decision is over.', 410)
+const CHANGED = plainPage(
+  'This link is out of date',
+  'What is asked has changed since it was sent. Another mail has the new link.',
+  410,
+)
+const DISABLED = plainPage('Not for this account', 'The account that this link names cannot sign in.', 403)
+
+interface Visit extends OpenedLink {
+  readonly scope: WorkspaceScope
+  /** The account that has signed in. */
+  readonly viewer: Account | undefined
+}
+
+export async function mountApprovalPages(
+  app: FastifyInstance,
+  platform: Platform,
+  services: AuthServices,
+): Promise<void> {
+  const { origin } = new URL(publicUrl(platform.config))
+  await app.register(async (pages) => {
+    readForms(pages)
+    pages.get(APPROVAL_PAGE, async (request, reply) => {
+      const visit = await visitOf(request, platform, services)
+      return show(reply, visit === undefined ? UNKNOWN : pageOf(visit))
+    })
+    const audited = { config: { operation: { name: 'approval.decide_by_link', reads: false } } }
+    pages.post(APPROVAL_PAGE, audited, async (request, reply) => {
+      rejectCrossSite(request, origin)
+      const visit = await visitOf(request, platform, services)
+      return show(reply, visit === undefined ? UNKNOWN : await submit(visit, request, reply, services))
+    })
+  })
+}
+
+/** @returns undefined if there is no such approval */
+async function visitOf(
+  request: FastifyRequest,
+  { access }: Platform,
+  { identity, approvalSession }: AuthServices,
+): Promise<Visit | undefined> {
+  const link = readLink(tokenOf(request))
+  if (link === undefined) return undefined
+  try {
+    const actor = { subject: link.person, role: 'workspace_admin' } as const
+    const scope = await access.continueActive(link.ref, actor, randomIds)
+    const opened = await openLink(scope, link)
+    const session = approvalSession.read(request.headers.cookie)
+    const found = session && (await (await identity()).accounts.find(session.id))
+    return { ...opened, scope, viewer: found?.generation === session?.generation ? found : undefined }
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'not_found') return undefined
+    throw error
+  }
+}
+
+/** The page that asks for a decision, or says why there is none to make. */
+function pageOf(visit: Visit): Page {
+  const refused = refusalOf(visit)
+  if (refused !== undefined) return refused
+  const viewer = viewerOf(visit)
+  return hasDecided(visit) ? outcomePage(viewer, 200) : decisionPage(viewer)
+}
+
+/** Content is shown to the person of the link only. */
+function refusalOf({ account, viewer, over, approval }: Visit): Page | undefined {
+  if (account?.active === false) return DISABLED
+  if (account !== undefined && viewer === undefined) return approverSignInPage(account.email)
+  if (account !== undefined && viewer?.id !== account.id) return otherPersonPage(account.email)
+  if (over === 'changed') return CHANGED
+  return over === 'expired' && approval.status === 'open' ? EXPIRED : undefined
+}
+
+const viewerOf = ({ approval, account, person }: Visit) => ({
+  approval,
+  person: account?.email ?? person,
+  isAccount: account !== undefined,
+})
+
+function hasDecided({ approval, account, person }: Visit): boolean {
+  const by = account?.id ?? person
+  return approval.status !== 'open' || approval.decisions.some((one) => (one as { by?: string }).by === by)
+}
+
+async function submit(
+  visit: Visit,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  services: AuthServices,
+): Promise<Page> {
+  const fields = formOf(request)
+  const { action } = fields
+  if (action === 'sign_in') return signIn(visit, request, reply, services)
+  if (action === 'leave') {
+    reply.header('set-cookie', services.approvalSession.end())
+    return pageOf({ ...visit, viewer: undefined })
+  }
+  const refused = refusalOf(visit)
+  if (refused !== undefined) return refused
+  if (hasDecided(visit)) return outcomePage(viewerOf(visit), 409)
+  if (action !== 'approve' && action !== 'reject') throw new Problem('request_malformed')
+  return decideAs(visit, request, action === 'approve')
+}
+
+async function decideAs(visit: Visit, request: FastifyRequest, approved: boolean): Promise<Page> {
+  const { scope, approval, account, person } = visit
+  const subject = account?.id ?? person
+  request.auditContext = {
+    owner: scope.ref,
+    isVerified: true,
+    actor: { subject, role: null, kind: 'token' },
+    before: null,
+    after: null,
+  }
+  const fields = formOf(request)
+  const comment = (fields['comment'] ?? '').trim()
+  const form = approved ? formValue(approval.form, fields) : undefined
+  try {
+    const decided = await decideByLink(scope, visit, {
+      approved,
+      ...(form !== undefined && { form }),
+      ...(comment !== '' && { comment }),
+    })
+    return outcomePage(viewerOf({ ...visit, approval: decided }), 200)
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code !== 'state_conflict') throw error
+    const { approval: now } = await openAgain(visit)
+    if (now.status !== 'open') return outcomePage(viewerOf({ ...visit, approval: now }), 409)
+    return decisionPage(viewerOf(visit), { status: 409, text: error.detail ?? '', fields })
+  }
+}
+
+/** The approval after a decision was refused: another person may have decided meanwhile. */
+const openAgain = ({ scope, link }: Visit) => openLink(scope, link)
+
+async function signIn(
+  visit: Visit,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { identity, approvalSession }: AuthServices,
+): Promise<Page> {
+  const { account: named, scope } = visit
+  if (named === undefined) return pageOf(visit)
+  const credentials = {
+    tenant: '',
+    // The link names the person; the address in the form is for password managers.
+    email: named.email,
+    password: formOf(request)['password'] ?? '',
+    network: networkOf(request.ip),
+  }
+  const issuer = await identity()
+  const { tenantId } = scope.ref
+  const account = await issuer.signIn.identify(requesterOf(request), credentials, tenantId, APPROVAL_PAGE)
+  if (typeof account === 'string') return approverSignInPage(named.email, account)
+  reply.header('set-cookie', approvalSession.issue(account))
+  return pageOf({ ...visit, viewer: account })
+}

@@ -1,0 +1,45 @@
+/** Approvals as the API shows them, and how they are read. */
+
+import Type, { type Static } from 'typebox'
+import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+
+export const APPROVAL_STATUSES = ['open', 'approved', 'rejected', 'expired', 'cancelled'] as const
+
+export const Approval = Type.Object({
+  id: Id('apr'),
+  execution_id: Id('run'),
+  flow: Type.String({ description: 'The name of the flow.' }),
+  step: Type.String({ description: 'The name of the task.' }),
+  title: Type.Union([Type.String(), Type.Null()]),
+  form: Type.Unknown({ description: 'JSON Schema of `form` in a decision; null if there is none.' }),
+  data: Type.Unknown({
+    description:
+      'The data under decision, secrets masked; null if they are larger than 64 KiB, or were changed by hand.',
+  }),
+  approvers: Type.Array(Type.String(), {
+    description: 'Subjects, e-mail addresses, `role:…` and `group:…` that may decide.',
+  }),
+  excluded: Type.Array(Type.String(), {
+    description: 'Subjects that may not: they started the execution or changed its data (`fourEyes`).',
+  }),
+  quorum: Type.Integer({ description: 'How many must approve.' }),
+  status: Type.Union(APPROVAL_STATUSES.map((status) => Type.Literal(status))),
+  reopened: Type.Boolean({
+    description: 'The data were changed by hand after it had been approved, so it is asked for again.',
+  }),
+  decisions: Type.Array(Type.Unknown(), { description: '`{by, as?, approved, at, form?, comment?}`.' }),
+  asked_at: Time,
+  deadline_at: OptionalTime,
+  ended_at: OptionalTime,
+})
+export type Approval = Static<typeof Approval>
+
+export const APPROVAL_COLUMNS = sql`a.id, a.execution_id, f.name as flow, a.name as step, a.title, a.form, a.data,
+  to_json(a.approvers) as approvers, to_json(a.excluded) as excluded, a.quorum, a.status, a.reopened, a.decisions,
+  a.asked_at, a.deadline_at, a.ended_at`
+export const APPROVAL_JOIN = sql`approvals a join executions e on e.id = a.execution_id join flows f on f.id = e.flow_id`
+
+/** The open approvals of an execution. */
+export const openApprovals = (executionId: string): Sql => sql`
+  select ${APPROVAL_COLUMNS} from ${APPROVAL_JOIN} where a.execution_id = ${executionId} and a.status = 'open' order by a.asked_at, a.id`

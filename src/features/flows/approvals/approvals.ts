@@ -1,0 +1,121 @@
+/** Approvals: lists what people are asked, for all or for the caller alone, and takes their decisions. */
+
+import Type from 'typebox'
+import { Input, Ref } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { PageInput, PageOf } from '../../../core/page.ts'
+import { Problem } from '../../../core/problem.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { findRow, listPage, previewOperation } from '../../operation-helpers.ts'
+import { FLOWS, Ws } from '../definitions.ts'
+import { decideStep } from '../executions/commands.ts'
+import { subscribeExecution } from '../executions/watcher.ts'
+import { APPROVAL_COLUMNS, APPROVAL_JOIN, APPROVAL_STATUSES, Approval } from './approval-shape.ts'
+import { type Decider, deciderOf, mayDecide, type Verdict } from './deciders.ts'
+
+export const listApprovals = previewOperation({
+  name: 'approval.list',
+  summary: 'List approvals, by default those that are open',
+  input: Input({
+    ...PageInput,
+    ws: Ws,
+    mine: Type.Optional(Type.Boolean({ description: 'Only those that the caller may decide now.' })),
+    status: Type.Optional(Type.Union(APPROVAL_STATUSES.map((status) => Type.Literal(status)))),
+  }),
+  output: PageOf(Approval),
+  http: { method: 'GET', path: `${FLOWS}/approvals` },
+  run: async (scope, { mine = false, status = 'open', ...page }) => {
+    const own = mine ? mayDecide(await deciderOf(scope)) : sql``
+    const records = sql`select ${APPROVAL_COLUMNS} from ${APPROVAL_JOIN} where a.status = ${status} ${own}`
+    return listPage<Approval>(scope, page, records)
+  },
+})
+
+export const getApproval = previewOperation({
+  name: 'approval.get',
+  summary: 'Read an approval',
+  input: Input({ ws: Ws, id: Ref('approval') }),
+  output: Approval,
+  http: { method: 'GET', path: `${FLOWS}/approvals/{id}` },
+  run: (scope, { id }) => readApproval(scope, id),
+})
+
+export const decideApproval = previewOperation({
+  name: 'approval.decide',
+  summary: 'Decide an approval',
+  input: Input({
+    ws: Ws,
+    id: Ref('approval'),
+    approved: Type.Boolean(),
+    form: Type.Optional(Type.Unknown({ description: 'The fields of the form.' })),
+    comment: Type.Optional(Type.String({ maxLength: 2_000 })),
+  }),
+  output: Approval,
+  http: {
+    method: 'POST',
+    path: `${FLOWS}/approvals/{id}/decide`,
+    body: '*',
+    bodyBytesMax: LIMITS.runBodyBytesMax,
+  },
+  run: async (scope, { id, ws: _ws, ...verdict }) => decide(scope, id, await deciderOf(scope), verdict),
+})
+
+/**
+ * Decides an approval as a person.
+ * @returns the approval as recorded
+ * @throws Problem `not_found`; `state_conflict` if it is not open, or the workflow refuses the decision
+ */
+export async function decide(
+  scope: WorkspaceScope,
+  id: string,
+  decider: Decider,
+  verdict: Verdict,
+): Promise<Approval> {
+  const { pointer, iteration, ...approval } = await findRow<
+    Approval & { pointer: string; iteration: number }
+  >(
+    scope,
+    'approval',
+    sql`select ${APPROVAL_COLUMNS}, a.pointer, a.iteration from ${APPROVAL_JOIN} where a.id = ${id}`,
+  )
+  if (approval.status !== 'open')
+    throw new Problem('state_conflict', { detail: `The approval is ${approval.status}.` })
+  await decideStep(scope, approval.execution_id, `${pointer}#${iteration}`, decider, verdict)
+  return whenRecorded(scope, approval, decider.by)
+}
+
+function readApproval(scope: WorkspaceScope, id: string): Promise<Approval> {
+  return findRow<Approval>(
+    scope,
+    'approval',
+    sql`select ${APPROVAL_COLUMNS} from ${APPROVAL_JOIN} where a.id = ${id}`,
+  )
+}
+
+/** Waits until the decision is on record, for a moment: the workflow has accepted it and records it at once. */
+async function whenRecorded(
+  scope: WorkspaceScope,
+  { id, execution_id: executionId }: Approval,
+  by: string,
+): Promise<Approval> {
+  const { watched, stop } = subscribeExecution(scope, executionId)
+  const until = Date.now() + LIMITS.approvals.recordedMs
+  try {
+    for (;;) {
+      const change = watched.nextChange()
+      const approval = await readApproval(scope, id)
+      const isRecorded = approval.decisions.some((one) => (one as { by?: string }).by === by)
+      const leftMs = until - Date.now()
+      if (isRecorded || approval.status !== 'open' || leftMs <= 0) return approval
+      let timer: NodeJS.Timeout | undefined
+      const timeout = new Promise<void>((done) => {
+        timer = setTimeout(done, leftMs)
+      })
+      await Promise.race([change, timeout])
+      clearTimeout(timer)
+    }
+  } finally {
+    stop()
+  }
+}

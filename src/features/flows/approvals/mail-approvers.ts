@@ -1,0 +1,86 @@
+/** Mails the approvers of an open approval: what is asked, until when, and a link for each person. */
+
+import { createHash } from 'node:crypto'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { addressOf } from '../../../access/scope-services.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { linkTo } from './approval-links.ts'
+import { accountsNamed } from './deciders.ts'
+
+export interface ApproverMail {
+  readonly to: string
+  readonly subject: string
+  readonly text: string
+  readonly messageId: string
+}
+
+interface Asked {
+  readonly id: string
+  readonly flow: string
+  readonly name: string
+  readonly title: string | null
+  readonly approvers: readonly string[]
+  readonly excluded: readonly string[]
+  readonly decided: readonly string[]
+  readonly round: number
+  readonly mails_sent: number
+  readonly deadline_at: string | null
+}
+
+/**
+ * Sends one mail to each person who may decide and has not, and notes when they are reminded. At least once: after a crash
+ * all of them are sent again, with the same message ids.
+ * @throws Error of the mail server
+ */
+export async function mailApprovers(
+  scope: WorkspaceScope,
+  id: string,
+  send: (mail: ApproverMail) => Promise<void>,
+): Promise<void> {
+  const asked = await scope.row<Asked>(sql`
+    select a.id, f.name as flow, a.name, a.title, to_json(a.approvers) as approvers, to_json(a.excluded) as excluded,
+      to_json(array(select d ->> 'by' from jsonb_array_elements(a.decisions) as d)) as decided,
+      a.round, a.mails_sent, a.deadline_at
+    from approvals a join executions e on e.id = a.execution_id join flows f on f.id = e.flow_id
+    where a.id = ${id} and a.status = 'open' and a.mail_due_at is not null`)
+  if (asked === undefined) return
+  for (const person of await peopleOf(scope, asked)) await send(mailTo(scope, asked, person))
+  // Another round that has begun meanwhile is due by itself.
+  await scope.batch(sql`update approvals set mails_sent = mails_sent + 1,
+      mail_due_at = case when remind_ms is not null then now() + remind_ms * interval '1 millisecond' end
+    where id = ${id} and status = 'open' and round = ${asked.round}`)
+}
+
+interface Recipient {
+  /** The account, or the address without one. */
+  readonly id: string
+  readonly email: string
+}
+
+/** The people who may still decide. An address without an account is a person of its own. */
+async function peopleOf(scope: WorkspaceScope, asked: Asked): Promise<Recipient[]> {
+  const accounts = await accountsNamed(scope, asked.approvers)
+  const known = new Set(accounts.map(({ email }) => email))
+  const others = asked.approvers.filter((name) => EMAIL.test(name) && !known.has(name))
+  const left = [...accounts.filter(({ active }) => active), ...others.map((email) => ({ id: email, email }))]
+  return left.filter(({ id }) => !asked.excluded.includes(id) && !asked.decided.includes(id))
+}
+
+const EMAIL = /^[^\s@:|]+@[^\s@]+$/
+
+function mailTo(scope: WorkspaceScope, asked: Asked, { id, email }: Recipient): ApproverMail {
+  const { title, name, flow, round, mails_sent: sent, deadline_at: deadline } = asked
+  const what = title ?? `${name} of ${flow}`
+  const until = deadline === null ? '' : `\nUntil ${deadline.slice(0, 16).replace('T', ' ')} UTC.`
+  const text = `${what}\n\nThe flow ${flow} asks for your decision.${until}\n\n${linkTo(scope, asked, id)}\n
+The link works for you alone.\n`
+  const { hostname } = new URL(addressOf(scope, '/'))
+  // Short, so that the header is not folded.
+  const person = createHash('sha256').update(id).digest('hex').slice(0, 12)
+  return {
+    to: email,
+    subject: `${sent > 0 ? 'Reminder: ' : ''}${what}`,
+    text,
+    messageId: `<${asked.id}.${round}.${sent}.${person}@${hostname}>`,
+  }
+}

@@ -1,0 +1,69 @@
+/** Sends mail by SMTP; without an SMTP server, writes each mail into a folder. */
+
+import { createHash } from 'node:crypto'
+import { mkdir, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createTransport, type Transporter } from 'nodemailer'
+import type { Config } from '../config.ts'
+
+export interface Mail {
+  readonly to: string
+  readonly subject: string
+  readonly text: string
+  /** The same at each attempt to send this mail, so that servers and readers recognise a duplicate. */
+  readonly messageId: string
+}
+
+const TIMEOUT_MS = 10_000
+
+export class Mailer {
+  readonly #from: string
+  readonly #folder: string | undefined
+  readonly #transport: Transporter | undefined
+
+  constructor({ SMTP_URL: url, TENON_MAIL_FROM: from, TENON_MAIL_DIR: folder }: Config) {
+    this.#from = from
+    this.#folder = url === undefined ? folder : undefined
+    const timeouts = {
+      connectionTimeout: TIMEOUT_MS,
+      greetingTimeout: TIMEOUT_MS,
+      socketTimeout: TIMEOUT_MS,
+    }
+    if (url !== undefined)
+      this.#transport = createTransport({ url, pool: true, maxConnections: 2, ...timeouts })
+    // Composes mails for the folder.
+    else if (folder !== undefined) this.#transport = createTransport({ streamTransport: true, buffer: true })
+  }
+
+  /** False if neither an SMTP server nor a folder is configured. */
+  get isConfigured(): boolean {
+    return this.#transport !== undefined
+  }
+
+  /** @throws Error if the server does not accept the mail */
+  async send({ to, subject, text, messageId }: Mail): Promise<void> {
+    const sent = await this.#transport?.sendMail({
+      from: this.#from,
+      // As an object, so that no text of a flow or an account adds recipients.
+      to: { name: '', address: to },
+      subject: subject.replaceAll(/\s+/g, ' '),
+      text,
+      messageId,
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    })
+    if (this.#folder !== undefined && sent !== undefined) await store(this.#folder, messageId, sent.message)
+  }
+
+  close(): void {
+    this.#transport?.close()
+  }
+}
+
+/** A mail that is sent again replaces itself. */
+async function store(folder: string, messageId: string, message: Buffer): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const path = join(folder, `${createHash('sha256').update(messageId).digest('hex').slice(0, 32)}.eml`)
+  await writeFile(`${path}.part`, message, { mode: 0o600 })
+  await rename(`${path}.part`, path)
+}
