@@ -113,7 +113,7 @@ interface Called {
   readonly received?: { readonly output: Json }
 }
 
-export function compileCallback(task: MapNode, context: CompileContext): Required<WithCallback> | undefined {
+function compileCallback(task: MapNode, context: CompileContext): Required<WithCallback> | undefined {
   if (entryOf(task, 'awaitCallback') === undefined) return undefined
   const map = context.optionalMap(task, 'awaitCallback', ['timeout'])
   const given = map && context.required(map, '`awaitCallback`', 'timeout')

@@ -56,7 +56,7 @@ function without(data: StepData, name: keyof StepValues): StepData {
  * Shortens a value to about `charsMax` characters of JSON: drops the last members of lists and objects, and cuts texts. Takes
  * time in proportion to `charsMax`, however large the value is.
  */
-export function clipValue(value: Json, charsMax: number): { readonly value: Json; readonly isCut: boolean } {
+function clipValue(value: Json, charsMax: number): { readonly value: Json; readonly isCut: boolean } {
   const clipper = new Clipper(charsMax)
   if (clipper.fits(value)) return { value, isCut: false }
   return { value: new Clipper(charsMax).clip(value), isCut: true }

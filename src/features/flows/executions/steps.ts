@@ -11,7 +11,7 @@ import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { FLOWS, Ws } from '../definitions.ts'
 
-export const STEP_STATUSES = ['running', 'completed', 'faulted', 'skipped', 'cancelled'] as const
+const STEP_STATUSES = ['running', 'completed', 'faulted', 'skipped', 'cancelled'] as const
 
 const StepId = Type.String({
   pattern: '^[0-9]{1,9}$',
