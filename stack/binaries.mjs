@@ -17,7 +17,7 @@ export class BinaryUnavailable extends Error {
   constructor(binary, why) {
     super(
       `${binary.title} is unavailable (${why}). Three remedies: install \`${binary.commands[0]}\` on PATH, ` +
-        `set ${binary.instead} to a running one, or use \`docker compose up\`.`,
+        `set ${binary.addressVariable} to a running one, or use \`docker compose up\`.`,
     )
     this.name = 'BinaryUnavailable'
   }
@@ -41,10 +41,10 @@ export function cacheDir(env = process.env) {
 export async function binary(name, options = {}) {
   const { env = process.env } = options
   const wanted = BINARIES[name]
-  const named = env[wanted.variable]
+  const named = env[wanted.pathVariable]
   if (named) {
     if (await answersVersion(named)) return named
-    throw new BinaryUnavailable(wanted, `${wanted.variable} names ${named}, which does not run`)
+    throw new BinaryUnavailable(wanted, `${wanted.pathVariable} names ${named}, which does not run`)
   }
   for (const command of wanted.commands) {
     const found = await onPath(command, env)

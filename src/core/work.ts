@@ -167,7 +167,7 @@ export function authenticatedArguments(purpose: Purpose, args: readonly unknown[
 export const MARK = 'tenon'
 
 /**
- * Treatment of a payload by the codec. `open`: text for operators without data, not encrypted. `inside`: argument of a local
+ * Treatment of a payload by the codec. `open`: text for operators without data of a tenant, readable, not encrypted. `inside`: argument of a local
  * activity, never sent, not encrypted. `failure` and `detail`: parts of a failure, which is sent without them if necessary.
  */
 export type Mark = 'open' | 'inside' | 'failure' | 'detail'

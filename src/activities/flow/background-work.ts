@@ -88,13 +88,13 @@ async function startExecution(
   events: readonly JsonObject[],
   log: Log,
 ): Promise<void> {
-  const hops = chainDepth(events) + 1
-  if (hops > LIMITS.eventHopsMax)
-    return log.warn({ trigger: triggerId, hops }, 'event trigger exceeded chain depth')
+  const depth = chainDepth(events) + 1
+  if (depth > LIMITS.chainDepthMax)
+    return log.warn({ trigger: triggerId, chainDepth: depth }, 'event trigger exceeded chain depth')
   try {
     const actor = { subject: triggerId, role: 'workspace_admin' } as const
     const scope = await access.continueActive(ref, actor, randomIds)
-    await startByEvents(scope, { triggerId, version, events, hops })
+    await startByEvents(scope, { triggerId, version, events, chainDepth: depth })
   } catch (error) {
     // Events during a suspension are dropped, so that they do not all start executions when the workspace is resumed.
     if (error instanceof Suspended) return

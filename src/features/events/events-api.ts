@@ -51,8 +51,10 @@ export const publishEvent = workspaceOperation({
     await consumeQuota(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
     const events = eventsIn(scope)
-    const { chainDepth: hops } = scope.actor
-    await events.publish(cloudEvent({ id, source: events.source, topic, time, data: data ?? null, hops }))
+    const { chainDepth } = scope.actor
+    await events.publish(
+      cloudEvent({ id, source: events.source, topic, time, data: data ?? null, chainDepth }),
+    )
     return { id, topic, time }
   },
 })

@@ -34,7 +34,7 @@ export interface CloudEvent {
   readonly time: string
   readonly datacontenttype: 'application/json'
   /** Chain depth: how many executions started each other by events before this event; absent for 0. */
-  readonly tenonhops?: number
+  readonly tenonchaindepth?: number
   readonly data: unknown
 }
 
@@ -60,11 +60,16 @@ export const isWorkspaceTopic = (topic: string): boolean => isChangeTopic(topic)
 /** True for topics of events that the platform itself emits, such as the end of an execution. */
 export const isPlatformTopic = (topic: string): boolean => /^platform(\.|$)/.test(topic)
 
+/** The attribute of an event that has its chain depth. */
+export const CHAIN_DEPTH = 'tenonchaindepth'
+
 /** Builds a CloudEvent. */
 export function cloudEvent(
-  of: Pick<CloudEvent, 'id' | 'source' | 'topic' | 'time' | 'data'> & { readonly hops?: number | undefined },
+  of: Pick<CloudEvent, 'id' | 'source' | 'topic' | 'time' | 'data'> & {
+    readonly chainDepth?: number | undefined
+  },
 ): CloudEvent {
-  const { id, source, topic, time, data, hops = 0 } = of
+  const { id, source, topic, time, data, chainDepth = 0 } = of
   return {
     specversion: '1.0',
     id,
@@ -73,7 +78,7 @@ export function cloudEvent(
     topic,
     time,
     datacontenttype: 'application/json',
-    ...(hops > 0 && { tenonhops: hops }),
+    ...(chainDepth > 0 && { [CHAIN_DEPTH]: chainDepth }),
     data,
   }
 }

@@ -196,7 +196,7 @@ interface Row {
   readonly event_id: string
   readonly anon_reads: boolean
   readonly more_behind: string | null
-  readonly hops: number
+  readonly chain_depth: number
 }
 
 export class Outbox {
@@ -251,12 +251,13 @@ const roundRobin = (after: string): Sql => sql`
     select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
     from ranked
   )
-  select seq, tenant_id, workspace_id, topic, collection, verb, document_id, version, document::text, at, event_id, anon_reads, chain_depth as hops,
+  select seq, tenant_id, workspace_id, topic, collection, verb, document_id, version, document::text, at, event_id, anon_reads, chain_depth,
     (select max(tenant_id) from tenants having count(*) = ${LIMITS.relayTenantsMax}) as more_behind
   from placed where place <= ${LIMITS.relayChangesMax} and ahead < ${LIMITS.relayBytesMax} order by place`
 
 function toMessage(row: Row): OutboxMessage {
-  const { seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at, hops } = row
+  const { seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at, chain_depth } =
+    row
   const topic = row.topic ?? `collections.${collection}.${verb}`
   const source = sourceOf(workspace_id)
   const event = cloudEvent({
@@ -265,7 +266,7 @@ function toMessage(row: Row): OutboxMessage {
     topic,
     time: at,
     data: row.topic === null ? { id: document_id, version } : JSON.parse(document ?? 'null'),
-    hops,
+    chainDepth: chain_depth,
   })
   const isWhole = document === null || row.topic !== null
   const text = isWhole ? JSON.stringify(event) : withDocument(JSON.stringify(event), document)

@@ -33,7 +33,7 @@ const { inlineBytesMax, keptBytesMax } = LIMITS.payloads
 export type RetryBudget = Readonly<Record<SerializationContext['type'], number>>
 
 /** The owner of a payload and the workflow that it is bound to, if its context contains them. */
-interface About {
+interface Association {
   readonly tenantId: TenantId | undefined
   /** {@link bindingOf} the workflow; undefined without a context. */
   readonly binding: string | undefined
@@ -42,7 +42,7 @@ interface About {
   readonly retryMs: number
 }
 
-interface Opened {
+interface Decrypted {
   readonly key: DataKey
   readonly plain: Buffer
   readonly isClaim: boolean
@@ -70,14 +70,14 @@ export class TenantCodec implements PayloadCodec {
    * @throws Problem `payload_unreadable` if the tenant's keys were destroyed, `dependency_unavailable`
    */
   encode(payloads: Payload[], context?: SerializationContext): Promise<Payload[]> {
-    const about = this.#about(context)
-    return Promise.all(payloads.map((payload) => this.#encodeMarked(payload, about)))
+    const association = this.#associationOf(context)
+    return Promise.all(payloads.map((payload) => this.#encodeMarked(payload, association)))
   }
 
   /** Encodes for a tenant without a workflow: people can read these payloads, and workers reject them. */
   encodeFor(tenantId: TenantId, payloads: readonly Payload[]): Promise<Payload[]> {
-    const about = { tenantId, binding: undefined, isLocalActivity: false, retryMs: 0 }
-    return Promise.all(payloads.map((payload) => this.#encodeOne(payload, about)))
+    const association = { tenantId, binding: undefined, isLocalActivity: false, retryMs: 0 }
+    return Promise.all(payloads.map((payload) => this.#encodeOne(payload, association)))
   }
 
   /**
@@ -87,12 +87,13 @@ export class TenantCodec implements PayloadCodec {
    *   `dependency_unavailable`
    */
   decode(payloads: Payload[], context?: SerializationContext): Promise<Payload[]> {
-    const about = this.#about(context)
-    if (context === undefined) return Promise.all(payloads.map((payload) => this.#decodeOne(payload, about)))
-    return Promise.all(payloads.map((payload) => this.#decodeTrusted(payload, about)))
+    const association = this.#associationOf(context)
+    if (context === undefined)
+      return Promise.all(payloads.map((payload) => this.#decodeOne(payload, association)))
+    return Promise.all(payloads.map((payload) => this.#decodeTrusted(payload, association)))
   }
 
-  #about(context: SerializationContext | undefined): About {
+  #associationOf(context: SerializationContext | undefined): Association {
     const id = context?.workflowId
     return {
       tenantId: id === undefined ? undefined : refOf(id)?.tenantId,
@@ -102,15 +103,15 @@ export class TenantCodec implements PayloadCodec {
     }
   }
 
-  async #encodeMarked(payload: Payload, about: About): Promise<Payload> {
+  async #encodeMarked(payload: Payload, association: Association): Promise<Payload> {
     const mark = textOf(payload, MARK) as Mark | undefined
     if (mark === 'open' || mark === 'inside' || isEncoded(payload)) return payload
-    if (mark === undefined) return this.#encodeOne(payload, about)
+    if (mark === undefined) return this.#encodeOne(payload, association)
     // An error here, while a failure is reported, would end the worker.
-    return this.#encodeOne(payload, about).catch(() => withheld(mark))
+    return this.#encodeOne(payload, association).catch(() => withheld(mark))
   }
 
-  async #encodeOne(payload: Payload, { tenantId, binding, retryMs }: About): Promise<Payload> {
+  async #encodeOne(payload: Payload, { tenantId, binding, retryMs }: Association): Promise<Payload> {
     if (tenantId === undefined) throw new TypeError('A payload of no tenant is not sent')
     const key = await retryTransient(retryMs, () => this.#keys.newest(tenantId))
     const bytes = toBytes(payload)
@@ -128,32 +129,34 @@ export class TenantCodec implements PayloadCodec {
     this.#recent.set(name, bytes)
   }
 
-  async #decodeTrusted(payload: Payload, about: About): Promise<Payload> {
-    if (!isEncoded(payload)) return unsealed(payload, about)
-    if (textOf(payload, BOUND_TO) !== about.binding) return rejected()
-    const sealed = await this.#open(payload, about).catch((error: unknown) => {
+  async #decodeTrusted(payload: Payload, association: Association): Promise<Payload> {
+    if (!isEncoded(payload)) return unencrypted(payload, association)
+    if (textOf(payload, BOUND_TO) !== association.binding) return rejected()
+    const decrypted = await this.#decrypt(payload, association).catch((error: unknown) => {
       if (error instanceof Problem && error.code === 'payload_unreadable') return undefined
       throw error
     })
-    return sealed === undefined ? rejected() : this.#contentOf(sealed, about)
+    return decrypted === undefined ? rejected() : this.#contentOf(decrypted, association)
   }
 
-  async #decodeOne(payload: Payload, about: About): Promise<Payload> {
-    return isEncoded(payload) ? this.#contentOf(await this.#open(payload, about), about) : payload
+  async #decodeOne(payload: Payload, association: Association): Promise<Payload> {
+    return isEncoded(payload)
+      ? this.#contentOf(await this.#decrypt(payload, association), association)
+      : payload
   }
 
   /** Decrypts the content itself, or its name in the object store. */
-  async #open(payload: Payload, { tenantId, retryMs }: About): Promise<Opened> {
+  async #decrypt(payload: Payload, { tenantId, retryMs }: Association): Promise<Decrypted> {
     const id = textOf(payload, KEY_ID) ?? ''
     if (tenantId !== undefined && tenantOf(id) !== tenantId) throw unreadable()
     const key = await retryTransient(retryMs, () => this.#keys.of(id))
     const encoding = textOf(payload, ENCODING) ?? ''
     const sealed = Buffer.from(payload.data ?? [])
-    const plain = opened(key, sealed, aboutOf(encoding, key, textOf(payload, BOUND_TO)))
+    const plain = decryptWith(key, sealed, associatedDataOf(encoding, key, textOf(payload, BOUND_TO)))
     return { key, plain, isClaim: encoding === CLAIM }
   }
 
-  async #contentOf({ key, plain, isClaim }: Opened, { retryMs }: About): Promise<Payload> {
+  async #contentOf({ key, plain, isClaim }: Decrypted, { retryMs }: Association): Promise<Payload> {
     if (!isClaim) return fromBytes(await decompress(plain))
     return fromBytes(await retryTransient(retryMs, () => this.#fetch(key, nameOf(key, plain.toString()))))
   }
@@ -161,7 +164,7 @@ export class TenantCodec implements PayloadCodec {
   async #fetch(key: DataKey, name: string): Promise<Buffer> {
     const known = this.#recent.get(name)
     if (known !== undefined) return known
-    const bytes = await decompress(opened(key, await this.#store.get(name), key.id))
+    const bytes = await decompress(decryptWith(key, await this.#store.get(name), key.id))
     this.#recent.set(name, bytes)
     return bytes
   }
@@ -189,12 +192,12 @@ function encoded(encoding: string, key: DataKey, plain: Buffer, binding: string 
       [KEY_ID]: Buffer.from(key.id),
       ...(binding !== undefined && { [BOUND_TO]: Buffer.from(binding) }),
     },
-    data: encrypt(key.secret, plain, aboutOf(encoding, key, binding)),
+    data: encrypt(key.secret, plain, associatedDataOf(encoding, key, binding)),
   }
 }
 
 /** The associated data of the encryption. */
-const aboutOf = (encoding: string, key: DataKey, binding: string | undefined) =>
+const associatedDataOf = (encoding: string, key: DataKey, binding: string | undefined) =>
   `${encoding} ${key.id} ${binding ?? ''}`
 
 /** `workspaceId` is `-` for work of the tenant as a whole. */
@@ -223,7 +226,7 @@ export function isPayloadOf(payload: Payload, ref: Workspace): boolean {
  * Of unencrypted payloads, these are accepted: arguments of local activities, which have not left this process; summaries,
  * which the converter of workflows rejects as values; and parts of failures, whose content is replaced.
  */
-function unsealed(payload: Payload, { isLocalActivity }: About): Payload {
+function unencrypted(payload: Payload, { isLocalActivity }: Association): Payload {
   const mark = textOf(payload, MARK) as Mark | undefined
   if (mark === 'inside' && isLocalActivity) return payload
   if (mark === 'failure' || mark === 'detail') return withheld(mark)
@@ -238,9 +241,9 @@ const rejected = (): Payload => ({ metadata: { [ENCODING]: Buffer.from(REJECTED)
 const nameOf = (key: DataKey, digest: string) => `${key.id.replace('.', '/')}/${digest}`
 
 /** @throws Problem `payload_unreadable` unless it was encrypted with this key */
-function opened(key: DataKey, sealed: Buffer, about: string): Buffer {
+function decryptWith(key: DataKey, sealed: Buffer, associatedData: string): Buffer {
   try {
-    return decrypt(key.secret, sealed, about)
+    return decrypt(key.secret, sealed, associatedData)
   } catch (cause) {
     throw unreadable(cause)
   }
@@ -276,7 +279,7 @@ function toBytes({ metadata, data }: Payload): Buffer {
   const head = Buffer.from(JSON.stringify(Object.fromEntries(texts)))
   const length = Buffer.alloc(4)
   length.writeUInt32BE(head.length)
-  // No data may be an empty array.
+  // Missing data is stored as an empty array.
   return Buffer.concat([length, head, Buffer.from(data ?? [])])
 }
 

@@ -9,6 +9,7 @@ import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
 import { security } from '../../../stack/seaweedfs.ts'
+import { DYNAMIC_CONFIG } from '../../../stack/temporal.ts'
 
 interface Service {
   readonly command?: string
@@ -51,6 +52,13 @@ test('compose file: Temporal: accepts no requests over HTTP', async () => {
 test('compose file: Temporal namespace: registers the search attributes of the platform', async () => {
   const script = await readFile('deploy/temporal/namespace.sh', 'utf8')
   expect(/for name in (.+); do/.exec(script)?.[1]?.split(' ')).toEqual(SEARCH_ATTRIBUTES)
+})
+
+test('compose file: Temporal: has the dynamic settings of the embedded server', async () => {
+  const config = parse(await readFile('deploy/temporal/dynamicconfig.yaml', 'utf8'))
+  const onlyEmbedded = 'system.forceSearchAttributesCacheRefreshOnRead'
+  const names = DYNAMIC_CONFIG.map((setting) => setting.split('=')[0]).filter((name) => name !== onlyEmbedded)
+  expect(Object.keys(config).toSorted()).toEqual(names.toSorted())
 })
 
 const run = promisify(execFile)

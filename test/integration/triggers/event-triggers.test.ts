@@ -261,9 +261,9 @@ test('flow that publishes its own trigger event: chain stops at the limit', asyn
     tasks: `  - again: { call: event.publish, with: { topic: ${topic}, data: {} } }`,
   })
   await emit(topic, {})
-  const runs = await ended(flow, LIMITS.eventHopsMax)
-  expect(runs).toHaveLength(LIMITS.eventHopsMax)
-  expect(await executionsAfterDelivery(flow)).toHaveLength(LIMITS.eventHopsMax)
+  const runs = await ended(flow, LIMITS.chainDepthMax)
+  expect(runs).toHaveLength(LIMITS.chainDepthMax)
+  expect(await executionsAfterDelivery(flow)).toHaveLength(LIMITS.chainDepthMax)
 }, 60_000)
 
 test('flow that changes documents which start it, also through a subflow: chain stops at the limit', async () => {
@@ -277,16 +277,16 @@ test('flow that changes documents which start it, also through a subflow: chain 
     tasks: `  - child: { run: { workflow: { namespace: n, name: ${child}, version: latest } } }`,
   })
   await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: {} })
-  const runs = await ended(flow, LIMITS.eventHopsMax)
-  expect(runs).toHaveLength(LIMITS.eventHopsMax)
+  const runs = await ended(flow, LIMITS.chainDepthMax)
+  expect(runs).toHaveLength(LIMITS.chainDepthMax)
   const events = await eventually(async () => {
     const { body } = await call('GET', `/v1/collections/${collection}/documents?page[size]=100`, {
       as: workspace.service,
     })
-    return body.data.length === LIMITS.eventHopsMax + 1 ? body.data : undefined
+    return body.data.length === LIMITS.chainDepthMax + 1 ? body.data : undefined
   })
-  expect(events).toHaveLength(LIMITS.eventHopsMax + 1)
-  expect(await runsOf(flow)).toHaveLength(LIMITS.eventHopsMax)
+  expect(events).toHaveLength(LIMITS.chainDepthMax + 1)
+  expect(await runsOf(flow)).toHaveLength(LIMITS.chainDepthMax)
 }, 60_000)
 
 test('chain whose last start was lost in a crash: reconciled, and the chain stops at the limit', async () => {
@@ -297,7 +297,7 @@ test('chain whose last start was lost in a crash: reconciled, and the chain stop
   const platform = openInProcessPlatform()
   const scope = scopeOf(platform, workspace)
   const id = scope.newId('run')
-  const trigger: RunTrigger = { kind: 'event', id: flow.triggerId, chain_depth: LIMITS.eventHopsMax }
+  const trigger: RunTrigger = { kind: 'event', id: flow.triggerId, chain_depth: LIMITS.chainDepthMax }
   await admitExecution(scope, sql`f.id = ${flow.flowId}`, { id, input: [], by: 'me', trigger })
   await asSuperuser('update tenon.executions set due_at = now() where id = $1', [id])
   await platform.close()

@@ -1,4 +1,4 @@
-/** Compiles filter, order and keyset to a MongoDB query over documents in the form of storage-format.ts. */
+/** Compiles filter, order and page cursor (keyset) to a MongoDB query over documents in the form of storage-format.ts. */
 
 import type { Json } from '../../../core/work.ts'
 import type { MongoFilter, MongoQuery } from '../../../infra/mongo/mongo.ts'
@@ -149,7 +149,7 @@ function testSystemField(
   return { [name]: { [`$${test.op}`]: bound(test.value) } }
 }
 
-/** Compiles a query. If nulls stand elsewhere than MongoDB puts them, it sorts by a computed field first. */
+/** Compiles a query. MongoDB sorts nulls first when ascending; for the other order, it sorts by a computed field first. */
 export function compileQuery({ filter, order, after, limit }: Query): MongoQuery {
   const set: Record<string, unknown> = {}
   const sort: Record<string, 1 | -1> = {}

@@ -1,11 +1,12 @@
 /**
- * The query operators of both grammars: one table from operator names to filters. Stores compile the `Test`s of a filter,
- * not operators. To add an operator:
- * 1. here: a row in `OPERATORS`; if it combines existing `Test`s, that is all;
+ * The query operators of both grammars (url.ts and body.ts): one table from operator names to filters. Stores compile the `Test`s of
+ * a filter, not operators. To add an operator:
+ * 1. here: a row in `OPERATORS`, and its name in `QUANTIFIED` if it takes `(any)`; if it combines existing `Test`s, go to 6;
  * 2. `filter.ts`: a new kind of `Test`, if none expresses it;
- * 3. `../typed-query.ts`: its literals on a declared field;
- * 4. `../postgres/compile.ts` and `../mongo/compile.ts`: `compileTest`;
- * 5. `operands.ts`, `url.ts` and `body.ts`: a method of `Operand`, if its operand has a new form.
+ * 3. `../typed-query.ts`: its literals on a declared field, and on a system field;
+ * 4. `../postgres/compile.ts` and `../mongo/compile.ts`: `compileTest`, and `testSystemField` of the latter;
+ * 5. `operands.ts`, `url.ts` and `body.ts`: a method of `Operand`, if its operand has a new form;
+ * 6. a case in `test/conformance/stores/stores.test.ts`, which runs against both stores.
  */
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
@@ -121,7 +122,7 @@ export function unknownOperator(name: string, operand: Pick<Operand, 'source' | 
   return refusal(source, detail, operand.written(near ?? 'eq'))
 }
 
-/** SQL's `is`, which is never unknown: `not.is.true` finds what is false, null or missing, or no boolean. */
+/** SQL's `is`, whose result is never unknown: `not.is.true` matches false, null, a missing member, and any other type. */
 function readIs(path: Path, operand: Operand): Filter {
   const word = operand.word()
   if (word === 'null' || word === 'unknown') return { kind: 'null', path, not: false }

@@ -102,7 +102,7 @@ export type Execution = Static<typeof Execution>
 /** The status that is shown: `suspended` while the workspace is suspended or the execution is paused. */
 export const STATUS = sql`case when (suspended or paused) and ended_at is null then 'suspended' else status end`
 
-/** All columns but input and output, which may be large. */
+/** The columns of a list: without input and output, which may be large, and without queue and steps. */
 const OUTLINE = sql`id, workflow_id, flow_id,
   (select name from flows f where f.id = executions.flow_id) as flow_name, version, ${STATUS} as status,
   case when ended_at is not null then null when suspended then 'workspace' when paused then 'paused'

@@ -15,6 +15,7 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import type { FlowTriggerInput, Triggered } from '../../../core/run.ts'
 import type { Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { CHAIN_DEPTH } from '../../events/events.ts'
 import { admitExecution, hasStarted, startFlow } from '../executions/start-execution.ts'
 import type { EventSpec } from './events.ts'
 import { scheduleSpec } from './schedules.ts'
@@ -191,11 +192,9 @@ function decodeText(body: Buffer): string {
   }
 }
 
-const HOPS = 'tenonhops'
-
 /** The highest chain depth of the events. */
 export const chainDepth = (events: readonly JsonObject[]): number =>
-  Math.max(0, ...events.map((event) => Number(fieldOf(event, HOPS) ?? 0)))
+  Math.max(0, ...events.map((event) => Number(fieldOf(event, CHAIN_DEPTH) ?? 0)))
 
 /** Correlated events that start an execution. */
 interface CorrelatedEvents {
@@ -203,7 +202,7 @@ interface CorrelatedEvents {
   /** The version whose filters they matched. */
   readonly version: number
   readonly events: readonly JsonObject[]
-  readonly hops: number
+  readonly chainDepth: number
 }
 
 /**
@@ -212,7 +211,7 @@ interface CorrelatedEvents {
  */
 export async function startByEvents(
   scope: WorkspaceScope,
-  { triggerId, version, events, hops }: CorrelatedEvents,
+  { triggerId, version, events, chainDepth: depth }: CorrelatedEvents,
 ): Promise<void> {
   const due = await findTarget(scope, triggerId)
   // Another version may have other filters, and gets the events as well.
@@ -220,7 +219,7 @@ export async function startByEvents(
   const id = deriveExecutionId(triggerId, events)
   if (await hasStarted(scope, id)) return
   const input = inputOf(events, (due.spec as unknown as EventSpec).read)
-  const trigger = { kind: 'event', id: triggerId, chain_depth: hops } as const
+  const trigger = { kind: 'event', id: triggerId, chain_depth: depth } as const
   await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, trigger })
 }
 
