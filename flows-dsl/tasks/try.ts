@@ -242,6 +242,7 @@ function attempt(body: TryBody, { number, startedMs }: Progress, task: TaskConte
   const evaluate = (template: Template) => task.evaluate(template, input, { [as]: null })
   const sleepMs = retry?.attemptMs && durationOf(retry.attemptMs, '`limit.attempt.duration`', 1, evaluate)
   const summary = `at most ${durationText(sleepMs ?? 0)}`
+  // The child `limit` is a sleep whose end ends the attempt.
   const limit = sleepMs === undefined ? [] : [{ key: 'limit', sleepMs, limits: true, summary }]
   return { taskState: { number, startedMs }, start: [{ key: 'try', list: 'try', input }, ...limit] }
 }

@@ -21,7 +21,7 @@ const RESERVED_HEADERS = new Set([
 ])
 
 /**
- * Sends the request once, after the requests that its authentication needs.
+ * Sends the request once per attempt, after those that its authentication needs; workflows/flow/calls.ts decides on attempts.
  * @throws ApplicationFailure (final) with the response for a status outside 200–299, or 200–399 with `redirect: true`, unless
  *   `errors: data`; and for credentials that are invalid or cannot be obtained. @throws Problem without a response
  */
