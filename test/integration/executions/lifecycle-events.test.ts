@@ -113,9 +113,9 @@ test('flow that starts itself by its end, also through a subflow: the chain ends
         from tenon.executions where workspace_id = $1`,
       [workspace.workspaceId],
     )
-    return rows[0]?.depth === LIMITS.eventHopsMax && rows[0].open === 0 ? rows[0] : undefined
+    return rows[0]?.depth === LIMITS.chainDepthMax && rows[0].open === 0 ? rows[0] : undefined
   }, 40_000)
   expect(depths).toBeDefined()
   const count = (await executionsOf(workspace, loop)).length
-  expect(count).toBe(LIMITS.eventHopsMax)
+  expect(count).toBe(LIMITS.chainDepthMax)
 }, 60_000)
