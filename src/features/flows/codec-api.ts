@@ -41,7 +41,7 @@ const Output = Type.Object({ payloads: Payloads })
 
 export const decodePayloads = adminOperation({
   name: 'codec.decode',
-  summary: 'Decrypt Temporal payloads; an admin, only those of the own tenant or workspace',
+  summary: 'Decrypt Temporal payloads; admins decrypt those of their own tenant or workspace',
   roles: ADMINS,
   reads: true,
   reveals: ({ payloads }) => tenantsOf(payloads),
