@@ -42,7 +42,7 @@ test('workflow modules: hold no mutable state but caches of compiled code', asyn
     'flows-dsl/regex/code-point-sets.ts NAMED',
     'flows-dsl/regex/program.ts LOOKS',
     'src/workflows/flow/calls.ts SLOW',
-    'src/workflows/flow/calls.ts IDEMPOTENT',
+    'src/workflows/flow/calls.ts SAFE',
   ])
 })
 
