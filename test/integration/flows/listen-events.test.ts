@@ -6,6 +6,7 @@ import { beforeAll, expect, inject, test } from 'vitest'
 import type { TenantId } from '../../../src/core/tenant.ts'
 import { eventsOf, Streams } from '../../../src/infra/valkey/streams.ts'
 import { FlowRunner } from '../../conformance/flows/flow-runner.ts'
+import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import { emitAt } from '../../support/fixtures/event-triggers.ts'
 import { resumeWorkspace, suspendWorkspace } from '../../support/fixtures/suspension.ts'
 import {
@@ -123,6 +124,11 @@ test('published event of a sibling workspace and of another tenant: is not heard
   const name = await publish(`  - any: { listen: { to: { any: [] } } }`)
   const { id } = await runner.start(name, {})
   await waiting(id)
+  for (const { tenantId, workspaceId } of [sibling, other])
+    for (const table of ['event_subscriptions', 'subscription_offsets'])
+      expect(await sqlAsRole('tenon_admin', [tenantId, workspaceId], `select 1 from tenon.${table}`)).toEqual(
+        [],
+      )
   await emitAt(sibling, topic, { from: 'sibling' })
   await emitAt(other, topic, { from: 'other' })
   await emitAt(workspace, topic, { from: 'own' })

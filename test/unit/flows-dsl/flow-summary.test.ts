@@ -43,7 +43,7 @@ test.each([
   [
     'events, for each of which tasks run',
     `do: [{ a: { listen: { to: { any: [], until: .x } }, foreach: { do: [{ b: { ${GET} } }] } } }]`,
-    { fixed: 9, perItem: 6 },
+    { fixed: 15, perItem: 6 },
     1,
   ],
   [
