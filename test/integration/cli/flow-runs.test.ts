@@ -123,7 +123,7 @@ test('run: execution faults: exit code 1 and the location in the source; show: t
   const [id = ''] = stderr.split('\n')
   const shown = await tenon('flow', 'show', id)
   expect(shown.stdout).toContain(why)
-  expect(plain(shown.stdout)).toMatch(/^├─ ✓ first .*\n└─ ✗ find .*\n {5}.*not_found/m)
+  expect(plain(shown.stdout)).toMatch(/^├─ ✓ first .*\n└─ ✗ find .*\n {5}.*Not found/m)
 }, 180_000)
 
 test('approve and cancel: waiting execution: continues or ends; watch: ends with the execution', async () => {
@@ -209,7 +209,7 @@ test('retry: suspended step: continues in the same execution', async () => {
   await waitForStatus(id, 'suspended')
   const shown = await tenon('flow', 'show', id)
   expect(plain(shown.stdout)).toMatch(
-    /^‖ held v1 {2}run_X {2}suspended .*\n└─ ‖ find .* held .*\n {5}.*not_found/m,
+    /^‖ held v1 {2}run_X {2}suspended .*\n└─ ‖ find .* held .*\n {5}.*Not found/m,
   )
   expect(await tenon('flow', 'retry', id, '--detach')).toMatchObject({ code: 0 })
   expect(await waitForStatus(id, 'suspended')).toMatchObject({ id })

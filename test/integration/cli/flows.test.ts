@@ -170,7 +170,7 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
   expect(passed.stdout).toBe(`greet.yaml
   ✓ with a name: the greeting is stored
   ✓ without a name: nothing is stored
-  coverage: 4 of 4 tasks, 2 of 2 ways
+  coverage: 4 of 4 tasks, 2 of 2 branches
 2 passed
 `)
   const cases = join(folder, 'tested/greet.cases.yaml')
@@ -187,7 +187,7 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
       output.message
         - nothing
         + "Hello, Ada!"
-  coverage: 3 of 4 tasks, 1 of 2 ways
+  coverage: 3 of 4 tasks, 1 of 2 branches
     missed tested/greet.yaml:13:5 shrug
     missed tested/greet.yaml:9:5 known: nameless
 1 of 1 failed

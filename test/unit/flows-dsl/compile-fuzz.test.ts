@@ -16,7 +16,7 @@ const SOUND: JsonObject = {
   input: {
     schema: {
       format: 'json',
-      document: { type: 'object', $defs: { a: true }, properties: { a: { $ref: '#/$defs/a' } } },
+      document: { type: ['object', 'array'], $defs: { a: true }, properties: { a: { $ref: '#/$defs/a' } } },
     },
     from: '.',
   },
