@@ -212,7 +212,7 @@ test('flow with an undefined secret: valid, can be simulated, refused at publica
   expect((await post('simulate', { source })).body).toMatchObject({
     output: { with: 'Bearer secret token' },
   })
-  await post('definitions', { source })
+  await post('definitions', { source: source.replaceAll('token', 'missing') })
   expect(await post('definitions/secretive/versions', {})).toMatchObject({
     status: 422,
     body: {

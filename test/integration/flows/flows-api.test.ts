@@ -326,7 +326,7 @@ describe('task', () => {
     expect(body.error).toMatchObject({
       instance: '/do/0/a',
       status: 400,
-      detail: expect.stringContaining('validation_failed'),
+      code: 'validation_failed',
     })
     expect(body.steps[0]).toMatchObject({ status: 'faulted', name: 'a' })
   })

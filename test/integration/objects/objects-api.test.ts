@@ -350,13 +350,13 @@ describe('other entry points', () => {
       `- a: { call: object.get, with: { bucket: ${other.bucket}, key: x } }`,
     )
     expect(foreign).toMatchObject({ status: 'faulted', error: { status: 403 } })
-    expect(foreign.error.detail).toContain('AccessDenied')
+    expect(foreign.error.code).toBe('AccessDenied')
     await send('PUT', pathOf('wide'), { body: 'x'.repeat(4_300_000) })
     const wide = await runFlow(
       'wide',
       `- a: { call: object.get, with: { bucket: ${workspace.bucket}, key: wide } }`,
     )
-    expect(wide.error.detail).toContain('output_too_large')
+    expect(wide.error.code).toBe('output_too_large')
   })
 
   test('official MCP server: object tools: one that reads, none that writes', async () => {
