@@ -71,6 +71,14 @@ test('every platform function called by one flow: returns what the API returns',
 
 /** Operations on data that flows cannot call, with the reason. A new one belongs in the catalogue or here. */
 const NOT_CALLABLE: Readonly<Record<string, string>> = {
+  'flow.get_execution': 'for clients with a key; a flow runs another with `run: workflow`',
+  'flow.get_result': 'for clients with a key; a flow runs another with `run: workflow`',
+  'flow.list_executions': 'for clients with a key; a flow runs another with `run: workflow`',
+  'flow.start': 'for clients with a key; a flow runs another with `run: workflow`',
+  'flow.watch_execution': 'for clients with a key; a flow runs another with `run: workflow`',
+  'inbox.decide': 'people decide; a flow asks them with `approve`',
+  'inbox.get': 'people decide; a flow asks them with `approve`',
+  'inbox.list': 'people decide; a flow asks them with `approve`',
   'analytics.query': 'for who watches a workspace; no work depends on it',
   'collections.list': 'a flow names the collections that it works on',
   'collection.patch': 'not yet: `collection.update` sets and takes away fields, of the first level',
