@@ -315,7 +315,7 @@ describe('execution stream: access', () => {
     for (const frames of all) expect(messages(frames)).toEqual(messages(all[0] ?? []))
   })
 
-  test("flow deleted: the events of its executions are kept", async () => {
+  test('flow deleted: the events of its executions are kept', async () => {
     const name = await publishFlow('  - a: { set: { x: 1 } }')
     const path = `${workspace.flows}/definitions/${name}`
     const run = await call('POST', `${path}/executions`, { as: workspace.operator, body: {} })
