@@ -91,14 +91,17 @@ test('event trigger on changes: far behind, entries dropped: reports a gap', asy
   await ended(flow, 1)
   await blockStarts(workspace)
   for (const n of [2, 3, 4]) await make(n)
-  await eventually(async () => ((await redis.xlen(key)) === 4 ? true : undefined))
-  const [first, , , last] = (await redis.xrange(key, '-', '+')).map(([id]) => timeOf(id))
-  await dropAllButLast(key, 4)
+  // Four documents, and the end of the first execution.
+  await eventually(async () => ((await redis.xlen(key)) === 5 ? true : undefined))
+  const [first, ended1, , , last] = (await redis.xrange(key, '-', '+')).map(([id]) => timeOf(id))
+  await dropAllButLast(key, 5)
   await allowStarts(workspace)
   await ended(flow, 2)
   expect((await inputsOf(flow)).at(-1)).toMatchObject([{ document: { n: 4 } }])
   const { from, to } = await gapOf(workspace, flow)
-  expect([from, to].map((time) => Date.parse(time))).toEqual([first, last])
+  // The consumer may have stopped before or after the end of the first execution.
+  expect([first, ended1]).toContain(Date.parse(from))
+  expect(Date.parse(to)).toBe(last)
 }, 60_000)
 
 test('event trigger: dropped entries already consumed, or trigger paused: no gap', async () => {
