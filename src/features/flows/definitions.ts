@@ -179,7 +179,7 @@ export const deleteFlow = previewOperation({
   run: async (scope, { flow }) => {
     const { id } = await findFlow(scope, flow)
     const remove = () => scope.batch(...deleteStatements(id))
-    const [[locked] = [], , [gone] = []] = await changeTriggers(scope, id, [], remove)
+    const [[locked] = [], [gone] = []] = await changeTriggers(scope, id, [], remove)
     if (locked === undefined) throw notFound('flow')
     if (gone === undefined) {
       const detail = `Executions of the flow are still open (${locked['open']}): cancel them, or wait for their end.`
@@ -202,9 +202,10 @@ function deleteStatements(id: string): Sql[] {
     // Locks the flow first, so that of two deletions one waits here and finds it deleted.
     sql`select id, (select count(*)::integer from (${open}) as o) as open from flows
       where id = ${id} and deleted_at is null for update`,
-    deleteTriggers(id, isOpen),
     sql`update flows set deleted_at = now(), updated_at = now()
       where id = ${id} and deleted_at is null and not ${isOpen} returning id`,
+    // Each statement has a snapshot of its own, so what follows asks whether the flow is deleted, not again what is open.
+    deleteTriggers(id),
     sql`update flow_versions set deleted_at = now() where flow_id = ${id} and ${deleted}`,
     sql`delete from flow_aliases where flow_id = ${id} and ${deleted}`,
   ]

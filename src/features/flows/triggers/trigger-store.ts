@@ -47,9 +47,10 @@ export function replaceTriggers(scope: WorkspaceScope, flowId: string, version: 
   ]
 }
 
-/** A statement for the transaction that deletes a flow. @param unless a condition under which nothing is deleted */
-export const deleteTriggers = (flowId: string, unless: Sql): Sql =>
-  sql`delete from flow_triggers where flow_id = ${flowId} and not ${unless}`
+/** A statement for the transaction that deletes a flow, after the one that marks it as deleted. */
+export const deleteTriggers = (flowId: string): Sql =>
+  sql`delete from flow_triggers
+    where flow_id = ${flowId} and exists (select from flows where id = ${flowId} and deleted_at is not null)`
 
 const TRIGGER_KINDS: readonly TriggerKind[] = [scheduleTriggers, webhookTriggers, eventTriggers]
 
