@@ -13,6 +13,7 @@ import { ApprovalSession } from './approval-session.ts'
 import { Authenticator, type TokenIssuer } from './authenticator.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { McpServerRegistry } from './mcp-server-registry.ts'
+import { SessionCookie } from './session-cookie.ts'
 import { McpClients, type SubjectStatus } from './subject-status.ts'
 
 export interface AuthServices {
@@ -78,25 +79,20 @@ function externalIssuers({ OIDC_ISSUERS: trusted }: Config, { log }: PlatformSer
 /** The only path that the cookie is sent to. */
 export const PAYLOAD_SESSION_PATH = '/v1/codec/decode'
 
-const NAME = 'tenon_payloads'
-const PURPOSE = 'cookie:payloads'
-
-/** The encrypted value of the cookie: a token, and when it expires, in milliseconds since 1970. */
-interface Session {
-  readonly token: string
-  readonly until: number
-}
+const COOKIE = {
+  name: 'tenon_payloads',
+  purpose: 'cookie:payloads',
+  path: PAYLOAD_SESSION_PATH,
+  sameSite: 'Strict',
+} as const
 
 /** The cookie with which the Temporal UI in a browser reads payloads. */
 export class PayloadSession {
-  readonly #secrets: Secrets
-  readonly #attributes: string
+  readonly #cookie: SessionCookie<{ readonly token: string; readonly until: number }>
 
   /** @param url of the API, as browsers see it */
   constructor(secrets: Secrets, url: string) {
-    this.#secrets = secrets
-    const secure = url.startsWith('https:') ? '; Secure' : ''
-    this.#attributes = `Path=${PAYLOAD_SESSION_PATH}; HttpOnly; SameSite=Strict${secure}`
+    this.#cookie = new SessionCookie(secrets, url, COOKIE)
   }
 
   /**
@@ -107,29 +103,15 @@ export class PayloadSession {
     const now = Date.now()
     const ends = (decodeJwt(token).exp ?? 0) * 1_000
     const until = Math.min(ends, now + LIMITS.pagePassSeconds * 1_000)
-    const session: Session = { token, until }
-    const encrypted = this.#secrets.seal(PURPOSE, Buffer.from(JSON.stringify(session))).toString('base64url')
-    const seconds = Math.max(0, Math.floor((until - now) / 1_000))
-    return { cookie: `${NAME}=${encrypted}; Max-Age=${seconds}; ${this.#attributes}`, until: new Date(until) }
+    return { cookie: this.#cookie.issue({ token, until }, now), until: new Date(until) }
   }
 
   /**
    * The token in a Cookie header, not verified.
    * @returns undefined without the cookie; the empty text, which is no valid token, if it has expired or was changed
    */
-  tokenIn(header = ''): string | undefined {
-    const pairs = header.split(';').map((pair) => pair.trim())
-    const text = pairs.find((pair) => pair.startsWith(`${NAME}=`))?.slice(NAME.length + 1)
-    return text === undefined ? undefined : this.#decrypt(text)
-  }
-
-  #decrypt(text: string): string {
-    try {
-      const plain = this.#secrets.open(PURPOSE, Buffer.from(text, 'base64url'))
-      const { token, until }: Session = JSON.parse(plain.toString())
-      return Date.now() < until ? token : ''
-    } catch {
-      return ''
-    }
+  tokenIn(header?: string): string | undefined {
+    const session = this.#cookie.read(header)
+    return session === 'invalid' ? '' : session?.token
   }
 }
