@@ -1,13 +1,13 @@
 /** Reports requests, errors and latency of a workspace over a window, from counters by the minute. */
 
 import Type from 'typebox'
-import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
+import { Input, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { WRITERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import { boundedMs, Duration } from '../../core/units.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import { seriesOf, TimeSeries, Window, windowMsOf } from './time-series.ts'
 
 interface Minute {
   readonly time: string
@@ -44,28 +44,15 @@ const METRICS: Readonly<Record<string, Metric>> = {
   },
 }
 
-/** `[time, value]`, expressed with keywords that every dialect of JSON Schema has. */
-const Point = Type.Unsafe<[string, number | null]>(
-  Type.Array(Type.Union([Time, Type.Number(), Type.Null()]), { minItems: 2, maxItems: 2 }),
-)
-
 export const queryAnalytics = workspaceOperation({
   name: 'analytics.query',
   summary: 'Requests, errors or latency of the workspace over a window',
   roles: WRITERS,
   input: Input({
     metric: Type.String({ maxLength: 100, description: `One of ${Object.keys(METRICS).join(', ')}.` }),
-    window: Duration(`At most ${LIMITS.analyticsWindowDaysMax} days, up to now.`),
+    window: Window,
   }),
-  output: Type.Object({
-    metric: Type.String(),
-    unit: Type.String(),
-    window: Type.String(),
-    step: Type.String(),
-    series: Type.Array(
-      Type.Object({ labels: Type.Record(Type.String(), Type.String()), points: Type.Array(Point) }),
-    ),
-  }),
+  output: TimeSeries,
   http: { method: 'GET', path: '/v1/analytics/query' },
   run: async (scope, { metric: name, window }) => {
     const metric = Object.hasOwn(METRICS, name) ? METRICS[name] : undefined
@@ -73,23 +60,13 @@ export const queryAnalytics = workspaceOperation({
       const known = Object.keys(METRICS).join(', ')
       throw new Problem('not_found', { detail: `There is no such metric. There are ${known}.` })
     }
-    const minutes = minutesOf(window)
+    const minutes = Math.ceil(windowMsOf(window, 1_000) / 60_000)
     const step = Math.ceil(minutes / LIMITS.analyticsPointsMax)
     const rows = await readMinutes(scope, minutes, step)
-    const series = metric.lines.map(({ labels, value }) => ({
-      labels,
-      points: rows.map((row) => [row.time, value(row)] as [string, number | null]),
-    }))
+    const series = metric.lines.map(({ labels, value }) => seriesOf(rows, labels, value))
     return { metric: name, unit: metric.unit, window, step: `${step}m`, series }
   },
 })
-
-const FIELD = { in: 'query', name: 'window', pointer: '/window' } as const
-
-function minutesOf(window: string): number {
-  const bounds = { minMs: 1_000, maxMs: LIMITS.analyticsWindowDaysMax * 86_400_000 }
-  return Math.ceil(boundedMs(FIELD, window, bounds) / 60_000)
-}
 
 /** A row per step, also without requests; the last one is incomplete. */
 function readMinutes(scope: WorkspaceScope, minutes: number, step: number): Promise<Minute[]> {

@@ -1,16 +1,15 @@
 /** Reports how many executions of a flow started in a window, by status, and how long they took. */
 
 import Type from 'typebox'
-import { Input, Time } from '../../access/operation-builders.ts'
+import { Input } from '../../access/operation-builders.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { boundedMs, Duration } from '../../core/units.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import { seriesOf, TimeSeries, Window, windowMsOf } from '../analytics/time-series.ts'
 import { previewOperation } from '../operation-helpers.ts'
 import { FLOWS, FlowRef, findFlow, Ws } from './definitions.ts'
 
 const STATUSES = ['completed', 'faulted', 'cancelled', 'open'] as const
 const QUANTILES = ['0.5', '0.95'] as const
-const FIELD = { in: 'query', name: 'window', pointer: '/window' } as const
 
 /** One step of the window; quantiles are null if none of its executions has ended. */
 interface Bin {
@@ -18,12 +17,6 @@ interface Bin {
   readonly counts: Readonly<Record<string, number>>
   readonly durations: readonly (number | null)[]
 }
-
-const Points = Type.Array(
-  Type.Unsafe<[string, number | null]>(
-    Type.Array(Type.Union([Time, Type.Number(), Type.Null()]), { minItems: 2, maxItems: 2 }),
-  ),
-)
 
 export const flowMetrics = previewOperation({
   name: 'flow.metrics',
@@ -34,32 +27,21 @@ export const flowMetrics = previewOperation({
     metric: Type.Enum(['executions', 'duration'], {
       description: '`executions`: started, by status now. `duration`: of ended ones, in ms, by quantile.',
     }),
-    window: Duration(`At most ${LIMITS.analyticsWindowDaysMax} days, up to now.`),
+    window: Window,
   }),
-  output: Type.Object({
-    metric: Type.String(),
-    unit: Type.String(),
-    window: Type.String(),
-    step: Type.String(),
-    series: Type.Array(Type.Object({ labels: Type.Record(Type.String(), Type.String()), points: Points })),
-  }),
+  output: TimeSeries,
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/metrics` },
   run: async (scope, { flow, metric, window }) => {
     const { id } = await findFlow(scope, flow)
-    const windowMs = boundedMs(FIELD, window, {
-      minMs: 60_000,
-      maxMs: LIMITS.analyticsWindowDaysMax * 86_400_000,
-    })
+    const windowMs = windowMsOf(window, 60_000)
     const stepMinutes = Math.ceil(windowMs / 60_000 / LIMITS.analyticsPointsMax)
     const bins = await scope.rows<Bin>(binsOf(id, windowMs, stepMinutes))
-    const seriesOf = (labels: Record<string, string>, value: (bin: Bin) => number | null) => ({
-      labels,
-      points: bins.map((bin) => [bin.time, value(bin)] as [string, number | null]),
-    })
     const series =
       metric === 'executions'
-        ? STATUSES.map((status) => seriesOf({ status }, ({ counts }) => counts[status] ?? 0))
-        : QUANTILES.map((quantile, n) => seriesOf({ quantile }, ({ durations }) => durations[n] ?? null))
+        ? STATUSES.map((status) => seriesOf(bins, { status }, ({ counts }) => counts[status] ?? 0))
+        : QUANTILES.map((quantile, n) =>
+            seriesOf(bins, { quantile }, ({ durations }) => durations[n] ?? null),
+          )
     const unit = metric === 'executions' ? 'executions' : 'ms'
     return { metric, unit, window, step: `${stepMinutes}m`, series }
   },

@@ -1,0 +1,39 @@
+/** The response of operations that report a metric over a window, and the window itself. */
+
+import Type from 'typebox'
+import { Time } from '../../access/operation-builders.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { boundedMs, Duration } from '../../core/units.ts'
+
+/** `[time, value]`, expressed with keywords that every dialect of JSON Schema has. */
+const Point = Type.Unsafe<[string, number | null]>(
+  Type.Array(Type.Union([Time, Type.Number(), Type.Null()]), { minItems: 2, maxItems: 2 }),
+)
+
+export const TimeSeries = Type.Object({
+  metric: Type.String(),
+  unit: Type.String(),
+  window: Type.String(),
+  step: Type.String(),
+  series: Type.Array(
+    Type.Object({ labels: Type.Record(Type.String(), Type.String()), points: Type.Array(Point) }),
+  ),
+})
+
+export const Window = Duration(`At most ${LIMITS.analyticsWindowDaysMax} days, up to now.`)
+
+const FIELD = { in: 'query', name: 'window', pointer: '/window' } as const
+
+/** @returns the length of a {@link Window} @throws Problem `validation_failed` if it is too short or too long */
+export function windowMsOf(window: string, minMs: number): number {
+  return boundedMs(FIELD, window, { minMs, maxMs: LIMITS.analyticsWindowDaysMax * 86_400_000 })
+}
+
+/** One line of a series: the value of each row. */
+export function seriesOf<Row extends { readonly time: string }>(
+  rows: readonly Row[],
+  labels: Readonly<Record<string, string>>,
+  value: (row: Row) => number | null,
+) {
+  return { labels, points: rows.map((row): [string, number | null] => [row.time, value(row)]) }
+}
