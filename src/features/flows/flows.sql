@@ -215,7 +215,7 @@ create table tenon.execution_steps (
   -- The result was taken from the execution that this one repeats.
   reused boolean not null default false,
   -- The stable position of the step, independent of the order in which steps end.
-  path text,
+  path text not null,
   -- Number of attempts so far.
   attempt integer not null default 1,
   -- SHA-256, hex, of the data that an approval or a flow got. A rerun reuses a decision only if the digests are equal.

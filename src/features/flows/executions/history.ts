@@ -27,7 +27,7 @@ export interface RecordedStep {
   readonly pointer: string
   readonly iteration: number
   /** Null in records that predate reruns. */
-  readonly path: string | null
+  readonly path: string
   readonly started_at: string
 }
 

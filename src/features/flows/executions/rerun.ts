@@ -226,7 +226,7 @@ function planRerun(context: RerunContext): { plan: RerunPlan; reuse: RunReuse | 
   const reasons = new Map(candidates.map((step) => [step, reasonToAsk(step, context)]))
   const reused = candidates.filter((step) => reasons.get(step) === undefined)
   const seqs = new Set(before.filter((step) => reasons.get(step) === undefined).map(({ seq }) => seq))
-  const answers = Object.fromEntries(reused.map((step) => [step.path ?? '', reusedResult(step, context)]))
+  const answers = Object.fromEntries(reused.map((step) => [step.path, reusedResult(step, context)]))
   const plan = {
     from: from === undefined ? null : planned(from),
     reused: reused.map(planned),
@@ -239,7 +239,7 @@ function planRerun(context: RerunContext): { plan: RerunPlan; reuse: RunReuse | 
     ),
     refusals: refusalsOf(context, reused, answers),
   }
-  return { plan, reuse: { ...(isTimeLine && from?.path && { from: from.path }), results: answers } }
+  return { plan, reuse: { ...(isTimeLine && from !== undefined && { from: from.path }), results: answers } }
 }
 
 function planned({ pointer, iteration, name, kind }: RecordedStep): PlannedStep {
@@ -249,7 +249,7 @@ function planned({ pointer, iteration, name, kind }: RecordedStep): PlannedStep 
 /** The last step per path: a repeated approval has several. */
 function latest(steps: readonly AnsweredStep[]): AnsweredStep[] {
   const last = new Map(steps.map((step) => [step.path, step]))
-  return steps.filter((step) => step.path === null || last.get(step.path) === step)
+  return steps.filter((step) => last.get(step.path) === step)
 }
 
 /** The reused result of a step. The outputs of `emit` and `wait` are computed again. */
@@ -296,8 +296,6 @@ function refusalsOf(
 ): string[] {
   const { from, answered } = context
   const refusals: (string | false | undefined)[] = [
-    (from?.path === null || reused.some(({ path }) => path === null)) &&
-      'An older release recorded the execution: it can only be rerun from the start.',
     ...(from === undefined ? [] : refusalsOfStep(from, context)),
     (answered.length > LIMITS.reuse.stepsMax ||
       Buffer.byteLength(JSON.stringify(answers)) > LIMITS.reuse.bytesMax) &&
