@@ -177,7 +177,10 @@ test('flow: request that HTTP cannot express, truncated response: errors that a 
     const header = await get('header', `method: get, headers: { x: "a\\r\\nb: c" }`)
     expect(header.body).toMatchObject({ status: 'faulted', error: { status: 400 } })
     const cut = await get('cut', 'method: post')
-    expect(cut.body).toMatchObject({ status: 'faulted', error: { status: 500 } })
+    expect(cut.body).toMatchObject({
+      status: 'faulted',
+      error: { status: 500, code: 'outcome_unknown' },
+    })
   } finally {
     await new Promise((done) => server.close(done))
   }
