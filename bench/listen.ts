@@ -23,7 +23,7 @@ do:
         to: { one: { with: { type: ${TYPE} }, correlate: { order: { from: .data.order, expect: '\${ .order }' } } } }
 `
 
-/** Prints the CPU time of worker and API under events for nobody, with one and with many executions that wait, and latencies. */
+/** Prints the CPU time of worker and API under events that match no execution, while one and while many wait; and latencies. */
 export async function listen([count]: readonly string[]): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-bench-'))
   const started = await startPlatform(dir, { checkReplies: false })
@@ -50,7 +50,7 @@ async function measure(
   const runs = new WaitingRuns(flows, asAdmin)
   // One always waits, so that the consumer of the workspace runs.
   await runs.begin(1)
-  print(`${EVENTS_PER_SECOND} events/s for nobody`, 'CPU ms per s', '× one waiting')
+  print(`${EVENTS_PER_SECOND} events/s without a match`, 'CPU ms per s', '× one waiting')
   const base = await load(asKey, pids)
   print('1 waiting', base, 1)
   await runs.begin(waiting)

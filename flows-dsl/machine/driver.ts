@@ -95,7 +95,7 @@ export class Driver {
   readonly #machine: Machine
   readonly #isContinued: boolean
   readonly #open = new Map<number, { cancel(): void }>()
-  /** What the open waits wait for, by the id of the effect. */
+  /** The kinds of the open waits, by the id of the effect. */
   readonly #waits = new Map<number, string>()
   /** Open effects that a new run cannot start again: calls, and child flows. */
   readonly #unmovable = new Map<number, Effect['do']>()

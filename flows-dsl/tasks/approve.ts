@@ -167,7 +167,7 @@ function compileForm(map: MapNode, context: CompileContext): ApproveBody['form']
   return schema === undefined ? undefined : { literal: schema }
 }
 
-/** Who may decide as well, and after which time. */
+/** Further approvers, and the time after which they may decide. */
 function compileEscalation(map: MapNode, context: CompileContext): ApproveBody['escalate'] {
   const escalate = context.optionalMap(map, 'escalate', ['after', 'to'])
   if (escalate === undefined) return undefined

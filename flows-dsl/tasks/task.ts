@@ -158,7 +158,7 @@ export type Message =
   | { readonly decision: JsonObject }
   | { readonly callback: CallbackMessage }
 
-/** What was posted to the URL of a callback. */
+/** The body that was posted to the URL of a callback. */
 export interface CallbackMessage {
   /** The id of the callback. */
   readonly id: string

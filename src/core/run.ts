@@ -35,7 +35,7 @@ export interface StepUpdate {
   /** The execution of the flow that it runs. */
   readonly child?: string
   readonly data?: StepData
-  /** What an approval asks for. */
+  /** The details of an approval; present if the step is one. */
   readonly approval?: ApprovalRequest
   /** Decisions about it so far. */
   readonly decisions?: readonly Json[]
@@ -43,7 +43,7 @@ export interface StepUpdate {
   readonly ended_at?: string
 }
 
-/** Where a value is recorded: the `seq` of a step, and which of its values it is. */
+/** The location of a recorded value: the `seq` of a step, and the name of the value. */
 export type ValueLocation = readonly [seq: number, name: 'input' | 'output' | 'result']
 
 /** The values of a step for people who debug the flow. `…_at` names the location of a value that is recorded elsewhere. */
@@ -51,7 +51,7 @@ export interface StepData {
   /** The input of the task, after `input.from` if it got so far. */
   readonly input?: Json
   readonly input_at?: ValueLocation
-  /** What the task asked of its environment: the arguments of a call, the form of an approval. */
+  /** The arguments of the effect that the task started, such as those of a call or the form of an approval. */
   readonly arguments?: Json
   readonly arguments_at?: ValueLocation
   /** The output of the task, after `output.as`. */
@@ -61,7 +61,7 @@ export interface StepData {
   readonly cut?: readonly ('input' | 'arguments' | 'output')[]
 }
 
-/** What an approval asks for: the details of the flow machine (flows-dsl/tasks/approve.ts). */
+/** The details of an approval, as the flow machine gives them (flows-dsl/tasks/approve.ts). */
 export interface ApprovalRequest {
   readonly title?: Json
   /** A JSON Schema. */
@@ -111,9 +111,9 @@ export interface EventSubscriptionsInput {
   readonly generation: number
   /** Those of its tasks (flows-dsl/tasks/event-subscription.ts). */
   readonly subscriptions: readonly Json[]
-  /** Where the execution started; events after it count. */
+  /** The ends of the streams when the execution started; only later events count. */
   readonly since?: StreamOffsets
-  /** Where an earlier call with the same generation stopped reading. */
+  /** The offsets up to which an earlier call of the same generation has read. */
   readonly after?: StreamOffsets
 }
 
@@ -163,7 +163,7 @@ export interface FlowRunInput {
   /** The value of `$secrets`: handles by name. Absent if the version declares no secrets. */
   readonly secrets?: { [name: string]: Json }
   readonly reuse?: RunReuse | undefined
-  /** Where the event streams ended when it started. Absent if the flow does not listen. */
+  /** The ends of the event streams when it started. Absent if the flow does not listen. */
   readonly since?: StreamOffsets
   /** The number of executions above it; absent for 0. */
   readonly depth?: number
@@ -252,7 +252,7 @@ export interface RunDecision {
   readonly decision: { [name: string]: Json }
 }
 
-/** What was posted to the callback of a step, `pointer#iteration`. */
+/** The body that was posted to the callback of a step, `pointer#iteration`. */
 export interface RunCallback {
   readonly step: string
   readonly callback: { readonly id: string; readonly output: Json }

@@ -31,7 +31,7 @@ interface Refused {
 const compiled = ({ source, catalogue }: FlowSource) =>
   compile(source, { catalogue, sizeBytesMax: LIMITS.flowSourceBytesMax })
 
-/** What a flow refers to in its workspace. */
+/** The secrets and flows of its workspace that a flow refers to. */
 interface FlowReferences {
   readonly secrets: readonly (Location & { readonly name: string })[]
   /** The flows that it runs, other than itself; `version` is that of the document, or `latest`. */

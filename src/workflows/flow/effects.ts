@@ -219,7 +219,7 @@ function openCallback(asked: JsonObject, step: StepRef, { gate, clock }: Executi
   return opening
 }
 
-/** What a wait asks for, for the data of its step: the data of an approval are the input of the step already. */
+/** The details of a wait that its step records. The data of an approval are left out, since they are the input of the step. */
 function askedOf(what: string, { data, ...rest }: JsonObject): JsonObject {
   return what === 'approval' || data === undefined ? rest : { ...rest, data }
 }

@@ -9,7 +9,7 @@ import { isTenantId, isWorkspaceId, type WorkspaceRef } from '../../../core/tena
 /** The path of the page, with the token in the query, which is never logged. */
 export const APPROVAL_PAGE = '/approvals'
 
-/** What a link stands for. It is believed only after {@link isGenuine}. */
+/** The claims in a link, which hold only if {@link isGenuine} accepts it. */
 export interface ApprovalLink {
   readonly ref: WorkspaceRef
   readonly approvalId: string

@@ -29,7 +29,7 @@ export async function openLink(scope: WorkspaceScope, link: ApprovalLink): Promi
   )
   const { person, expiresMs } = link
   const [account] = await accountsNamed(scope, [person])
-  // An account that was deleted gives its link to nobody else.
+  // After an account is deleted, no other account may use its link.
   if (person.startsWith('acct_') && account === undefined) throw notFound('approval')
   const isChanged = round !== link.round
   const over = Date.now() >= expiresMs ? 'expired' : isChanged ? 'changed' : undefined

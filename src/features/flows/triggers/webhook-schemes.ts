@@ -8,7 +8,7 @@ import type { WebhookVerification } from '../../../../flows-dsl/ir.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type Delivery, isDeliveryId, type VerifiedHeaders, verify } from './webhook-signatures.ts'
 
-/** What a scheme returns if a secret matches; `sentMs` only if the signature covers a time. */
+/** The result of a scheme if a secret matches; `sentMs` only if the signature covers a time. */
 interface Verified {
   readonly id: string
   readonly sentMs?: number

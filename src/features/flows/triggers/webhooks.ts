@@ -22,7 +22,7 @@ export const webhookTriggers: TriggerKind = {
     })),
 }
 
-/** What a flow declares of a webhook. `headers` are in the input of its executions. */
+/** The declaration of a webhook in a flow. `headers` are in the input of its executions. */
 export type WebhookSpec = Omit<Webhook, 'name' | 'headers'> & Required<Pick<Webhook, 'headers'>>
 
 export const webhookSpec = ({ spec }: Pick<Trigger, 'spec'>): WebhookSpec => spec as unknown as WebhookSpec
