@@ -58,7 +58,7 @@ const simulated = corpus.flatMap(({ one, ...more }) =>
 
 /** Runs `work` with machines whose state is discarded and restored from JSON before each event. */
 function withRestoredState<T>(work: () => T): T {
-  const { completeEffect: happened, event, decide } = Machine.prototype
+  const { completeEffect, event, decide } = Machine.prototype
   const restoringState = <Argument, Answer>(method: (this: Machine, ...args: Argument[]) => Answer) =>
     function (this: Machine, ...args: Argument[]): Answer {
       const kept = JSON.parse(JSON.stringify(this.state))
@@ -67,13 +67,13 @@ function withRestoredState<T>(work: () => T): T {
       Object.assign(this.state, kept)
       return method.apply(this, args)
     }
-  Machine.prototype.completeEffect = restoringState(happened)
+  Machine.prototype.completeEffect = restoringState(completeEffect)
   Machine.prototype.event = restoringState(event)
   Machine.prototype.decide = restoringState(decide as (...args: unknown[]) => ReturnType<typeof decide>)
   try {
     return work()
   } finally {
-    Object.assign(Machine.prototype, { happened, event, decide })
+    Object.assign(Machine.prototype, { completeEffect, event, decide })
   }
 }
 
