@@ -27,12 +27,12 @@ import {
   secretNamesOf,
   withCallSecrets,
   withSecretValues,
-} from './flow/secret-redactor.ts'
+} from './flow/call-secrets.ts'
 import { runFunction } from './function/run-function.ts'
+import { type HttpRequests, ownerOf, rejectFinally } from './http/http-requests.ts'
 import { Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
 import { redactingTokens, withDocumentSecrets } from './http/request-secrets.ts'
-import { type HttpRequests, ownerOf, rejectFinally } from './http/requests.ts'
 import { limitOutput, withHeartbeat } from './limit-output.ts'
 import { type SuspensionContext, signalExecutions, syncStorageAccess } from './tenant/suspension.ts'
 import type { ActivityContext, Scopes } from './tenant-interceptor.ts'

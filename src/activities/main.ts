@@ -19,7 +19,7 @@ import {
   createRepair,
 } from './flow/background-work.ts'
 import { recordSink } from './flow/record-sink.ts'
-import { HttpRequests } from './http/requests.ts'
+import { HttpRequests } from './http/http-requests.ts'
 import { createActivities } from './index.ts'
 import { patchSdk } from './sdk-patches/index.ts'
 import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'

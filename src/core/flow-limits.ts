@@ -31,7 +31,7 @@ export const FLOW_LIMITS = {
   /** Per workflow task, which may take 10 s; a further call is an activity, which ends the task. */
   localCallsMax: 100,
   /** Inline calls: safe requests made within the workflow task. */
-  briefCalls: {
+  inlineCalls: {
     /** Timeout of one call, and of all consecutive calls of a task. */
     lastMs: 300,
     taskMs: 1_000,

@@ -12,7 +12,7 @@ import { findCallable, storesArguments } from '../../features/data-operations.ts
 import { publishEvent } from '../../features/events/events-api.ts'
 import { invokeFunction, invokeLending } from '../../features/functions/functions.ts'
 import type { FunctionCall } from '../contract.ts'
-import { type LentCallSecrets, rejectStoredSecrets } from './secret-redactor.ts'
+import { type LentCallSecrets, rejectStoredSecrets } from './call-secrets.ts'
 
 /**
  * Runs the operation and audits it. The scope has the role of a service key, so a flow can do no more than one.

@@ -26,11 +26,11 @@ export class InlineCalls {
   readonly #now: () => number
   readonly #slots: KeyedSemaphore
   /** Servers whose last inline call failed or timed out, by tenant and server. */
-  readonly #slow = new LRUCache<string, SlowServer>({ max: LIMITS.briefCalls.slowKept })
+  readonly #slow = new LRUCache<string, SlowServer>({ max: LIMITS.inlineCalls.slowKept })
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
-    const { atOnce, waitMs } = LIMITS.briefCalls
+    const { atOnce, waitMs } = LIMITS.inlineCalls
     this.#slots = new KeyedSemaphore(atOnce, waitMs)
   }
 
@@ -51,7 +51,7 @@ export class InlineCalls {
     const release = await this.#slots.acquire(tenantId, BUSY).catch(() => undefined)
     if (release === undefined) return null
     try {
-      const output = await send(LIMITS.briefCalls.lastMs)
+      const output = await send(LIMITS.inlineCalls.lastMs)
       this.#slow.delete(server)
       return { output, took_ms: Math.round(this.#now() - began) }
     } catch (error) {
@@ -71,7 +71,7 @@ export class InlineCalls {
   #exclude(server: string): void {
     // Several concurrent calls may fail together; they count as one failure.
     if (this.#isSlow(server)) return
-    const { slowMinMs, slowMaxMs } = LIMITS.briefCalls
+    const { slowMinMs, slowMaxMs } = LIMITS.inlineCalls
     const before = this.#slow.get(server)
     const exclusionMs = before === undefined ? slowMinMs : Math.min(2 * before.exclusionMs, slowMaxMs)
     this.#slow.set(server, { untilMs: this.#now() + exclusionMs, exclusionMs })

@@ -22,14 +22,14 @@ beforeEach(async () => {
   runs = new Runs(workspace)
   const openServer = (lateMs: number) => FakeServers.open({ '/': () => ({ json: {}, lateMs }) })
   quick = await openServer(0)
-  nearlySlow = await openServer(LIMITS.briefCalls.lastMs / 2)
+  nearlySlow = await openServer(LIMITS.inlineCalls.lastMs / 2)
   paged = await FakeServers.open({
     '/': ({ url }, { origin }) => ({
       json: { next: `${origin}/p${Number(url.slice(2)) + 1}` },
       lateMs: PAGE_MS,
     }),
   })
-  slow = await openServer(2 * LIMITS.briefCalls.lastMs)
+  slow = await openServer(2 * LIMITS.inlineCalls.lastMs)
   failing = await FakeServers.open({ '/': () => ({ status: 503 }) })
   const closing = await FakeServers.open()
   closedOrigin = closing.origin

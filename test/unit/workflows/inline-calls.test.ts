@@ -9,7 +9,7 @@ import { InlineCalls } from '../../../src/activities/http/inline-calls.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 
-const { atOnce, slowMinMs, slowMaxMs } = LIMITS.briefCalls
+const { atOnce, slowMinMs, slowMaxMs } = LIMITS.inlineCalls
 const A = { tenantId: 'ten_a', workspaceId: 'ws_a' } as const
 const B = { tenantId: 'ten_b', workspaceId: 'ws_b' } as const
 const to = (endpoint: string) => ({ function: 'http', arguments: { endpoint } })

@@ -10,7 +10,7 @@ import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspac
 import type { Egress } from '../../infra/http-client/egress.ts'
 import { failureOf } from '../call-failure.ts'
 import type { FunctionCall, InlineResult } from '../contract.ts'
-import { type LentCallSecrets, secretNamesOf, withCallSecrets } from '../flow/secret-redactor.ts'
+import { type LentCallSecrets, secretNamesOf, withCallSecrets } from '../flow/call-secrets.ts'
 import { limitOutput } from '../limit-output.ts'
 import { type ActivityContext, type Scopes, workspaceOf } from '../tenant-interceptor.ts'
 import type { CallClients } from './authentication.ts'
