@@ -66,16 +66,27 @@ export async function tablesContaining(texts: readonly string[]): Promise<string
     "select schemaname as schema, tablename as name from pg_tables where schemaname like 'tenon%'",
   )
   const found: string[] = []
-  for (const { schema, name } of tables) {
-    const [row] = await asSuperuser<{ there: boolean }>(
-      // Each row is converted to text once, instead of once for each text.
-      `select exists (select from (select t::text as row from ${schema}."${name}" t offset 0) r
-        where exists (select from unnest($1::text[]) text where strpos(r.row, text) > 0)) as there`,
-      [texts],
-    )
-    if (row?.there) found.push(name)
-  }
+  for (const table of tables) if (await holdsText(table, texts)) found.push(table.name)
   return found.toSorted()
+}
+
+/** Another test file may drop the table of a collection in the meantime. */
+const UNDEFINED_TABLE = '42P01'
+
+async function holdsText(
+  { schema, name }: { schema: string; name: string },
+  texts: readonly string[],
+): Promise<boolean> {
+  const [row] = await asSuperuser<{ there: boolean }>(
+    // Each row is converted to text once, instead of once for each text.
+    `select exists (select from (select t::text as row from ${schema}."${name}" t offset 0) r
+      where exists (select from unnest($1::text[]) text where strpos(r.row, text) > 0)) as there`,
+    [texts],
+  ).catch((error) => {
+    if (error.code === UNDEFINED_TABLE) return []
+    throw error
+  })
+  return row?.there ?? false
 }
 
 /** All log files of the stack, the API and the worker. */
