@@ -6,6 +6,7 @@ import type { Database } from '../infra/postgres/database.ts'
 import { sql } from '../infra/postgres/sql.ts'
 import { SystemScope } from '../infra/postgres/system-scope.ts'
 import { TtlCache } from '../infra/ttl-cache.ts'
+import { ORIGINS_DEFAULT } from './browser-origins.ts'
 
 /** The state of a tenant and, if requested, of one workspace. */
 export interface TenantState {
@@ -15,6 +16,8 @@ export interface TenantState {
   readonly workspace?: string | null | undefined
   /** Number of the tenant's last change of these states; a greater one is later. */
   readonly seq: number
+  /** Origins of the pages that may use the workspace's credentials; absent if no workspace was requested. */
+  readonly origins?: readonly string[]
 }
 
 /** Nothing runs until the tenant or workspace is resumed; `seq` is that of the state. */
@@ -50,8 +53,10 @@ export class TenantStates {
   of(tenantId: TenantId, workspaceId?: WorkspaceId): Promise<TenantState | undefined> {
     return this.#known.load(`${tenantId}/${workspaceId ?? ''}`, async () => {
       const row = await this.#system.row<TenantState>(sql`
-        select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspension_seq as seq
+        select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspension_seq as seq,
+          coalesce(s.cors_origins, ${JSON.stringify(ORIGINS_DEFAULT)}::jsonb) as origins
         from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
+          left join services s on s.tenant_id = t.id and s.workspace_id = w.id
         where t.id = ${tenantId}`)
       return row && { ...row, workspace: workspaceId && row.workspace }
     })

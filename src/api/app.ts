@@ -26,6 +26,7 @@ import { writeAuditEntry } from './audit.ts'
 import { routePath } from './bind.ts'
 import { acceptStreams, drainBody, hasUploadDeadline } from './body-streams.ts'
 import { mountCallbacks } from './callbacks.ts'
+import { allowPages } from './cors.ts'
 import { mountDevMail } from './dev-mail.ts'
 import { FLOW_SCHEMA_PATH, mountDocs, mountFlowSchema } from './docs.ts'
 import { mountIssuer } from './issuer-routes.ts'
@@ -69,7 +70,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     for (const [name, value] of guards) reply.raw.setHeader(name, value)
     reply.header('x-request-id', request.id)
     // A cache must not give the reply of one caller to another.
-    reply.header('vary', 'Authorization, apikey, Accept')
+    reply.header('vary', 'Authorization, apikey, Accept, Origin')
     done(request.url.length > LIMITS.urlBytesMax ? new Problem('uri_too_long') : undefined)
   })
   app.addHook('onRequest', (request, reply, done) => {
@@ -79,6 +80,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
       done(refused)
     }, done)
   })
+  allowPages(app)
   allowTemporalUiOrigin(app, platform.config.TEMPORAL_UI_URL, authServices.payloadSession)
   app.addHook('onSend', (request, reply, payload, done) => {
     const written = writeAuditEntry(platform.audit, request, reply)

@@ -35,6 +35,8 @@ export async function mountDocs(app: FastifyInstance): Promise<void> {
   await app.register(swaggerUi, {
     routePrefix: '/docs',
     staticCSP: true,
+    // Over plain HTTP and a host name other than localhost, the page would load its scripts over https, which nothing serves.
+    transformStaticCSP: (policy) => policy.replace(/ upgrade-insecure-requests;/, ''),
     theme: {
       title: 'Tenon API',
       css: [{ filename: 'tenon.css', content: '.swagger-ui .topbar { display: none }' }],

@@ -82,7 +82,6 @@ export function allowTemporalUiOrigin(
   const { origin } = new URL(uiUrl)
   app.addHook('onRequest', (request, reply, done) => {
     if (!request.url.startsWith(PATHS)) return done()
-    reply.header('vary', 'Authorization, apikey, Accept, Origin')
     if (request.headers.origin !== origin) return done()
     reply.headers({ 'access-control-allow-origin': origin, 'access-control-allow-credentials': 'true' })
     // The UI appends a query.

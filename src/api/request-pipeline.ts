@@ -2,12 +2,14 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
+import type { Access } from '../access/access.ts'
 import {
   type Authenticator,
   type AuthFailureLimiter,
   RejectedKey,
 } from '../access/authentication/authenticator.ts'
 import { credentialsOf, type GatewayIdentity } from '../access/authentication/credentials.ts'
+import { requireOrigin } from '../access/browser-origins.ts'
 import type { Claim } from '../access/idempotency.ts'
 import type { BucketState } from '../access/rate-limit/memory-buckets.ts'
 import { CallerScope, WorkspaceScope } from '../access/scope.ts'
@@ -83,7 +85,8 @@ export function createHandler(
       const { principal } = request
       if (principal === undefined) throw new TypeError('the request was not authenticated')
       // Without a limiter of failures: those of other clients at the same address do not end streams of this one.
-      const recheck = async () => void platform.access.permit(operation, await authenticate(request))
+      const recheck = async () =>
+        void permitRequest(platform.access, operation, await authenticate(request), request)
       const input = bind(operation, request, recheck)
       const { ws } = request.params as { ws?: string }
       const opened = await platform.access.open(operation, principal, ws, request.rateLimits)
@@ -134,7 +137,7 @@ async function authorizeAndCharge(
   let role: Role | undefined
   let forbidden: unknown
   try {
-    role = access.permit(operation, principal)
+    role = permitRequest(access, operation, principal, request)
   } catch (error) {
     forbidden = error
   }
@@ -148,6 +151,18 @@ async function authorizeAndCharge(
   reply.headers(headers)
   const problem = refused ?? forbidden
   if (problem !== undefined) throw problem
+}
+
+/** @throws Problem 403 if the caller, or the page that it runs in, may not run the operation */
+function permitRequest(
+  access: Access,
+  operation: AnyOperation,
+  principal: Principal,
+  request: FastifyRequest,
+): Role | undefined {
+  const { headers, protocol, host } = request
+  if (headers.origin !== undefined) requireOrigin(principal, headers.origin, `${protocol}://${host}`)
+  return access.permit(operation, principal)
 }
 
 /** Records the use of a rejected key in the audit log of its tenant. */

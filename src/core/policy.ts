@@ -44,6 +44,8 @@ export interface Principal {
   readonly roles: readonly Role[]
   /** Scopes that restrict the roles; absent if the credential is not restricted. */
   readonly scopes?: ReadonlySet<string>
+  /** Origins of the pages that may use the credential; absent if it is bound to no workspace. */
+  readonly origins?: readonly string[]
   /** Requests per minute, if the key has its own limit. */
   readonly rateLimit?: number
   /** Set for API keys. */

@@ -185,6 +185,16 @@ export const PROBLEMS = {
     'This kind of credential does not fit the route',
     'Administrative routes take an operator or tenant-admin token, data routes an API key.',
   ),
+  service_key_in_browser: row(
+    403,
+    'A web page sent a service key',
+    'Whoever opens the page can read the key: revoke it, and give pages an anon key or sign users in.',
+  ),
+  origin_refused: row(
+    403,
+    'The page may not use this workspace',
+    'An admin lists the origins of pages in the setting `cors.origins`.',
+  ),
   forbidden: row(403, 'The credential may not do this', 'Ask for a credential with a higher role.'),
   host_not_allowed: row(
     403,

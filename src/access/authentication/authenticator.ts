@@ -16,6 +16,7 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import type { TtlCache } from '../../infra/ttl-cache.ts'
+import { ORIGINS_DEFAULT } from '../browser-origins.ts'
 import type { Claims } from '../issuer/embedded-issuer.ts'
 import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
 import { type Credential, type GatewayIdentity, identityOf, keyHash, keyKind } from './credentials.ts'
@@ -35,6 +36,7 @@ export interface KeyRow {
   readonly last_used_at: string | null
   readonly tenant_state: string
   readonly workspace_state: string
+  readonly origins: readonly string[]
 }
 
 const ADMIN_ROLES: readonly Role[] = ['operator', 'tenant_admin', 'workspace_admin']
@@ -90,6 +92,7 @@ export class Authenticator {
       tenantId: row.tenant_id,
       workspaceId: row.workspace_id,
       roles: [row.kind],
+      origins: row.origins,
       ...(row.scopes.length > 0 && { scopes: new Set(row.scopes) }),
       ...(row.rate_limit !== null && { rateLimit: row.rate_limit }),
       key: { id, kind, last4, expires_at },
@@ -101,8 +104,10 @@ export class Authenticator {
     const row = await this.#system.row<KeyRow>(sql`
       select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, to_json(k.scopes) as scopes, k.rate_limit,
         k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
-        t.state as tenant_state, w.state as workspace_state
+        t.state as tenant_state, w.state as workspace_state,
+        coalesce(s.cors_origins, ${JSON.stringify(ORIGINS_DEFAULT)}::jsonb) as origins
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
+        left join services s on s.tenant_id = k.tenant_id and s.workspace_id = k.workspace_id
       where k.hash = ${hash}`)
     if (row === undefined) {
       failures?.record()
@@ -124,17 +129,19 @@ export class Authenticator {
 
   /**
    * Tenant and workspace of a token must exist, belong together and be active, whenever it was issued.
+   * @returns origins of the pages that may use the credential
    * @throws Problem `code` if they do not exist, `tenant_suspended`, `workspace_suspended`
    */
-  async #refuseUnlessActive(
+  async #requireActive(
     { tenantId, workspaceId }: Bounds,
     code: 'token_invalid' | 'gateway_identity_invalid',
-  ): Promise<void> {
-    if (tenantId === undefined) return
+  ): Promise<Pick<Principal, 'origins'>> {
+    if (tenantId === undefined) return {}
     const states = await this.#tenantStates.of(tenantId, workspaceId)
     if (states === undefined || states.workspace === null) throw new Problem(code, { detail: UNKNOWN_BOUNDS })
     const suspension = suspensionOf(states.tenant, states.workspace)
     if (suspension !== undefined) throw new Problem(suspension)
+    return workspaceId !== undefined && states.origins !== undefined ? { origins: states.origins } : {}
   }
 
   async #token(text: string): Promise<Principal> {
@@ -150,7 +157,7 @@ export class Authenticator {
       ...(isTenantId(tenantId) && { tenantId }),
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
     }
-    await this.#refuseUnlessActive(bounds, 'token_invalid')
+    const origins = await this.#requireActive(bounds, 'token_invalid')
     const roles = ADMIN_ROLES.filter((role) => claims.roles.includes(role) && hasBounds(role, bounds))
     const scopes = narrowing(claims.scopes)
     return {
@@ -158,6 +165,7 @@ export class Authenticator {
       seen: `a token of ${sub}`,
       subject: sub,
       ...bounds,
+      ...origins,
       roles: [...roles, ...dataRoles(claims.roles, bounds)],
       ...(scopes && { scopes }),
     }
@@ -184,13 +192,14 @@ export class Authenticator {
   /** Gateway headers have data roles only. */
   async #gateway(sent: GatewayIdentity): Promise<Principal> {
     const { subject, tenantId, workspaceId, role } = identityOf(sent)
-    await this.#refuseUnlessActive({ tenantId, workspaceId }, 'gateway_identity_invalid')
+    const origins = await this.#requireActive({ tenantId, workspaceId }, 'gateway_identity_invalid')
     return {
       kind: 'gateway',
       seen: `the headers of a gateway for ${subject}`,
       subject,
       tenantId,
       workspaceId,
+      ...origins,
       roles: [role],
     }
   }

@@ -9,13 +9,14 @@ import {
   checkPrefixes,
   PublicRead,
 } from '../../access/anon-settings.ts'
+import { checkOrigins, ORIGINS_DEFAULT, Origins } from '../../access/browser-origins.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
-import { invalidate, memo } from '../../access/scope-cache.ts'
+import { invalidate, invalidateState, memo } from '../../access/scope-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { TenantId, WorkspaceId } from '../../core/tenant.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
@@ -59,6 +60,7 @@ export const Services = Type.Object({
   experimental: Experimental,
   egress: Type.Object({ allow: Allow }),
   anon: Anon,
+  cors: Type.Object({ origins: Origins }),
   objects: Type.Object({ public_read: PublicRead }),
   retention: RetentionPolicy,
   updated_at: OptionalTime,
@@ -75,15 +77,17 @@ export const configureServices = adminOperation({
     experimental: Type.Optional(Experimental),
     egress: Type.Optional(Type.Object({ allow: Allow }, { additionalProperties: false })),
     anon: Type.Optional(AnonInput),
+    cors: Type.Optional(Type.Object({ origins: Origins }, { additionalProperties: false })),
     objects: Type.Optional(Type.Object({ public_read: PublicRead }, { additionalProperties: false })),
     retention: Type.Optional(RetentionPolicy),
   }),
   output: Services,
   http: { method: 'POST', path: '/v1/services/configure', body: '*' },
-  run: async (scope, { workspace_id, experimental, egress, anon, objects, retention }) => {
+  run: async (scope, { workspace_id, experimental, egress, anon, cors, objects, retention }) => {
     if (egress !== undefined && scope.actor.role !== 'operator') {
       throw new Problem('forbidden', { detail: 'egress.allow is for operators.' })
     }
+    if (cors !== undefined) checkOrigins(cors.origins)
     if (objects !== undefined) checkPrefixes(objects.public_read)
     if (retention !== undefined) await checkRetention(scope, workspace_id, retention)
     const settings = [
@@ -91,6 +95,7 @@ export const configureServices = adminOperation({
       [sql`egress_allow`, egress?.allow],
       [sql`anon`, anon, sql`services.anon || excluded.anon`],
       [sql`public_read`, objects?.public_read],
+      [sql`cors_origins`, cors?.origins],
       [sql`retention`, retention],
     ] as const
     const writes = settings.flatMap(([column, value, merged]) =>
@@ -98,7 +103,9 @@ export const configureServices = adminOperation({
     )
     await scope.batch(...writes)
     const { tenantId, services } = await readServices(scope, workspace_id)
-    invalidate(scope, { tenantId, workspaceId: workspace_id } as WorkspaceRef, ANON_CACHE_KEY)
+    invalidate(scope, { tenantId, workspaceId: workspace_id as WorkspaceId }, ANON_CACHE_KEY)
+    // Keys and states are cached with the origins.
+    if (cors !== undefined) invalidateState(scope, tenantId)
     return services
   },
 })
@@ -147,6 +154,7 @@ interface Row {
   readonly allow: string[]
   readonly anon: Partial<Anon>
   readonly public_read: string[]
+  readonly cors_origins: string[]
   readonly retention: Retention
   readonly updated_at: string | null
 }
@@ -154,19 +162,28 @@ interface Row {
 async function readServices(
   scope: AdminScope,
   workspaceId: string,
-): Promise<{ tenantId: string; services: Services }> {
+): Promise<{ tenantId: TenantId; services: Services }> {
   const statement = sql`
     select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
       coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read,
+      coalesce(s.cors_origins, ${JSON.stringify(ORIGINS_DEFAULT)}::jsonb) as cors_origins,
       coalesce(s.retention, '{}') as retention, s.updated_at
     from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
     where w.id = ${workspaceId}`
   const row = await findRow<Row>(scope, 'workspace', statement)
-  const { tenant_id: tenantId, experimental, allow, public_read, retention, updated_at } = row
-  const [egress, objects, anon] = [{ allow }, { public_read }, { ...ANON_DEFAULTS, ...row.anon }]
+  const { tenant_id: tenantId, experimental, retention, updated_at } = row
   return {
-    tenantId,
-    services: { workspace_id: workspaceId, experimental, egress, anon, objects, retention, updated_at },
+    tenantId: tenantId as TenantId,
+    services: {
+      workspace_id: workspaceId,
+      experimental,
+      egress: { allow: row.allow },
+      anon: { ...ANON_DEFAULTS, ...row.anon },
+      cors: { origins: row.cors_origins },
+      objects: { public_read: row.public_read },
+      retention,
+      updated_at,
+    },
   }
 }
 

@@ -16,7 +16,7 @@ function isProblem({ status, headers, body }: Reply, code: string): void {
   expect(headers.get('content-type')).toContain('application/problem+json')
   // Intermediaries must not store the reply for another caller.
   expect(headers.get('cache-control')).toBe('private, no-store')
-  expect(headers.get('vary')).toBe('Authorization, apikey, Accept')
+  expect(headers.get('vary')).toBe('Authorization, apikey, Accept, Origin')
   expect(body).toMatchObject({ code, status, request_id: headers.get('x-request-id') })
   expect(body.type).toBe(`/docs/problems/${code}`)
   expect(JSON.stringify(body)).not.toMatch(/select |insert |at \w+ \(|node_modules|tenon_(app|service|anon)/)
