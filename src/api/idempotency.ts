@@ -7,7 +7,8 @@ import { canonical, exceedsDepth } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import type { Principal } from '../core/policy.ts'
-import { isProblemCode, PROBLEMS, Problem } from '../core/problem.ts'
+import { Problem } from '../core/problem.ts'
+import { isProblemCode, PROBLEMS } from '../core/problem-catalogue.ts'
 import { violated } from '../infra/postgres/errors.ts'
 
 declare module 'fastify' {

@@ -1,7 +1,8 @@
 /** Converts thrown values to problem replies (RFC 9457). An unknown error becomes a 500 with the request id. */
 
 import { LIMITS } from '../core/limits.ts'
-import { Problem, type ProblemCode } from '../core/problem.ts'
+import { Problem } from '../core/problem.ts'
+import type { ProblemCode } from '../core/problem-catalogue.ts'
 
 interface ProblemReply {
   readonly status: number

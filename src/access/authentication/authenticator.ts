@@ -4,7 +4,8 @@ import { decodeJwt, errors } from 'jose'
 import { LIMITS } from '../../core/limits.ts'
 import type { DataRole, Principal, Role } from '../../core/policy.ts'
 import { narrowing } from '../../core/policy.ts'
-import { PROBLEMS, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
+import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import {
   isTenantId,
   isWorkspaceId,

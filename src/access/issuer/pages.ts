@@ -2,7 +2,8 @@
 
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
-import { PROBLEMS, type Problem } from '../../core/problem.ts'
+import type { Problem } from '../../core/problem.ts'
+import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import { EFFECTS, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
 import type { Prompt, ScopeAccess } from './sign-in.ts'
 

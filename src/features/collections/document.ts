@@ -3,7 +3,8 @@
 import Type from 'typebox'
 import { shortPointer } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { type InputError, Problem, type ProblemCode } from '../../core/problem.ts'
+import { type InputError, Problem } from '../../core/problem.ts'
+import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import type { Content, Stored } from './store.ts'
 
 export { CollectionName } from './schemas/columns.ts'

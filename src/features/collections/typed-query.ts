@@ -1,7 +1,8 @@
 /** Applies a declaration to a query: rejects undeclared names of a closed schema, and types the literals. */
 
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import type { Problem, ProblemCode } from '../../core/problem.ts'
+import type { Problem } from '../../core/problem.ts'
+import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import type { Json } from '../../core/work.ts'
 import {
   type Filter,

@@ -2,6 +2,7 @@
 
 import { hash, randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
+import { isRedirectUri } from '../../access/issuer/oauth-clients-store.ts'
 import {
   adminOperation,
   Holder,
@@ -17,7 +18,6 @@ import { issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, OPERATORS } from '../../core/policy.ts'
-import { isRedirectUri } from '../../core/redirect-uri.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { creates, fieldProblem, findRow, listPage } from '../operation-helpers.ts'
 import { resolveAssignment, resolveNamedAssignment } from './assignment.ts'

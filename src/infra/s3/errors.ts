@@ -1,7 +1,8 @@
 /** Maps errors of the object store to problems with S3's own names. */
 
 import { S3ServiceException } from '@aws-sdk/client-s3'
-import { Problem, type ProblemCode } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
+import type { ProblemCode } from '../../core/problem-catalogue.ts'
 
 /** Codes that mean the same here as there. */
 const SAME = [

@@ -4,7 +4,7 @@ import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio
 import { proxyActivities, setCurrentDetails } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { ProblemCode } from '../../core/problem.ts'
+import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import { type FunctionRunInput, type Json, QUEUES, type SuspendedFailure } from '../../core/work.ts'
 
 /** @throws the failure of the code, so that the Temporal UI shows the workflow as failed */

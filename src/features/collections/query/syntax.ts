@@ -2,7 +2,8 @@
 
 import { escapePointer } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { type InputError, Problem, type ProblemCode } from '../../../core/problem.ts'
+import { type InputError, Problem } from '../../../core/problem.ts'
+import type { ProblemCode } from '../../../core/problem-catalogue.ts'
 import type { Literal, Path } from './filter.ts'
 
 /** The origin of a piece of a query, and the problem code of its faults. */
