@@ -134,6 +134,14 @@ export interface Concurrency {
   readonly holdWhileWaiting?: false
 }
 
+/** Times whose excess is an event of the platform. Executions do not read them. */
+export interface Expectations {
+  /** From the start of an execution to its end. */
+  readonly durationMs?: number
+  /** From one start of the flow to the next. */
+  readonly intervalMs?: number
+}
+
 /** Milliseconds, or what yields a duration when the execution comes to it (`durationOf`). */
 export type Duration = number | Template
 
@@ -157,6 +165,7 @@ export interface FlowIR {
   readonly concurrency?: Concurrency
   /** The maximum of tasks that an execution may enter. */
   readonly limits?: { readonly tasks: number }
+  readonly expect?: Expectations
   readonly secrets?: readonly string[]
   readonly onFault?: 'hold' | 'fail'
   readonly do: readonly TaskNode[]

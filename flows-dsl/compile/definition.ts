@@ -1,11 +1,12 @@
 /** Compiles the top level of a definition to a flow (OWS 1.0 "Workflow", "Evaluate"). */
 
 import { compileUnused, compileUse } from '../components/use.ts'
-import { type FlowDocument, type FlowIR, sizeOf } from '../ir.ts'
+import { type Expectations, type FlowDocument, type FlowIR, sizeOf } from '../ir.ts'
 import { omitUndefined } from '../json.ts'
 import { type CompileContext, SCOPES } from './compile-context.ts'
 import { compileConcurrency } from './concurrency.ts'
 import { compileInput, compileOutput, compileTimeout } from './data-flow.ts'
+import { optionalDuration } from './duration.ts'
 import { computeFacts } from './facts.ts'
 import { compileSchedule } from './schedule.ts'
 import { type MapNode, type SourceNode, valueAt } from './source-nodes.ts'
@@ -21,6 +22,7 @@ const KEYS = [
   'schedule',
   'concurrency',
   'limits',
+  'expect',
   'evaluate',
   'timeout',
   'onFault',
@@ -33,6 +35,7 @@ const KEYS = [
 export const TASKS_MAX = 100_000
 /** Every execution carries the compiled flow, and a Temporal payload holds at most 2 MB. */
 const COMPILED_MAX = 1_048_576
+export const EXPECTATIONS = ['duration', 'interval']
 const REQUIRED = ['dsl', 'namespace', 'name', 'version'] as const
 const OPTIONAL = ['title', 'summary'] as const
 /** Mappings with arbitrary content. */
@@ -54,11 +57,13 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
     schedule: compileSchedule(flow, context),
     concurrency: compileConcurrency(flow, context),
     limits: compileLimits(flow, context),
+    expect: compileExpectations(flow, context),
     timeoutMs: compileTimeout(flow, SCOPES.flowInput, context),
     onFault: context.optionalChoice(flow, 'onFault', ON_FAULT),
     secrets: context.declaredSecrets.length > 0 ? context.declaredSecrets : undefined,
   }
   checkTriggerInput(flow, omitUndefined(options), context)
+  checkInterval(flow, omitUndefined(options), context)
   const list = context.required(flow, 'A definition', 'do')
   const tasks = list && compileTasks(list, context)
   const handlers = compileHandlers(flow, context)
@@ -97,6 +102,31 @@ function compileLimits(flow: MapNode, context: CompileContext): FlowIR['limits']
   const given = map && context.required(map, '`limits`', 'tasks')
   const tasks = given && context.integer(given, '`tasks`', 1, TASKS_MAX)
   return tasks === undefined ? undefined : { tasks }
+}
+
+/** `expect`: how long an execution lasts, and how often the flow starts (an extension of ours). */
+function compileExpectations(flow: MapNode, context: CompileContext): Expectations | undefined {
+  const map = context.optionalMap(flow, 'expect', EXPECTATIONS)
+  if (map === undefined) return undefined
+  if (!map.entries.some(({ key }) => EXPECTATIONS.includes(key))) {
+    return context.report('missing_key', map, '`expect` has neither `duration` nor `interval`.')
+  }
+  // The reconciler looks once a second.
+  const [durationMs, intervalMs] = EXPECTATIONS.map((key) => optionalDuration(map, key, 1_000, context))
+  return omitUndefined({ durationMs, intervalMs })
+}
+
+/** Warns of an `expect.interval` that `schedule.every` misses. */
+function checkInterval(
+  flow: MapNode,
+  { schedule, expect: { intervalMs } = {} }: Pick<FlowIR, 'schedule' | 'expect'>,
+  context: CompileContext,
+): void {
+  if (schedule?.everyMs === undefined || intervalMs === undefined || intervalMs > schedule.everyMs) return
+  const map = context.optionalMap(flow, 'expect')
+  const at = (map && valueAt(map, 'interval')) ?? flow
+  const message = '`interval` is not longer than `schedule.every`, so late starts count as missed.'
+  context.warnings.report('interval_too_short', at, message, 'Add what a start may be late.')
 }
 
 function compileDocument(flow: MapNode, context: CompileContext): FlowDocument | undefined {

@@ -25,12 +25,12 @@ const ISO = /^P(?=.)(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+
 export function durationIn(
   given: SourceNode,
   what: string,
-  minMs: 0 | 1,
+  minMs: 0 | 1 | 1_000,
   context: CompileContext,
 ): number | undefined {
   const durationMs = given.kind === 'map' ? compileParts(given, context) : compileIso(given, context)
   if (durationMs === undefined || (durationMs >= minMs && durationMs <= DURATION_MS_MAX)) return durationMs
-  const least = minMs === 0 ? '0' : '1 millisecond'
+  const least = minMs === 0 ? '0' : durationText(minMs)
   return context.report('duration_invalid', given, `${what} must be between ${least} and 365 days.`)
 }
 
@@ -92,7 +92,7 @@ export function durationOf(
 export function optionalDuration(
   map: MapNode | undefined,
   key: string,
-  minMs: 0 | 1,
+  minMs: 0 | 1 | 1_000,
   context: CompileContext,
 ): number | undefined {
   const value = map && valueAt(map, key)

@@ -354,6 +354,23 @@ export const WARNINGS = {
     example: task('if: ¦.total = 0', 'set: { paid: true }'),
     fix: task('if: .total == 0', 'set: { paid: true }'),
   },
+  interval_too_short: {
+    title: 'The expected interval is not longer than that of the schedule',
+    explanation:
+      'This is a warning. The flow starts as often as `schedule.every` says, and some starts come a little late. An `expect.interval` that is not longer is missed although nothing is wrong.',
+    example: flow(
+      'schedule: { every: PT1H }',
+      'expect: { interval: ¦PT1H }',
+      'do:',
+      '  - pay: { set: { paid: true } }',
+    ),
+    fix: flow(
+      'schedule: { every: PT1H }',
+      'expect: { interval: PT65M }',
+      'do:',
+      '  - pay: { set: { paid: true } }',
+    ),
+  },
 } as const satisfies Record<string, DiagnosticKind>
 
 /** All diagnostics by code. Codes are part of the public interface. */

@@ -3,7 +3,7 @@
 
 import type { Catalogue } from '../compile/compile-context.ts'
 import { CONCURRENCY_MAX, ON_LIMIT } from '../compile/concurrency.ts'
-import { SEMVER, TASKS_MAX } from '../compile/definition.ts'
+import { EXPECTATIONS, SEMVER, TASKS_MAX } from '../compile/definition.ts'
 import { CLOCK_OPTIONS, CRON_CHARS_MAX, CRONS_MAX, OVERLAPS, TRIGGERS } from '../compile/schedule.ts'
 import { ON_FAULT } from '../compile/task-list.ts'
 import {
@@ -199,6 +199,17 @@ const LIMITS = mappingRequiring('The limits of an execution.', ['tasks'], {
   }),
 })
 
+const EXPECT = {
+  ...mapping('Times from 1 second to 365 days whose excess is an event, for alerts.', {
+    duration: ref(
+      'duration',
+      'An execution that has not ended after this causes platform.execution.overdue.',
+    ),
+    interval: ref('duration', 'A flow that has not started for this long causes platform.flow.missed.'),
+  }),
+  anyOf: EXPECTATIONS.map((key) => ({ required: [key] })),
+}
+
 const EVALUATE = mapping('The way in which expressions are recognised.', {
   language: word('The language of expressions.', ['jq']),
   mode: word('strict: an expression is written in ${ }; loose: every string may be one.', [
@@ -234,6 +245,7 @@ export function editorSchema(catalogue: Catalogue): Schema {
     schedule: SCHEDULE,
     concurrency: CONCURRENCY,
     limits: LIMITS,
+    expect: EXPECT,
     evaluate: EVALUATE,
     onFault: word(
       'The policy for a flow that faults: it fails, or waits for an operator to decide.',
