@@ -355,16 +355,19 @@ test('reconciler role: sees open executions, nothing of their content', async ()
     await expect(
       sqlAsRole('tenon_reconciler', noTenant, `select ${visible} from tenon.executions`),
     ).rejects.toThrow(/permission denied/)
-  await expect(
-    sqlAsRole('tenon_reconciler', noTenant, 'select run from tenon.concurrency_slots'),
-  ).rejects.toThrow(/permission denied/)
+  for (const content of ['run from tenon.concurrency_slots', 'flow_id from tenon.flow_intervals'])
+    await expect(sqlAsRole('tenon_reconciler', noTenant, `select ${content}`)).rejects.toThrow(
+      /permission denied/,
+    )
   for (const table of ['documents', 'flows', 'flow_versions', 'flow_aliases', 'execution_steps', 'api_keys'])
     await expect(sqlAsRole('tenon_reconciler', noTenant, `select from tenon.${table}`)).rejects.toThrow(
       /permission denied/,
     )
   for (const change of [
     "update tenon.executions set status = 'completed'",
+    'update tenon.executions set overdue = true',
     'delete from tenon.executions',
+    'update tenon.flow_intervals set due_at = now()',
     "update tenon.concurrency_slots set state = 'admitted'",
     'delete from tenon.concurrency_slots',
     "update tenon.workspaces set state = 'active'",

@@ -13,6 +13,7 @@ import { Problem } from '../../core/problem.ts'
 import { isPlatformTopic } from '../../features/events/events.ts'
 import type { DueMail } from '../../features/flows/approvals/approval-mailer.ts'
 import { mailApprovers } from '../../features/flows/approvals/mail-approvers.ts'
+import { reportUnmetExpectations } from '../../features/flows/executions/expectations.ts'
 import { promoteQueued, reconcileExecution } from '../../features/flows/executions/reconcile-execution.ts'
 import type { RepairCandidate } from '../../features/flows/executions/reconciler.ts'
 import { removeExpired } from '../../features/flows/executions/retention.ts'
@@ -114,7 +115,7 @@ export function createDelivery(access: Access): EventDelivery {
 const CONSUMER = { subject: 'tenon:events', role: 'workspace_admin' } as const
 const ACTOR = { subject: 'tenon:reconciler', role: 'workspace_admin' } as const
 
-/** @returns a function that repairs one execution, or starts the queue of one concurrency key */
+/** @returns a function that repairs one execution, starts the queue of one concurrency key, or serves one workspace */
 export function createRepair(access: Access): (candidate: RepairCandidate) => Promise<void> {
   return async (candidate) => {
     const { ref } = candidate
@@ -123,6 +124,8 @@ export function createRepair(access: Access): (candidate: RepairCandidate) => Pr
     const scope = access.continueWorkspace(ref, ACTOR, randomIds)
     if ('retention' in candidate) {
       if (mayStart) await removeAllExpired(access, scope, candidate)
+    } else if ('isLate' in candidate) {
+      if (mayStart) await reportUnmetExpectations(scope)
     } else if ('execution' in candidate) await reconcileExecution(scope, candidate.execution, mayStart)
     else if (mayStart) await promoteQueued(scope, candidate.flow, candidate.key)
   }

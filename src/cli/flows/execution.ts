@@ -37,6 +37,7 @@ export interface Execution {
   readonly correlation_key: string | null
   readonly started_at: string
   readonly ended_at: string | null
+  readonly overdue: boolean
   readonly steps?: readonly Step[]
   /** Set if `steps` is incomplete. */
   readonly steps_omitted?: { readonly total: number }

@@ -74,6 +74,7 @@ async function show(id: string, { workspace, json, data, step }: ShowOptions): P
   const output = process.stdout
   for (const line of drawRun(head, tree, { nowMs, columns: output.columns ?? 200, output }))
     output.write(`${line}\n`)
+  if (execution.overdue) output.write('overdue: it lasts longer than the `expect.duration` of its version\n')
   await printFault(client, base, execution, output)
   if (data) await printStepData({ client, base }, id, undefined)
   return 0

@@ -31,7 +31,7 @@ const TopicPattern = Type.String({
   maxLength: 200,
   pattern: `^${WORD}(\\.${WORD})*(\\.\\*)?$`,
   description:
-    'A topic, or `orders.*` for all below one. `collections.<name>.created|updated|deleted` are changes of documents, `platform.execution.completed|faulted|cancelled|held` states of executions.',
+    'A topic, or `orders.*` for all below one. `collections.<name>.created|updated|deleted` are changes of documents, `platform.execution.completed|faulted|cancelled|held|overdue` states of executions, `platform.flow.missed` missed starts.',
 })
 /** Topics that only the platform publishes. */
 const RESERVED = /^(platform|collections)(\.|$)/

@@ -208,6 +208,7 @@ function deleteStatements(id: string): Sql[] {
     deleteTriggers(id),
     sql`update flow_versions set deleted_at = now() where flow_id = ${id} and ${deleted}`,
     sql`delete from flow_aliases where flow_id = ${id} and ${deleted}`,
+    sql`delete from flow_intervals where flow_id = ${id} and ${deleted}`,
   ]
 }
 

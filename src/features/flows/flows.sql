@@ -40,6 +40,8 @@ create table tenon.flow_versions (
   concurrency jsonb,
   -- True if the definition has an input schema; input is then validated before an execution is created.
   checks_input boolean not null default true,
+  -- `expect.duration` of the definition.
+  expected_duration_ms bigint,
   created_by text not null,
   created_at timestamptz(3) not null default now(),
   deleted_at timestamptz(3),
@@ -77,6 +79,25 @@ create function tenon.alias_version(versions jsonb, share bigint) returns intege
   select version from weighted where upto > share % total order by n limit 1 $$;
 revoke execute on function tenon.alias_version from public;
 grant execute on function tenon.alias_version to tenon_admin;
+
+-- `expect.interval` of the newest version of a flow. Starts do not write it: the reconciler looks for the last one.
+create table tenon.flow_intervals (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  flow_id text not null,
+  interval_ms bigint not null,
+  -- When the reconciler looks next; never later than the interval after the last start.
+  due_at timestamptz(3) not null,
+  -- The last start among executions that retention has removed.
+  last_started_at timestamptz(3),
+  primary key (tenant_id, workspace_id, flow_id),
+  foreign key (tenant_id, workspace_id, flow_id) references tenon.flows on delete cascade
+);
+create index flow_intervals_due on tenon.flow_intervals (workspace_id, due_at);
+call tenon.allow('tenon_admin', 'tenon.flow_intervals', 'workspace', 'select, insert, update, delete');
+-- The reconciler learns which workspaces have due rows.
+create policy reconciler on tenon.flow_intervals for select to tenon_reconciler using (true);
+grant select (workspace_id, due_at) on tenon.flow_intervals to tenon_reconciler;
 
 -- Encrypted by the application under a key of workspace and name.
 create table tenon.flow_secrets (
@@ -130,6 +151,9 @@ create table tenon.executions (
   outcome text generated always as (case when ended_at is not null then status end) stored,
   -- When the reconciler checks it next.
   due_at timestamptz(3) not null default now() + interval '10 seconds',
+  -- The start and the `expect.duration` of its version, and whether it was open then (`platform.execution.overdue`).
+  overdue_at timestamptz(3),
+  overdue boolean not null default false,
   primary key (tenant_id, workspace_id, id),
   foreign key (tenant_id, workspace_id, flow_id, version) references tenon.flow_versions
 );
@@ -151,25 +175,28 @@ create index on tenon.executions (tenant_id, workspace_id, trigger_id, id) where
 -- For suspending and resuming open executions.
 create index on tenon.executions (tenant_id, workspace_id, id) where ended_at is null;
 create index executions_due on tenon.executions (due_at) where ended_at is null;
+create index executions_overdue on tenon.executions (workspace_id, overdue_at)
+  where ended_at is null and overdue_at is not null and not overdue;
 call tenon.allow('tenon_admin', 'tenon.executions', 'workspace', 'select, insert, update, delete');
 -- One query reads the newest `seq` of all watched executions of all tenants; it cannot read their content.
 create policy watcher on tenon.executions for select to tenon_operator using (true);
 grant select (tenant_id, workspace_id, id, events, suspended, paused, ended_at) on tenon.executions to tenon_operator;
 -- The reconciler reads which executions of all tenants are open, and nothing of their content.
 create policy reconciler on tenon.executions to tenon_reconciler using (ended_at is null) with check (ended_at is null);
-grant select (tenant_id, workspace_id, id, status, ended_at, due_at), update (due_at)
+grant select (tenant_id, workspace_id, id, status, ended_at, due_at, overdue_at, overdue), update (due_at)
   on tenon.executions to tenon_reconciler;
 call tenon.add_row_quota('concurrent_executions', 'tenon.executions', 'ended_at');
 -- Each inserted row is a start. The quota has no quota_sources row, since it counts inserts, not rows that exist.
 create trigger count_starts after insert on tenon.executions referencing new table as added
   for each statement execute function tenon.count_rows('execution_starts_per_minute', '');
 
--- Writes the event `platform.execution.<verb>` of an execution that has ended or is held, in the same transaction. Its data
--- contain no text of the flow's own but the type and title of the error.
+-- Writes the event `platform.execution.<verb>` of an execution that has ended, is held or is overdue, in the same transaction.
+-- Its data contain no text of the flow's own but the type and title of the error.
 create function tenon.emit_execution_event() returns trigger
   language plpgsql set search_path = tenon, pg_temp as $$
 declare
-  verb constant text := case when new.ended_at is null then 'held' else new.status end;
+  verb constant text := case when new.ended_at is not null then new.status
+    when new.overdue and not old.overdue then 'overdue' else 'held' end;
   data constant json := json_strip_nulls(json_build_object(
     'execution', new.id,
     'flow', json_build_object('id', new.flow_id, 'version', new.version,
@@ -181,6 +208,8 @@ declare
     'started_at', to_char(new.started_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
     'ended_at', to_char(new.ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
     'duration_ms', floor(extract(epoch from new.ended_at - new.started_at) * 1000)::bigint,
+    'expected_duration_ms', case when verb = 'overdue'
+      then round(extract(epoch from new.overdue_at - new.started_at) * 1000)::bigint end,
     'error', case when new.error is not null then json_build_object('type', new.error -> 'type',
       'status', new.error -> 'status', 'title', new.error -> 'title', 'instance', new.error -> 'instance') end,
     'compensated', new.compensated));
@@ -190,7 +219,7 @@ begin
   return null;
 end $$;
 create trigger emit_execution_event after update on tenon.executions for each row
-  when (old.ended_at is null and (new.ended_at is not null
+  when (old.ended_at is null and (new.ended_at is not null or (new.overdue and not old.overdue)
     or (new.status = 'suspended' and old.status <> 'suspended' and not new.paused and not new.suspended)))
   execute function tenon.emit_execution_event();
 

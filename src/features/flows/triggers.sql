@@ -15,6 +15,8 @@ create table tenon.flow_triggers (
   paused boolean not null default false,
   -- The reason given for the last pause or resumption.
   note text,
+  -- When it was last resumed.
+  resumed_at timestamptz(3),
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
   -- A row counts towards the quota `schedules` as long as this is null.

@@ -9,6 +9,7 @@ import { violated } from '../../infra/postgres/errors.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import { FLOWS, FlowRef, findFlow, flowInvalid, inFlowThread, Warnings, Ws } from './definitions.ts'
+import { setExpectedInterval } from './executions/expectations.ts'
 import { missingReferences } from './references.ts'
 import { offsetStatements } from './triggers/events.ts'
 import { changeTriggers, declaredTriggers, replaceTriggers } from './triggers/trigger-store.ts'
@@ -70,15 +71,17 @@ export const publishFlow = previewOperation({
             where id = ${id} and deleted_at is null`,
           sql`insert into flow_versions
             (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, concurrency,
-              checks_input, created_by)
+              checks_input, expected_duration_ms, created_by)
           select ${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
             ${ir.document.name}, ${ir.document.version}, ${textArray(secrets.map(({ name }) => name))}::text[],
-            ${ir.concurrency ?? null}::jsonb, ${ir.input?.schema !== undefined}::boolean, ${scope.actor.subject}
+            ${ir.concurrency ?? null}::jsonb, ${ir.input?.schema !== undefined}::boolean,
+            ${ir.expect?.durationMs ?? null}::bigint, ${scope.actor.subject}
           from flows where id = ${id} and deleted_at is null
           returning ${COLUMNS}`,
           ...before,
           ...replaceTriggers(scope, id, latest_version + 1, ir),
           ...after,
+          setExpectedInterval(id, ir.expect?.intervalMs),
           hooks.statement,
         )
         .catch(

@@ -30,6 +30,7 @@ beforeAll(async () => {
     ask: `do: [{ sure: { approve: { approvers: ['${subject}'], fourEyes: false } } }]`,
     bad: `do:\n  - first: { set: { x: 1 } }\n  - find:\n      call: collection.get\n      with: { name: a, ${document} }`,
     halfway: `do:\n  - note: { call: collection.create, with: { name: notes, document: {} } }\n  - find: { call: collection.get, with: { name: a, ${document} } }`,
+    slow: 'expect: { duration: PT1S }\ndo: [{ rest: { wait: PT1H } }]',
     held: `onFault: hold\ndo: [{ find: { call: collection.get, with: { name: a, ${document} } } }]`,
   }
   for (const [name, tasks] of Object.entries(flows)) {
@@ -254,3 +255,17 @@ test('pause and resume: running execution: effective; rerun: shows the results i
   expect([again.code, again.stdout]).toEqual([0, expect.stringMatching(/^run_\w+\n$/)])
   expect(await waitForStatus(again.stdout.trim(), 'waiting')).toMatchObject({ rerun_of: id })
 }, 180_000)
+
+test('show: an execution that lasts longer than `expect.duration` is overdue', async () => {
+  const id = await startDetached('slow')
+  await eventually(async () => {
+    const { body } = await call('GET', `${workspace.flows}/executions/${id}`, { as: workspace.operator })
+    return body.overdue ? true : undefined
+  })
+  const { code, stdout } = await tenon('flow', 'show', id)
+  expect([code, stdout]).toEqual([
+    0,
+    expect.stringContaining('\noverdue: it lasts longer than the `expect.duration`'),
+  ])
+  await tenon('flow', 'cancel', id)
+})

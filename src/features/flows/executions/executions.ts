@@ -88,6 +88,7 @@ export const Execution = Type.Object({
   rerun_of: Type.Union([Type.String(), Type.Null()], { description: 'The execution that it repeats.' }),
   started_at: Time,
   ended_at: OptionalTime,
+  overdue: Type.Boolean({ description: 'It was still open after the `expect.duration` of its version.' }),
   queue: Type.Optional(Queue),
   steps: Type.Optional(Type.Array(Step)),
   steps_omitted: Type.Optional(
@@ -112,7 +113,7 @@ const OUTLINE = sql`id, workflow_id, flow_id,
   case when paused and ended_at is null then pause_reason end as pause_reason,
   error, compensation, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id)
     || case when response is null then '{}' else jsonb_build_object('response', response) end as trigger,
-  correlation_key, rerun_of, started_at, ended_at`
+  correlation_key, rerun_of, started_at, ended_at, overdue`
 
 export const startExecution = previewOperation({
   name: 'execution.create',

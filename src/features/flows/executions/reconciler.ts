@@ -1,6 +1,6 @@
 /**
- * Reconciler: finds executions that a crash may have left behind, queues with a free slot, and workspaces with expired
- * executions, on one process at a time. reconcile-execution.ts compares each with its workflow and repairs it.
+ * Reconciler: finds executions that a crash may have left behind, queues with a free slot, and workspaces with expired or
+ * overdue executions or missed starts, on one process at a time. reconcile-execution.ts compares each with its workflow and repairs it.
  */
 
 import { LIMITS } from '../../../core/limits.ts'
@@ -8,7 +8,7 @@ import type { WorkspaceRef } from '../../../core/tenant.ts'
 import type { Log } from '../../../infra/log.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { type Leadership, LeaderTask } from '../../../infra/postgres/leader-task.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
 
@@ -19,6 +19,8 @@ export type RepairCandidate = { readonly ref: WorkspaceRef } & (
   | { readonly flow: string; readonly key: string }
   /** A workspace whose ended executions may have expired. */
   | { readonly retention: Retention }
+  /** A workspace with overdue executions, or with flows that may have missed a start. */
+  | { readonly isLate: true }
 )
 
 const TASK = {
@@ -27,10 +29,13 @@ const TASK = {
   failureMessage: 'reconciling executions failed',
 } as const
 const { againSeconds, soonSeconds, atOnce, pollMs } = LIMITS.reconciler
+const { workspacesSeenMax, workspacesMax } = LIMITS.alerts
 
 export class ExecutionReconciler {
   readonly #task: LeaderTask
   readonly #log: Log
+  /** The last workspace that was looked at for late executions; empty to begin with the first. */
+  #after = ''
 
   constructor(database: Database, log: Log) {
     this.#task = new LeaderTask(database, TASK, log)
@@ -51,7 +56,7 @@ export class ExecutionReconciler {
     // The previous leader may have died during work that Temporal resumes by itself.
     await leadership.wait(soonSeconds * 1_000)
     while (!leadership.isOver) {
-      const found = await findCandidates(leadership.system)
+      const found = await this.#findCandidates(leadership.system)
       await Promise.all(
         found.map((candidate) =>
           // A candidate that cannot be repaired now is found again.
@@ -64,6 +69,28 @@ export class ExecutionReconciler {
       await leadership.wait(pollMs)
     }
   }
+
+  async #findCandidates(system: SystemScope): Promise<RepairCandidate[]> {
+    const [due = [], blocking = [], free = [], expiring = [], late = []] = (await system.batch(
+      UNCHECKED,
+      BLOCKING,
+      FREE,
+      EXPIRING,
+      lateWorkspaces(this.#after),
+    )) as unknown as Row[][]
+    const next = late.length === workspacesMax ? late.at(-1)?.workspace_id : late[0]?.more_behind
+    this.#after = next ?? ''
+    const refOf = (row: Row) => ({ tenantId: row.tenant_id, workspaceId: row.workspace_id })
+    return [
+      ...[...due, ...blocking].map((row) => ({ ref: refOf(row), execution: row.id })),
+      ...free.map((row) => ({ ref: refOf(row), flow: row.id, key: row.key })),
+      ...expiring.map((row) => ({ ref: refOf(row), retention: row.retention })),
+      // Without a late workspace, one row has the end of the look.
+      ...late
+        .filter((row) => row.workspace_id !== null)
+        .map((row) => ({ ref: refOf(row), isLate: true as const })),
+    ]
+  }
 }
 
 interface Row {
@@ -72,21 +99,7 @@ interface Row {
   readonly id: string
   readonly key: string
   readonly retention: Retention
-}
-
-async function findCandidates(system: SystemScope): Promise<RepairCandidate[]> {
-  const [due = [], blocking = [], free = [], expiring = []] = (await system.batch(
-    UNCHECKED,
-    BLOCKING,
-    FREE,
-    EXPIRING,
-  )) as unknown as Row[][]
-  const refOf = (row: Row) => ({ tenantId: row.tenant_id, workspaceId: row.workspace_id })
-  return [
-    ...[...due, ...blocking].map((row) => ({ ref: refOf(row), execution: row.id })),
-    ...free.map((row) => ({ ref: refOf(row), flow: row.id, key: row.key })),
-    ...expiring.map((row) => ({ ref: refOf(row), retention: row.retention })),
-  ]
+  readonly more_behind: string | null
 }
 
 /** Executions that are due for a check: open since the last check `againSeconds` ago, or not started after `soonSeconds` and not queued. */
@@ -140,3 +153,38 @@ const FREE = sql`
     and q.max > (select count(*) from concurrency_slots a where a.tenant_id = q.tenant_id
       and a.workspace_id = q.workspace_id and a.flow_id = q.flow_id and a.key = q.key and a.state = 'admitted')
   limit ${atOnce}`
+
+/** The first workspace after one that expects anything of an open execution or of a flow. */
+const expectingAfter = (workspace: Sql): Sql => sql`
+  select workspace_id from (
+    (select workspace_id from executions where ended_at is null and overdue_at is not null and not overdue
+      and workspace_id > ${workspace} order by workspace_id limit 1)
+    union all
+    (select workspace_id from flow_intervals where workspace_id > ${workspace} order by workspace_id limit 1)
+  ) expecting order by workspace_id limit 1`
+
+/**
+ * Active workspaces with something late, round robin, so that many late executions of one do not delay the others. The
+ * recursion finds the workspaces one by one in the indexes.
+ */
+const lateWorkspaces = (after: string): Sql => sql`
+  with recursive seen as (
+    select workspace_id, 1 as n from (${expectingAfter(sql`${after}::text`)}) first
+    union all
+    select next.workspace_id, n + 1 from seen cross join lateral (${expectingAfter(sql`seen.workspace_id`)}) next
+    where n < ${workspacesSeenMax}
+  ), late as materialized (
+    select workspace_id from seen s
+    where exists (select from executions e where e.workspace_id = s.workspace_id and e.ended_at is null
+        and not e.overdue and e.overdue_at <= now())
+      or exists (select from flow_intervals i where i.workspace_id = s.workspace_id and i.due_at <= now())
+  ), served as (
+    select w.tenant_id, w.id as workspace_id from late
+      join workspaces w on w.id = late.workspace_id and w.state = 'active'
+      join tenants t on t.id = w.tenant_id and t.state = 'active'
+    order by w.id limit ${workspacesMax}
+  )
+  select served.*, reached.more_behind
+  from (select case when count(*) = ${workspacesSeenMax} then max(workspace_id) end as more_behind from seen) reached
+    left join served on true
+  order by served.workspace_id`

@@ -7,6 +7,7 @@ import { durationMs } from '../../../core/units.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { objectsOf } from '../../objects/workspace-objects.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
+import { rememberStarts } from './expectations.ts'
 
 const { batchMax } = LIMITS.retention
 
@@ -38,8 +39,10 @@ export async function removeExpired(
     }
   } finally {
     if (archived.length > 0)
-      await scope.batch(sql`delete from executions
-        where id = any(${textArray(archived)}::text[]) and ended_at < ${before}`)
+      await scope.batch(
+        rememberStarts(archived),
+        sql`delete from executions where id = any(${textArray(archived)}::text[]) and ended_at < ${before}`,
+      )
   }
   await scope.batch(purgeFlows(sql`true`))
   return rows.length === batchMax
@@ -56,7 +59,7 @@ const expired = (before: Date, record: Sql | null): Sql => sql`
   from executions e where started_at < ${before} and ended_at < ${before}
   order by started_at, id limit ${batchMax}`
 
-const RECORD = sql`(to_jsonb(e) - array['tenant_id', 'workspace_id', 'due_at', 'events', 'outcome', 'suspended', 'paused']
+const RECORD = sql`(to_jsonb(e) - array['tenant_id', 'workspace_id', 'due_at', 'events', 'outcome', 'suspended', 'paused', 'overdue_at']
   || jsonb_build_object(
     'flow_name', (select name from flows f where f.id = e.flow_id),
     'steps', coalesce((select jsonb_agg(to_jsonb(s) - array['tenant_id', 'workspace_id', 'execution_id'] order by s.seq)

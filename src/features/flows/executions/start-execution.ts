@@ -107,6 +107,7 @@ interface AdmittedRow {
   readonly concurrency: Concurrency | null
   /** The input has to be validated. */
   readonly is_checked: boolean
+  readonly expected_duration_ms: number | null
   readonly secrets: readonly string[]
   readonly sealed: SealedSecrets
   readonly workflow_id: string
@@ -135,7 +136,7 @@ export async function admitExecution(
   const isInteractive = trigger.kind === 'manual' || trigger.kind === 'rerun'
   const prefix = workflowId(scope.ref, '', '').slice(0, -1)
   const columns = sql`f.id as flow_id, f.name as flow_name, v.version, v.ir, v.concurrency, v.secrets as named,
-    v.checks_input and ${isInteractive}::boolean as is_checked,
+    v.checks_input and ${isInteractive}::boolean as is_checked, v.expected_duration_ms,
     ${prefix}::text || f.id || ':' || ${uuidOf(id)}::text as workflow_id`
   const joined = sql`flows f join flow_versions v
     on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id`
@@ -149,7 +150,7 @@ export async function admitExecution(
       (select ${columns}, false from ${joined}
         where not exists (select from known) and f.deleted_at is null and ${which} order by v.version desc limit 1)
     ), admitted as (
-      ${insertExecution(start, sql`select workflow_id, flow_id, version from selected where concurrency is null and not is_checked`)}
+      ${insertExecution(start, sql`select workflow_id, flow_id, version, expected_duration_ms from selected where concurrency is null and not is_checked`)}
     )
     select selected.*, ${SEALED} from selected`
   const [[row] = []] = (await scope.batchShared('writing', admission).catch(rethrowDeleted)) as unknown as [
@@ -175,19 +176,20 @@ const selectedVersion = ({
   workflow_id,
   flow_id,
   version,
-}: AdmittedRow) => sql`select ${workflow_id}::text as workflow_id,
-  ${flow_id}::text as flow_id, ${version}::integer as version`
+  expected_duration_ms,
+}: AdmittedRow) => sql`select ${workflow_id}::text as workflow_id, ${flow_id}::text as flow_id,
+  ${version}::integer as version, ${expected_duration_ms}::bigint as expected_duration_ms`
 
-/** The row of an execution. @param selected `workflow_id, flow_id, version` */
+/** The row of an execution. @param selected `workflow_id, flow_id, version, expected_duration_ms` */
 function insertExecution(
   { id, input, by, trigger, correlationKey, rerunOf }: ExecutionStart,
   selected: Sql,
 ): Sql {
   return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
-      trigger_kind, trigger_id, chain_depth, correlation_key, rerun_of)
+      trigger_kind, trigger_id, chain_depth, correlation_key, rerun_of, overdue_at)
     select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
       ${trigger.kind}, ${trigger.id ?? null}, coalesce(${trigger.chain_depth ?? null}::smallint, nullif(current_setting('tenon.chain_depth', true), '')::smallint), ${correlationKey ?? null},
-      ${rerunOf ?? null}
+      ${rerunOf ?? null}, now() + c.expected_duration_ms * interval '1 millisecond'
     from (${selected}) c
     on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null
       where executions.error = ${NOT_STARTED}::jsonb`

@@ -131,7 +131,8 @@ const setSchedulePaused = (paused: boolean, summary: string) =>
     run: async (scope, { id, note = null }) => {
       const { flow_id } = await findSchedule(scope, id)
       const write = () =>
-        scope.batch(sql`update flow_triggers set paused = ${paused}, note = ${note}, updated_at = now()
+        scope.batch(sql`update flow_triggers set paused = ${paused}, note = ${note}, updated_at = now(),
+            resumed_at = case when paused and not ${paused}::boolean then now() else resumed_at end
           where id = ${id}`)
       await changeTriggers(scope, flow_id, [], write)
       return findSchedule(scope, id)
@@ -249,7 +250,8 @@ const setTriggerPaused = (paused: boolean) =>
     http: { method: 'POST', path: `${FLOWS}/triggers/{id}/${paused ? 'pause' : 'resume'}`, body: '*' },
     run: async (scope, { id }) => {
       // Schedules are paused in Temporal.
-      await scope.batch(sql`update flow_triggers set paused = ${paused}, updated_at = now()
+      await scope.batch(sql`update flow_triggers set paused = ${paused}, updated_at = now(),
+          resumed_at = case when ${paused}::boolean then resumed_at else now() end
         where id = ${id} and kind <> 'schedule' and paused <> ${paused}`)
       const record = sql`${RECORDS} where t.id = ${id} and t.kind <> 'schedule'`
       const row = await findRow<TriggerRow>(scope, 'webhook or event trigger', record)
