@@ -144,8 +144,8 @@ const ConfigSchema = Type.Object({
   ),
   TENON_RATE_ANON: Rate('3000/min burst 300', 'Rate limit per anon key, for all its users together.'),
   TENON_RATE_ANON_ADDRESS: Rate(
-    '300/min burst 30',
-    'Rate limit per client address (IPv6: per /64) with the anon keys of a tenant.',
+    '1200/min burst 200',
+    'Rate limit per client address (IPv6: per /64) with the anon keys of a tenant; an office may share one.',
   ),
   TENON_RATE_ADMIN: Rate('120/min', 'Rate limit per token subject on administrative routes.'),
   TENON_RATE_FLOWS: Rate(
@@ -169,7 +169,7 @@ const ConfigSchema = Type.Object({
     description: 'Maximum of open event streams per tenant.',
   }),
   TENON_STREAMS_PER_ADDRESS: Type.Integer({
-    default: 5,
+    default: 100,
     minimum: 0,
     description: 'Maximum of open event streams per client address with the anon keys of a tenant.',
   }),

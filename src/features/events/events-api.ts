@@ -12,14 +12,7 @@ import { Problem } from '../../core/problem.ts'
 import { anonAccess, declarationOf } from '../collections/schemas/declaration-cache.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
-import {
-  cloudEvent,
-  type EventFilter,
-  eventsIn,
-  isChangeTopic,
-  isPlatformTopic,
-  isWorkspaceTopic,
-} from './events.ts'
+import { CURSOR, cloudEvent, type EventFilter, eventsIn, isChangeTopic, isPlatformTopic } from './events.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({
@@ -27,11 +20,13 @@ const Topic = Type.String({
   pattern: `^${WORD}(\\.${WORD})*$`,
   description: 'Words with dots between.',
 })
-const TopicPattern = Type.String({
-  maxLength: 200,
-  pattern: `^${WORD}(\\.${WORD})*(\\.\\*)?$`,
+const PATTERN = `${WORD}(\\.${WORD})*(\\.\\*)?`
+const TOPICS_MAX = 20
+const TopicPatterns = Type.String({
+  maxLength: TOPICS_MAX * 201,
+  pattern: `^${PATTERN}(,${PATTERN}){0,${TOPICS_MAX - 1}}$`,
   description:
-    'A topic, or `orders.*` for all below one. `collections.<name>.created|updated|deleted` are changes of documents, `platform.execution.completed|faulted|cancelled|held|overdue` states of executions, `platform.flow.missed` missed starts.',
+    'Up to 20 topics with commas between. Each is one topic, or `orders.*` for all below one. `collections.<name>.created|updated|deleted` are changes of documents, `platform.execution.completed|faulted|cancelled|held|overdue` states of executions, `platform.flow.missed` missed starts.',
 })
 /** Topics that only the platform publishes. */
 const RESERVED = /^(platform|collections)(\.|$)/
@@ -62,19 +57,19 @@ export const publishEvent = workspaceOperation({
 export const subscribeEvents = workspaceOperation({
   name: 'event.subscribe',
   summary:
-    'Subscribe to a topic of the tenant, or to changes of documents, as server-sent events (CloudEvents 1.0)',
+    'Subscribe to topics of the tenant and to changes of documents, as server-sent events (CloudEvents 1.0)',
   roles: READERS,
   // Change events contain the documents.
-  conditionalScope: { scope: 'collections:read', when: ({ topic }) => isChangeTopic(topic) },
+  conditionalScope: { scope: 'collections:read', when: ({ topic }) => topic.split(',').some(isChangeTopic) },
   input: Input({
-    topic: TopicPattern,
+    topic: TopicPatterns,
     workspace: Type.Optional(
       Type.Literal('self', {
         description:
           'Only what this workspace publishes. Changes below `collections` always are, and so is all that anon keys hear.',
       }),
     ),
-    last_event_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}-[0-9]{1,10}$' })),
+    last_event_id: Type.Optional(Type.String({ pattern: CURSOR })),
   }),
   output: Type.Unknown({ description: 'Frames: `ready`, events with `id`, `gap`, `end`.' }),
   http: {
@@ -85,13 +80,14 @@ export const subscribeEvents = workspaceOperation({
     keyInQuery: true,
   },
   run: async (scope, { topic, workspace, last_event_id: after }) => {
+    const topics = topic.split(',')
     const checkAccess = async () => {
       await requireEvents(scope)
-      return subscriptionFilter(scope, topic)
+      return subscriptionFilter(scope, topics)
     }
     const filter = await checkAccess()
     const feed = await eventsIn(scope).subscribe({
-      topic,
+      topics,
       ownWorkspace: workspace === 'self' || scope.actor.role === 'anon',
       ...(after !== undefined && { after }),
       ...(filter !== undefined && { filter }),
@@ -101,15 +97,18 @@ export const subscribeEvents = workspaceOperation({
 })
 
 /**
- * Selects the events that the caller may receive; undefined if it may receive all.
- * @throws Problem `forbidden` if the topic is of one collection that the caller may not read
+ * Selects the events of the workspace's own stream that the caller may receive; undefined if it may receive all.
+ * @throws Problem `forbidden` if a topic is of one collection that the caller may not read
  */
-async function subscriptionFilter(scope: WorkspaceScope, topic: string): Promise<EventFilter | undefined> {
-  if (scope.actor.role !== 'anon' || !isWorkspaceTopic(topic)) return undefined
-  if (isPlatformTopic(topic))
+async function subscriptionFilter(
+  scope: WorkspaceScope,
+  topics: readonly string[],
+): Promise<EventFilter | undefined> {
+  if (scope.actor.role !== 'anon') return undefined
+  if (topics.some(isPlatformTopic))
     throw new Problem('forbidden', { detail: 'Anon keys cannot subscribe to events of the platform.' })
-  const name = collectionInTopic(topic)
-  if (name !== undefined) {
+  for (const name of topics.filter(isChangeTopic).map(collectionInTopic)) {
+    if (name === undefined) continue
     const { reads, isDefault } = await readAccess(scope, name)
     if (!reads) throw collectionForbidden(scope, { name, right: 'read', isDefault })
   }

@@ -3,6 +3,7 @@
 import { internalsOf } from '../../access/internals.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { type Feed, type FeedSink, frame } from '../../core/bytes.ts'
+import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import {
   changesOf,
@@ -39,14 +40,20 @@ export interface CloudEvent {
 }
 
 export interface Subscription {
-  readonly topic: string
+  readonly topics: readonly string[]
   /** Only what this workspace published. */
   readonly ownWorkspace: boolean
-  /** Id of the last event that the client has seen; later events are sent first. */
+  /** Cursor of the last event that the client has seen; later events are sent first. */
   readonly after?: string
-  /** Restricts the events that the subscriber may receive. */
+  /** Restricts the events of the workspace's own stream that the subscriber may receive. */
   readonly filter?: EventFilter
 }
+
+/**
+ * The cursor of a subscription is the id of an entry. If its topics are in both streams, it is that of the tenant's, a
+ * comma, and that of the workspace's.
+ */
+export const CURSOR = '^[0-9]{1,15}-[0-9]{1,10}(,[0-9]{1,15}-[0-9]{1,10})?$'
 
 /** True if an event may be sent now; a promise if that takes a query. */
 export type EventFilter = (entry: Entry) => boolean | Promise<boolean>
@@ -121,59 +128,119 @@ export class Events {
   }
 
   /**
-   * The feed of a topic. It listens before it reads past events, so that it misses none.
-   * @throws Problem `dependency_unavailable`
+   * The feed of some topics. It listens before it reads past events, so that it misses none.
+   * @throws Problem `validation_failed` for the cursor of other topics, `dependency_unavailable`
    */
-  async subscribe({ topic, ownWorkspace, after, filter }: Subscription): Promise<Feed> {
-    const key = isWorkspaceTopic(topic) ? changesOf(this.#ref) : eventsOf(this.#ref.tenantId)
-    const accepts: EventFilter = (entry) =>
-      matches(topic, entry.topic) &&
-      (!ownWorkspace || entry.source === this.source) &&
-      (filter === undefined || filter(entry))
-    const sender = new EventSender(this.#streams, key, accepts)
-    const listening = await this.#streams.listen(key, (entry) => sender.receive(entry))
-    const start = after ?? listening.after
+  async subscribe({ topics, ownWorkspace, after, filter }: Subscription): Promise<Feed> {
+    const [changes, events] = [
+      topics.filter(isWorkspaceTopic),
+      topics.filter((topic) => !isWorkspaceTopic(topic)),
+    ]
+    const parts = [
+      { key: eventsOf(this.#ref.tenantId), topics: events, filter: undefined },
+      { key: changesOf(this.#ref), topics: changes, filter },
+    ].filter((part) => part.topics.length > 0)
+    const starts = after?.split(',') ?? []
+    if (after !== undefined && starts.length !== parts.length) throw foreignCursor()
+    const senders: EventSender[] = []
+    // Both ids, so that a client that reconnects misses nothing of either stream.
+    const cursor = () => senders.map(({ last }) => last).join(',')
+    const frameOf =
+      parts.length === 1
+        ? (entry: Entry) => entry.frame
+        : (entry: Entry) => `id: ${cursor()}${entry.frame.slice(entry.frame.indexOf('\n'))}`
+    const stop = () => {
+      for (const sender of senders) sender.stop()
+    }
+    try {
+      for (const part of parts) {
+        const accepts: EventFilter = (entry) =>
+          part.topics.some((topic) => matches(topic, entry.topic)) &&
+          (!ownWorkspace || entry.source === this.source) &&
+          (part.filter === undefined || part.filter(entry))
+        const start = starts[senders.length]
+        senders.push(await EventSender.listen(this.#streams, part.key, { accepts, frameOf }, start))
+      }
+    } catch (error) {
+      stop()
+      throw error
+    }
     return {
       open: (sink) => {
-        sink.send(`retry: 3000\n${frame({ event: 'ready', data: { topic, cursor: start } })}`)
-        void sender.send(sink, start, listening.after).catch(() => sink.end('unavailable'))
-        return () => {
-          sender.stopped = true
-          listening.stop()
-        }
+        sink.send(
+          `retry: 3000\n${frame({ event: 'ready', data: { topic: topics.join(','), cursor: cursor() } })}`,
+        )
+        for (const sender of senders) void sender.send(sink).catch(() => sink.end('unavailable'))
+        return stop
       },
     }
   }
 }
 
-/** Sends the events of one subscription to its client: past ones, then live ones until the client falls behind. */
+function foreignCursor(): Problem {
+  const error = { in: 'header', name: 'last-event-id', pointer: '', detail: 'is of other topics' } as const
+  return new Problem('validation_failed', {
+    detail: 'Last-Event-ID is of a subscription to other topics.',
+    errors: [error],
+  })
+}
+
+interface Selection {
+  readonly accepts: EventFilter
+  /** The text that is sent for an entry. */
+  readonly frameOf: (entry: Entry) => string
+}
+
+/** Sends events of one stream to a subscriber: past ones, then live ones until the client falls behind. */
 class EventSender {
-  stopped = false
   readonly #streams: Streams
   readonly #key: StreamKey
-  readonly #accepts: EventFilter
+  readonly #selection: Selection
   #newest = START
-  /** Id of the last entry that was sent or skipped. */
   #last = START
+  #stopped = false
+  #stopListening = () => {}
   /** Receives live entries once the past is sent. */
   #deliver: ((entry: Entry) => void) | undefined
 
-  constructor(streams: Streams, key: StreamKey, accepts: EventFilter) {
+  private constructor(streams: Streams, key: StreamKey, selection: Selection) {
     this.#streams = streams
     this.#key = key
-    this.#accepts = accepts
+    this.#selection = selection
   }
 
-  receive(entry: Entry): void {
+  /** @param after id of the last entry that the client has seen; default: the newest */
+  static async listen(
+    streams: Streams,
+    key: StreamKey,
+    selection: Selection,
+    after: string | undefined,
+  ): Promise<EventSender> {
+    const sender = new EventSender(streams, key, selection)
+    const listening = await streams.listen(key, (entry) => sender.#receive(entry))
+    sender.#stopListening = listening.stop
+    sender.#last = after ?? listening.after
+    if (isBefore(sender.#newest, listening.after)) sender.#newest = listening.after
+    return sender
+  }
+
+  /** Id of the last entry that was sent or skipped. */
+  get last(): string {
+    return this.#last
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#stopListening()
+  }
+
+  #receive(entry: Entry): void {
     this.#newest = entry.id
     this.#deliver?.(entry)
   }
 
-  /** @param newest id of the newest entry when listening began */
-  async send(sink: FeedSink, after: string, newest: string): Promise<void> {
-    this.#last = after
-    if (isBefore(this.#newest, newest)) this.#newest = newest
-    while (!this.stopped) {
+  async send(sink: FeedSink): Promise<void> {
+    while (!this.#stopped) {
       await this.#catchUp(sink)
       await this.#goLive(sink)
     }
@@ -184,7 +251,7 @@ class EventSender {
    * published meanwhile are read from the stream, too. If events were dropped unread, the client gets a `gap`.
    */
   async #catchUp(sink: FeedSink): Promise<void> {
-    while (isBefore(this.#last, this.#newest) && !this.stopped) {
+    while (isBefore(this.#last, this.#newest) && !this.#stopped) {
       const newest = this.#newest
       const { entries, isWhole } = await this.#streams.following(this.#key, this.#last)
       const isGone = entries.length === 0
@@ -193,10 +260,10 @@ class EventSender {
         sink.send(frame({ event: 'gap', data: { after: this.#last } }))
       if (isGone) this.#last = newest
       for (const entry of entries) {
-        const isAccepted = await this.#accepts(entry)
-        if (this.stopped) return
+        const isAccepted = await this.#selection.accepts(entry)
+        if (this.#stopped) return
         this.#last = entry.id
-        if (isAccepted) sink.send(entry.frame)
+        if (isAccepted) sink.send(this.#selection.frameOf(entry))
         await sink.drained()
       }
     }
@@ -218,14 +285,14 @@ class EventSender {
 
   /** Sends an entry if the subscriber may have it. @returns true if the next one can be sent at once */
   #sendLive(sink: FeedSink, entry: Entry): boolean {
-    const isAccepted = this.#accepts(entry)
+    const isAccepted = this.#selection.accepts(entry)
     if (typeof isAccepted !== 'boolean') {
       // #catchUp awaits it.
       isAccepted.catch(() => {})
       return false
     }
     this.#last = entry.id
-    return !isAccepted || sink.send(entry.frame)
+    return !isAccepted || sink.send(this.#selection.frameOf(entry))
   }
 }
 

@@ -76,7 +76,73 @@ test('events: 300 in a row: all in order, and again after the last one seen', as
   )
 })
 
+test('several topics in one stream: published events and changes, each topic in order, replayed from a cursor', async () => {
+  const workspace = await createTestWorkspace()
+  const topics = 'topic=chat.*,news,collections.tasks.*'
+  const create = (n: number) =>
+    call('POST', '/v1/collections/tasks/documents', { as: workspace.service, body: { n } })
+  const seen = (events: Awaited<ReturnType<typeof receivedAtLeast>>) =>
+    events.map(({ data: { topic, data } }) => `${topic} ${data.document?.n ?? data}`)
+  const received = await subscribeToEvents(workspace.service, topics)
+  for (const n of [1, 2, 3]) {
+    await publish(workspace, 'chat.a', n)
+    await publish(workspace, 'ignored', n)
+    await create(n)
+    await publish(workspace, 'news', n)
+  }
+  const all = await receivedAtLeast(received, 9)
+  const published = [1, 2, 3].flatMap((n) => [`chat.a ${n}`, `news ${n}`])
+  const changed = [1, 2, 3].map((n) => `collections.tasks.created ${n}`)
+  const ofKind = (list: string[], isChange: boolean) =>
+    list.filter((text) => text.startsWith('collections.') === isChange)
+  expect(ofKind(seen(all), false)).toEqual(published)
+  expect(ofKind(seen(all), true)).toEqual(changed)
+  // From any position on, nothing is lost and nothing is repeated.
+  for (const position of [0, 3, 7]) {
+    const cursor = all[position]?.id ?? ''
+    expect(cursor).toMatch(/^\d+-\d+,\d+-\d+$/)
+    const again = await subscribeToEvents(workspace.service, topics, { 'last-event-id': cursor })
+    const rest = seen(await receivedAtLeast(again, 8 - position))
+    expect(rest.toSorted()).toEqual(seen(all.slice(position + 1)).toSorted())
+    expect(ofKind(rest, true)).toEqual(ofKind(seen(all.slice(position + 1)), true))
+  }
+})
+
+test('several topics: an anon key needs the right to each of them', async () => {
+  const workspace = await createTestWorkspace()
+  const declared = { store: 'relational', schema: {}, access: { anon: { read: false } } }
+  const body = { workspace_id: workspace.workspaceId, collection: 'hidden', ...declared }
+  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
+  const subscribe = (topic: string) =>
+    call('GET', `/v1/events/subscribe?topic=${topic}`, { as: workspace.anon })
+  expect((await subscribe('chat.*,collections.tasks.*')).status).toBe(200)
+  for (const topic of [
+    'chat.*,collections.hidden.*',
+    'collections.hidden.*,collections.tasks.*',
+    'a,platform.*',
+  ])
+    expect([topic, (await subscribe(topic)).status]).toEqual([topic, 403])
+  const received = await subscribeToEvents(workspace.anon, 'topic=news,collections.*')
+  await call('POST', '/v1/collections/hidden/documents', { as: workspace.service, body: { n: 1 } })
+  await call('POST', '/v1/collections/tasks/documents', { as: workspace.service, body: { n: 2 } })
+  await publish(workspace, 'news', 3)
+  const topics = (await receivedAtLeast(received, 2)).map(({ data }) => data.topic)
+  expect(topics.toSorted()).toEqual(['collections.tasks.created', 'news'])
+})
+
 describe('refused requests', () => {
+  test.each([
+    ['21 topics', Array.from({ length: 21 }, (_, n) => `t${n}`).join(), {}],
+    ['empty topic', 'a,,b', {}],
+    ['comma at the end', 'a,', {}],
+    ['cursor of one stream for two', 'a,collections.b.*', { 'last-event-id': '1-1' }],
+    ['cursor of two streams for one', 'a,b', { 'last-event-id': '1-1,2-2' }],
+  ])('subscribe: %s: refused', async (_name, topic, headers) => {
+    const { service } = await createTestWorkspace()
+    const path = `/v1/events/subscribe?topic=${topic}`
+    expect((await call('GET', path, { as: service, headers })).status).toBe(400)
+  })
+
   test('subscribe: service key in the URL, or a key in the URL of another route: refused', async () => {
     const workspace = await createTestWorkspace()
     const service = await call('GET', `/v1/events/subscribe?topic=a&apikey=${workspace.service['apikey']}`)

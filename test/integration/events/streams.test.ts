@@ -83,7 +83,7 @@ test('subscriber: slow, stream dropped entries: one gap notice', async () => {
   })
   const sink: FeedSink = { send: (frame) => sent.push(frame) > 0, drained: () => taken, end: () => {} }
   const feed = await new Events(ref, streams).subscribe({
-    topic: 't',
+    topics: ['t'],
     ownWorkspace: false,
     after: ids[0] ?? '',
   })
