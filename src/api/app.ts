@@ -24,7 +24,7 @@ import { type Log, plainLines } from '../infra/log.ts'
 import { mountApprovalPages } from './approval-routes.ts'
 import { writeAuditEntry } from './audit.ts'
 import { routePath } from './bind.ts'
-import { acceptStreams, drainBody, hasUploadDeadline } from './body-streams.ts'
+import { acceptStreams, closeUndrained, hasUploadDeadline, replyBeforeBody } from './body-streams.ts'
 import { mountCallbacks } from './callbacks.ts'
 import { allowPages } from './cors.ts'
 import { mountDevMail } from './dev-mail.ts'
@@ -88,7 +88,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     else written.then(() => done(null, payload), done)
   })
   app.addHook('onResponse', (request, reply, done) => {
-    drainBody(request)
+    closeUndrained(request)
     logLine(lines, request, reply)
     if (request.workspace !== undefined)
       platform.meters.count(request.workspace, reply.statusCode, reply.elapsedTime)
@@ -237,6 +237,7 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
   // Fastify would close the connection before the sender reads the reply.
   if (problem.code === 'body_too_large') reply.removeHeader('connection')
   const wire = toReply(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
+  const text = redactText(JSON.stringify(wire.body))
   return reply
     .code(wire.status)
     .headers({
@@ -244,8 +245,9 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
       ...wire.headers,
       'x-request-id': request.id,
       'x-problem-code': problem.code,
+      'content-length': Buffer.byteLength(text),
     })
-    .send(redactText(JSON.stringify(wire.body)))
+    .send(replyBeforeBody(text, request))
 }
 
 /** One line per request, without the query: callers put secrets there. */

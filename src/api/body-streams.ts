@@ -84,12 +84,49 @@ function recheckPeriodically(recheck: () => Promise<void>): () => Promise<void> 
   }
 }
 
-/** Reads the rest of a rejected body for a while, so that its sender gets to read the reply. */
-export function drainBody({ raw }: FastifyRequest): void {
-  if (raw.complete || raw.destroyed) return
-  const timer = setTimeout(() => raw.destroy(), LIMITS.drainMs)
-  raw.once('close', () => clearTimeout(timer)).once('end', () => clearTimeout(timer))
+/**
+ * The text of a reply to a request whose body is rejected before it has arrived. The client gets the reply at once, but the
+ * response ends only after the rest of the body was read for a while: many clients read it only after they have sent the whole
+ * body, and with `Connection: close` the server would close the connection before.
+ */
+export function replyBeforeBody(text: string, request: FastifyRequest): string | Readable {
+  if (!isBodyPending(request)) return text
+  const pieces = async function* () {
+    yield text
+    await drainBody(request)
+  }
+  return Readable.from(pieces())
+}
+
+/** Closes the connection if the sender has not ended the body in time, since what follows is no request. */
+export function closeUndrained(request: FastifyRequest): void {
+  if (isBodyPending(request))
+    void drainBody(request).then(() => request.raw.complete || request.raw.destroy())
+}
+
+function isBodyPending({ raw }: FastifyRequest): boolean {
+  const { 'content-length': length, 'transfer-encoding': encoding } = raw.headers
+  return !raw.complete && !raw.destroyed && (encoding !== undefined || Number(length ?? 0) > 0)
+}
+
+/** Bodies that are being read, and thrown away. */
+const DRAINED = new WeakMap<FastifyRequest['raw'], Promise<void>>()
+
+/** Reads a body to its end, but at most `drainBytesMax`, and for `drainMs`. */
+function drainBody({ raw }: FastifyRequest): Promise<void> {
+  const known = DRAINED.get(raw)
+  if (known !== undefined) return known
+  const { promise, resolve: done } = Promise.withResolvers<void>()
+  DRAINED.set(raw, promise)
+  const timer = setTimeout(done, LIMITS.drainMs)
+  let bytes = 0
+  raw.on('data', ({ byteLength }: Uint8Array) => {
+    bytes += byteLength
+    if (bytes > LIMITS.drainBytesMax) done()
+  })
+  for (const event of ['end', 'close', 'error']) raw.once(event, () => done())
   raw.resume()
+  return promise.finally(() => clearTimeout(timer))
 }
 
 /** Sends a reply of bytes. A client that disconnects, or reads nothing for long, ends its source. */

@@ -138,6 +138,8 @@ export const LIMITS = {
   /** A streamed upload may take one more second for each of these amounts that has arrived. */
   uploadBytesPerSecondMin: 16_384,
   drainMs: 5_000,
+  /** So many bytes of it are read: four times the largest body of an operation. */
+  drainBytesMax: 17_825_792,
   /** A stream ends after this time without a byte sent or received. */
   streamStallMs: 30_000,
   importChunkLines: 500,
