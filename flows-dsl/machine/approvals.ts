@@ -8,6 +8,9 @@ import { type MachineContext, taskContextOf } from './machine-context.ts'
 import type { GrantedApproval, ReopenedApproval, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
 
+/** A rejection could neither stop `finally` nor undo what was approved with the data as they were. */
+const ENDING = 'The execution has completed with the data that were approved, and `finally` runs with them.'
+
 /** A pending approval whose data were changed. */
 interface PendingApproval {
   readonly task: TaskFrame
@@ -31,13 +34,20 @@ export class Approvals {
     return askedAgain.length > 0 && undoing === undefined
   }
 
+  /** Whether what runs was approved. Compensation, and what follows it, needs no approval. */
+  get #needsApproval(): boolean {
+    const { grantedApprovals: granted = [], compensation: undoing } = this.#machine.state
+    return granted.length > 0 && undoing === undefined
+  }
+
   /**
    * Reopens all approvals after data of the execution changed.
    * @param by the subject that changed them, who may not decide approvals with `fourEyes`
-   * @returns why the change is refused, if too few approvers would remain; then nothing is reopened
+   * @returns why the change is refused, if too few approvers would remain or `finally` runs; then nothing is reopened
    */
   reopen(by: string | undefined): string | undefined {
     const { state } = this.#machine
+    if (state.ending !== undefined && this.#needsApproval) return ENDING
     const authors = state.changedBy
     if (by !== undefined && !authors?.includes(by)) state.changedBy = [...(authors ?? []), by]
     const given = [...(state.grantedApprovals ?? []), ...(state.reopenedApprovals ?? [])].map((one) =>

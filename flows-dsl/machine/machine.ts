@@ -67,9 +67,9 @@ export class Machine {
     return this.#context.state
   }
 
-  /** The result of an execution that has ended. One whose approvals were reopened has not ended yet. */
+  /** The result of an execution that has ended. */
   get result(): RunResult | undefined {
-    return this.isReopened ? undefined : this.state.result
+    return this.state.result
   }
 
   /** Whether nothing may start until an approval is granted again. */
@@ -133,7 +133,7 @@ export class Machine {
     return this.#context.run(() => {
       this.#handlers.cancel()
       if (this.#isOver) return
-      delete this.state.result
+      delete this.state.completion
       this.#keepContext(this.#openContext)
       this.#context.cancelAll()
       this.#compensator.begin({ cancelled: true })
@@ -166,6 +166,7 @@ export class Machine {
       const reopened = this.#approvals.decide(step, decision)
       if (reopened !== undefined) {
         answers.push(reopened.refused ?? true)
+        this.#endIfGranted()
         return
       }
       const task = this.#context.frames.entry(step)
@@ -293,9 +294,19 @@ export class Machine {
       this.#atFlow('/output/schema', () => {
         evaluation.validate(ir.output?.schema, result, 'The output')
         this.#keepContext(context)
-        this.#handlers.end({ status: 'completed', output: result })
+        this.#context.cancelAll()
+        this.state.completion = { status: 'completed', output: result }
+        this.#endIfGranted()
       })
     })
+  }
+
+  /** Ends an execution whose tasks have completed, unless an approval must be granted again before. */
+  #endIfGranted(): void {
+    const { completion } = this.state
+    if (completion === undefined || this.isReopened) return
+    delete this.state.completion
+    this.#handlers.end(completion)
   }
 
   /** Runs a step of the flow's own data pipeline; a FlowError there fails the flow at `instance`. */
@@ -308,10 +319,9 @@ export class Machine {
     }
   }
 
-  /** Fails the flow after a reopened approval was rejected, even if the execution had completed meanwhile. */
+  /** Fails the flow after a reopened approval was rejected, even if its tasks have completed meanwhile. */
   #rejected(error: FlowError): void {
-    delete this.state.result
-    delete this.state.ending
+    delete this.state.completion
     this.#failed('flow', error)
   }
 

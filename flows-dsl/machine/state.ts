@@ -167,6 +167,8 @@ export interface RunState {
   }
   /** `$context` of the flow when its tasks ended, for `onError` and `finally`. */
   lastContext?: Json
+  /** The result of tasks that have completed, while an approval must be granted again before `finally` may run. */
+  completion?: RunResult
   /** The tasks that run at the end, and the result so far. */
   ending?: { readonly list: 'onError' | 'finally'; readonly result: RunResult }
   result?: RunResult

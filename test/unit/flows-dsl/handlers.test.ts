@@ -182,6 +182,84 @@ describe('execution that is cancelled', () => {
   })
 })
 
+describe('approval that is reopened by a patch', () => {
+  const APPROVED = `do:
+  - ask: { approve: { approvers: [ada] }, export: { as: '\${ { n: 1 } }' } }
+  - pay: { call: event.publish, with: { topic: paid }, compensate: [{ refund: { call: event.publish, with: { topic: refunded } } }] }
+${ON_ERROR}finally:
+  - first: { call: event.publish, with: { topic: first, data: '\${ .status }' } }
+  - last: { call: event.publish, with: { topic: last } }`
+  const decide = (harness: Harness, approved: boolean) => {
+    const { commands, refused } = harness.machine.decide('/do/0/ask#0', { by: 'ada', approved })
+    expect(refused).toBeUndefined()
+    harness.apply(commands)
+  }
+  const patched = () => {
+    const harness = new Harness(APPROVED)
+    decide(harness, true)
+    expect(harness.machine.patch({ context: { n: 2 } })).toBeUndefined()
+    harness.complete('pay')
+    harness.move()
+    // Nothing of the end begins while the approval is open.
+    expect([harness.machine.isReopened, harness.machine.result, harness.open.size]).toEqual([
+      true,
+      undefined,
+      0,
+    ])
+    return harness
+  }
+
+  test('and granted again after the tasks have completed: finally runs once, then the execution completes', () => {
+    const harness = patched()
+    decide(harness, true)
+    harness.complete('first')
+    harness.complete('last')
+    expect(harness.machine.result).toMatchObject({ status: 'completed' })
+    expect(harness.machine.state.entered).toMatchObject({ '/finally/0/first': 1, '/finally/1/last': 1 })
+  })
+
+  test('and rejected after the tasks have completed: they are undone, onError and finally run once', () => {
+    const harness = patched()
+    decide(harness, false)
+    for (const name of ['refund', 'tell', 'first', 'last']) harness.complete(name)
+    expect(harness.machine.result).toMatchObject({
+      status: 'faulted',
+      error: { title: 'Rejected' },
+      compensation: { undone: ['/do/1/pay#0'] },
+    })
+    const { entered } = harness.machine.state
+    expect(entered).toMatchObject({ '/onError/0/tell': 1, '/finally/0/first': 1, '/finally/1/last': 1 })
+  })
+
+  test('and cancelled after the tasks have completed: finally runs once', () => {
+    const harness = patched()
+    harness.apply(harness.machine.cancel())
+    for (const name of ['refund', 'first', 'last']) harness.complete(name)
+    expect(harness.machine.result).toMatchObject({ status: 'cancelled' })
+    expect(harness.machine.state.entered).toMatchObject({ '/finally/0/first': 1, '/finally/1/last': 1 })
+  })
+
+  test('a patch while finally runs is refused: it runs with the data that were approved', () => {
+    const harness = new Harness(APPROVED)
+    decide(harness, true)
+    harness.complete('pay')
+    expect([...harness.open.keys()]).toEqual(['first', 'x'])
+    expect(harness.machine.patch({ context: { n: 2 } })).toContain('`finally` runs')
+    expect(harness.machine.patch({ context: { n: 1 } })).toBeUndefined()
+    for (const name of ['first', 'last']) harness.complete(name)
+    expect(harness.machine.result).toMatchObject({ status: 'completed' })
+  })
+
+  test('a patch while finally runs after a fault is taken: no approval is asked for again', () => {
+    const harness = new Harness(APPROVED)
+    decide(harness, true)
+    harness.apply(harness.machine.cancel())
+    expect(harness.machine.patch({ context: { n: 2 } })).toBeUndefined()
+    for (const name of ['first', 'last']) harness.complete(name)
+    expect(harness.machine.result).toMatchObject({ status: 'cancelled' })
+  })
+})
+
 test('compilation: $error is defined in onError only, and an empty list is an error', () => {
   const faults = (flow: string) =>
     compile(`${DOCUMENT}do: [{ a: { set: {} } }]\n${flow}`, { catalogue: CATALOGUE }).faults.map(
