@@ -318,6 +318,9 @@ function jitterOf(
   throw new FlowError(ERRORS.expression, '`jitter.to` of `retry` is shorter than `jitter.from`.')
 }
 
+/** How long a server may delay a retry without `limit.duration`; a longer delay of the policy itself stays as it is. */
+const RETRY_AFTER_MS_MAX = 3_600_000
+
 /**
  * The delay before a retry in milliseconds; undefined if it would exceed the limit. Linear backoff adds the delay each time,
  * exponential backoff doubles it.
@@ -334,7 +337,8 @@ function retryDelay(
   const jitterMs = jitter === undefined ? 0 : jitter.fromMs + random() * (jitter.toMs - jitter.fromMs)
   // The factor grows to Infinity, and 0 * Infinity is NaN.
   const backoffMs = delayMs === 0 ? 0 : delayMs * factor
-  const waitMs = Math.min(DURATION_MS_MAX, Math.round(Math.max(backoffMs, leastMs) + jitterMs))
+  const askedMs = limitMs === undefined ? Math.min(leastMs, RETRY_AFTER_MS_MAX) : leastMs
+  const waitMs = Math.min(DURATION_MS_MAX, Math.round(Math.max(backoffMs, askedMs) + jitterMs))
   return limitMs !== undefined && spentMs + waitMs > limitMs ? undefined : waitMs
 }
 

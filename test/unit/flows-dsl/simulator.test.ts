@@ -268,6 +268,25 @@ describe('Retry-After of a failed call', () => {
     expect([simulated.output, simulated.duration_ms]).toEqual([7, durationMs])
   })
 
+  test('without `limit.duration`: delays the retry by an hour at most, unless its own delay is longer', () => {
+    const unlimited = (delay: string) =>
+      compiled(`${HEAD}do:
+  - all:
+      try: [{ ask: { call: http, with: { method: get, endpoint: 'https://example.com' } } }]
+      catch: { retry: { delay: ${delay}, limit: { attempt: { count: 1 } } } }
+`)
+    for (const [delay, after, durationMs] of [
+      ['PT1S', '3000', 3_000_000],
+      ['PT1S', '9999999999', 3_600_000],
+      ['PT1S', 'Sun, 01 Jan 2034 00:00:00 GMT', 3_600_000],
+      ['PT2H', '9999999999', 7_200_000],
+    ] as const) {
+      const mocks = { ask: [failing({ 'retry-after': after }), { output: 7 }] }
+      const simulated = simulate(unlimited(delay), { mocks })
+      expect([simulated.output, simulated.duration_ms], `${delay} ${after}`).toEqual([7, durationMs])
+    }
+  })
+
   test('longer than the limit of the retry allows: there is none', () => {
     const simulated = simulate(FLOW, {
       mocks: { ask: [failing({ 'retry-after': '99999999999' }), failing({})] },
