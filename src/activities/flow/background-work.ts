@@ -109,7 +109,8 @@ async function startExecution(
 
 /** @returns a function that delivers events to the executions of a workspace; a suspended execution keeps them */
 export function createDelivery(access: Access): EventDelivery {
-  return (ref, entries) => deliverEvents(access.continueWorkspace(ref, CONSUMER, randomIds), entries)
+  return (ref, entries, gap) =>
+    deliverEvents(access.continueWorkspace(ref, CONSUMER, randomIds), entries, gap)
 }
 
 const CONSUMER = { subject: 'tenon:events', role: 'workspace_admin' } as const

@@ -35,6 +35,7 @@ export interface Execution {
   readonly error: unknown
   readonly trigger: { readonly kind: string }
   readonly correlation_key: string | null
+  readonly event_gap: { readonly from: string; readonly to: string } | null
   readonly started_at: string
   readonly ended_at: string | null
   readonly overdue: boolean

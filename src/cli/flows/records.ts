@@ -75,6 +75,9 @@ async function show(id: string, { workspace, json, data, step }: ShowOptions): P
   for (const line of drawRun(head, tree, { nowMs, columns: output.columns ?? 200, output }))
     output.write(`${line}\n`)
   if (execution.overdue) output.write('overdue: it lasts longer than the `expect.duration` of its version\n')
+  const { event_gap: gap } = execution
+  if (gap !== null)
+    output.write(`Events between ${gap.from} and ${gap.to} were dropped: a listen may have missed some.\n`)
   await printFault(client, base, execution, output)
   if (data) await printStepData({ client, base }, id, undefined)
   return 0

@@ -140,6 +140,8 @@ create table tenon.executions (
   -- Whether the sender of a webhook with `respond` got the result.
   response text check (response in ('sent', 'timed_out', 'sender_gone')),
   correlation_key text,
+  -- {from, to}: when events were dropped that a `listen` may have missed.
+  event_gap jsonb,
   rerun_of text,
   -- How many executions led to the event that started this one.
   chain_depth smallint,

@@ -205,6 +205,20 @@ function toEntry([id, fields]: [string, string[]]): Entry {
   return anon === undefined ? entry : { ...entry, anonReads: anon === '1' }
 }
 
+/** The interval in which a stream has dropped entries, RFC 3339. */
+export interface StreamGap {
+  readonly from: string
+  readonly to: string
+}
+
+/** The gap between the last entry that was read and the oldest that the stream still has. */
+export const gapBetween = (after: string, [first]: readonly Entry[]): StreamGap => ({
+  from: timeTextOf(after),
+  to: timeTextOf(first?.id ?? after),
+})
+
+const timeTextOf = (id: string): string => new Date(timeOf(id)).toISOString()
+
 /** When the entry of this id was added. */
 export const timeOf = (id: string): number => Number(id.split('-')[0])
 

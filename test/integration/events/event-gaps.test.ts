@@ -1,10 +1,11 @@
-/** Events that a stream drops before a trigger consumes them: the trigger reports the gap. */
+/** Events that a stream drops before a trigger or an execution consumes them: it reports the gap. */
 
 import { setTimeout } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { changesOf, eventsOf, timeOf } from '../../../src/infra/valkey/streams.ts'
+import { FlowRunner } from '../../conformance/flows/flow-runner.ts'
 import { emitAt, ended, type Published, publishOn, runsOf } from '../../support/fixtures/event-triggers.ts'
 import { limit } from '../../support/fixtures/quotas.ts'
 import {
@@ -130,3 +131,109 @@ test('event trigger: dropped entries already consumed, or trigger paused: no gap
   await waitUntilConsumed(flow, key)
   expect(await readTrigger(workspace, flow)).not.toHaveProperty('gap')
 }, 60_000)
+
+describe('execution that listens', () => {
+  let workspace: TestWorkspace
+  let runner: FlowRunner
+  let events: string
+  beforeEach(async () => {
+    workspace = await createTestWorkspace()
+    runner = new FlowRunner(workspace, inject('tenon'))
+    events = eventsOf(refOf(workspace).tenantId)
+  })
+
+  const start = async (tasks: string) => {
+    const name = unique('listens')
+    const head = `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }`
+    await runner.publish(name, `${head}\ndo:\n${tasks}`)
+    const { id } = await runner.start(name, {})
+    await eventually(async () => ((await read(id)).status === 'waiting' ? true : undefined))
+    return id as string
+  }
+  const read = async (id: string) => (await runner.call('GET', `${workspace.flows}/executions/${id}`)).body
+  const endWait = async (id: string) =>
+    expect((await runner.call('POST', `${workspace.flows}/executions/${id}/skip-step`, {})).status).toBe(200)
+  const listens = (type: string) => `  - one: { listen: { to: { one: { with: { type: ${type} } } } } }\n`
+  const REST = '  - rest: { wait: PT1H }\n'
+
+  test('events dropped between its start and the `listen`: it takes what is left, and reports the gap', async () => {
+    const topic = unique('early')
+    const id = await start(REST + listens(topic))
+    expect((await read(id)).event_gap).toBeNull()
+    const startedMs = Date.parse((await read(id)).started_at)
+    for (const n of [1, 2, 3]) await emitAt(workspace, topic, { n })
+    await redis.xtrim(events, 'MAXLEN', 1)
+    await endWait(id)
+    const { output, event_gap: gap } = await runner.ended(id)
+    const [[last = '0'] = []] = await redis.xrange(events, '-', '+')
+    expect(output).toEqual([{ n: 3 }])
+    expect(Date.parse(gap.to)).toBe(timeOf(last))
+    expect(Date.parse(gap.from)).toBeLessThanOrEqual(startedMs)
+  })
+
+  test('events that were there when it began to listen: no gap', async () => {
+    const topic = unique('whole')
+    await emitAt(workspace, topic, { n: 'before the start' })
+    const id = await start(REST + listens(topic))
+    for (const n of [1, 2]) await emitAt(workspace, topic, { n })
+    await endWait(id)
+    expect(await runner.ended(id)).toMatchObject({ output: [{ n: 1 }], event_gap: null })
+  })
+
+  test('events dropped before they were delivered: those that wait for the stream report the gap, no others', async () => {
+    const topic = unique('late')
+    const [waits, other] = [await start(listens(topic)), await start(listens('collections.none.created'))]
+    await emitAt(workspace, unique('other'), {})
+    const [[first = ''] = []] = await redis.xrange(events, '-', '+')
+    for (const n of [1, 2]) await emitAt(workspace, unique('other'), { n })
+    await redis.xtrim(events, 'MAXLEN', 1)
+    // As a consumer that was not there in between finds them.
+    await asSuperuser('update tenon.subscription_offsets set events_offset = $1 where workspace_id = $2', [
+      first,
+      workspace.workspaceId,
+    ])
+    await emitAt(workspace, unique('other'), {})
+    const { event_gap: gap } = await eventually(async () => {
+      const run = await read(waits)
+      return run.event_gap === null ? undefined : run
+    })
+    expect(Date.parse(gap.from)).toBe(timeOf(first))
+    expect((await read(other)).event_gap).toBeNull()
+    await emitAt(workspace, topic, { n: 3 })
+    expect(await runner.ended(waits)).toMatchObject({ output: [{ n: 3 }], event_gap: gap })
+  })
+
+  test.each([
+    ['of other types', 'other'],
+    ['of its type, for other executions', undefined],
+  ])(
+    'ten thousand events between its start and the `listen`, %s: hears its own within seconds',
+    async (_, other) => {
+      const topic = unique('many')
+      const correlate = "correlate: { order: { from: .data.order, expect: '${ 9999 }' } }"
+      const id = await start(
+        `${REST}  - one: { listen: { to: { one: { with: { type: ${topic} }, ${correlate} } } } }\n`,
+      )
+      const source = `/workspaces/${workspace.workspaceId}`
+      const pipeline = redis.pipeline()
+      for (let n = 0; n < 10_000; n++) {
+        const type = n === 9_999 ? topic : (other ?? topic)
+        const event = {
+          specversion: '1.0',
+          id: `e${n}`,
+          source,
+          type,
+          data: { order: n, text: 'x'.repeat(200) },
+        }
+        pipeline.xadd(events, '*', 'topic', type, 'source', source, 'event', JSON.stringify(event))
+      }
+      await pipeline.exec()
+      const begunMs = performance.now()
+      await endWait(id)
+      const { output, event_gap: gap } = await runner.ended(id)
+      expect([output[0].order, gap]).toEqual([9_999, null])
+      expect(performance.now() - begunMs).toBeLessThan(10_000)
+    },
+    60_000,
+  )
+})

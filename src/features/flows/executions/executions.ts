@@ -85,6 +85,9 @@ export const Execution = Type.Object({
     ),
   }),
   correlation_key: Type.Union([Type.String(), Type.Null()]),
+  event_gap: Type.Union([Type.Object({ from: Time, to: Time }), Type.Null()], {
+    description: 'When events were dropped before the execution heard them: a `listen` may have missed some.',
+  }),
   rerun_of: Type.Union([Type.String(), Type.Null()], { description: 'The execution that it repeats.' }),
   started_at: Time,
   ended_at: OptionalTime,
@@ -113,7 +116,7 @@ const OUTLINE = sql`id, workflow_id, flow_id,
   case when paused and ended_at is null then pause_reason end as pause_reason,
   error, compensation, started_by, jsonb_build_object('kind', trigger_kind, 'id', trigger_id)
     || case when response is null then '{}' else jsonb_build_object('response', response) end as trigger,
-  correlation_key, rerun_of, started_at, ended_at, overdue`
+  correlation_key, event_gap, rerun_of, started_at, ended_at, overdue`
 
 export const startExecution = previewOperation({
   name: 'execution.create',

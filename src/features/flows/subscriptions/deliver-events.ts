@@ -6,8 +6,9 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { RunEvent } from '../../../core/run.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
-import type { Entry } from '../../../infra/valkey/streams.ts'
-import { eventsIn } from '../../events/events.ts'
+import type { Entry, StreamGap } from '../../../infra/valkey/streams.ts'
+import { eventsIn, isWorkspaceTopic } from '../../events/events.ts'
+import { recordGapOfSubscribers } from './event-gaps.ts'
 import {
   ANY_TOPIC,
   type Definition,
@@ -31,11 +32,20 @@ interface Subscriber {
 }
 
 /**
- * Delivers entries in their order; executions drop those that they know, by `source` and `id`.
+ * Delivers entries of one stream in their order; executions drop those that they know, by `source` and `id`.
+ * @param gap entries before these that were dropped undelivered
  * @returns for how many milliseconds it kept the thread busy
  * @throws Problem `dependency_unavailable`; the entries are to be delivered again
  */
-export async function deliverEvents(scope: WorkspaceScope, entries: readonly Entry[]): Promise<number> {
+export async function deliverEvents(
+  scope: WorkspaceScope,
+  entries: readonly Entry[],
+  gap?: StreamGap,
+): Promise<number> {
+  if (gap !== undefined)
+    await scope.batch(
+      recordGapOfSubscribers(isWorkspaceTopic(entries[0]?.topic ?? '') ? 'changes' : 'events', gap),
+    )
   // Published events of other workspaces of the tenant are in the same stream.
   const own = entries.filter(({ source }) => source === eventsIn(scope).source)
   if (own.length === 0) return 0

@@ -3,12 +3,20 @@
 import type { TenantId, WorkspaceId, WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
-import type { Entry } from '../../../infra/valkey/streams.ts'
+import type { Entry, StreamGap } from '../../../infra/valkey/streams.ts'
 import { STREAMS } from '../../events/events.ts'
 import type { ConsumerKind, ConsumerState, Consumption } from '../triggers/stream-consumer.ts'
 
-/** Delivers entries of a workspace's streams. @returns for how many milliseconds it kept the thread busy */
-export type EventDelivery = (ref: WorkspaceRef, entries: readonly Entry[]) => Promise<number>
+/**
+ * Delivers entries of one of a workspace's streams.
+ * @param gap entries before these that were dropped undelivered
+ * @returns for how many milliseconds it kept the thread busy
+ */
+export type EventDelivery = (
+  ref: WorkspaceRef,
+  entries: readonly Entry[],
+  gap: StreamGap | undefined,
+) => Promise<number>
 
 export function subscriptionConsumers(deliver: EventDelivery): ConsumerKind {
   return {
@@ -26,7 +34,7 @@ export function subscriptionConsumers(deliver: EventDelivery): ConsumerKind {
 function consumptionOf(workspaceId: string, deliver: EventDelivery): Consumption<ConsumerState> {
   return {
     load: (system) => findOffsets(system, workspaceId),
-    handle: async (state, entries) => ({ state, busyMs: await deliver(state.ref, entries) }),
+    handle: async (state, entries, gap) => ({ state, busyMs: await deliver(state.ref, entries, gap) }),
     store: storeOffsets,
   }
 }

@@ -14,8 +14,9 @@ import type {
   StreamOffsets,
 } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { type Entry, isBefore } from '../../../infra/valkey/streams.ts'
+import { type Entry, gapBetween, isBefore, type StreamGap } from '../../../infra/valkey/streams.ts'
 import { eventsIn, isWorkspaceTopic, STREAMS, type StreamName } from '../../events/events.ts'
+import { recordGapOf } from './event-gaps.ts'
 import { ANY_TOPIC, DefinitionMatcher, keyOf, nameOf, type SubscriptionKey } from './subscription.ts'
 
 /**
@@ -48,7 +49,11 @@ export async function subscribeEvents(
     const offset = offsets.get(nameOf(key))
     return offset === undefined ? [] : [{ ...offset, ...key }]
   })
-  return new PastReader(scope, subscribed, await events.lastIds()).read(input.after)
+  const reader = new PastReader(scope, subscribed, await events.lastIds())
+  const past = await reader.read(input.after)
+  if (reader.gaps.length > 0)
+    await scope.batch(...reader.gaps.map((gap) => recordGapOf(input.execution_id, gap)))
+  return past
 }
 
 /** A stored subscription, with the offsets from which it counts. */
@@ -112,6 +117,8 @@ export const deleteSubscriptions = (id: string): Sql =>
 
 /** Reads what was published before subscriptions were stored. */
 class PastReader {
+  /** Intervals in which the streams have dropped events. */
+  readonly gaps: StreamGap[] = []
   readonly #scope: WorkspaceScope
   readonly #keys: ReadonlyMap<string, StoredKey>
   readonly #end: StreamOffsets
@@ -154,7 +161,8 @@ class PastReader {
   async #readStream(stream: StreamName, start: string): Promise<string> {
     let reached = start
     while (isBefore(reached, this.#end[stream]) && !this.#isFull) {
-      const { entries } = await eventsIn(this.#scope).following(stream, reached)
+      const { entries, isWhole } = await eventsIn(this.#scope).following(stream, reached)
+      if (!isWhole) this.gaps.push(gapBetween(reached, entries))
       if (entries.length === 0) return this.#end[stream]
       for (const entry of entries) {
         await this.#add(stream, entry)

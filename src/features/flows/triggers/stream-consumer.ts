@@ -11,9 +11,10 @@ import {
   changesOf,
   type Entry,
   eventsOf,
+  gapBetween,
+  type StreamGap,
   type StreamKey,
   type Streams,
-  timeOf,
 } from '../../../infra/valkey/streams.ts'
 import type { StreamName } from '../../events/events.ts'
 
@@ -32,12 +33,6 @@ export interface ConsumerState {
   readonly changes_offset: string
 }
 
-/** The interval in which a stream has dropped events, RFC 3339. */
-export interface StreamGap {
-  readonly from: string
-  readonly to: string
-}
-
 /** Something that handles the entries of streams, and stores how far it has come. */
 export interface Consumption<State extends ConsumerState> {
   /** @returns undefined if it was deleted, which ends the consumer */
@@ -46,11 +41,16 @@ export interface Consumption<State extends ConsumerState> {
   isStale?(state: State): boolean
   /**
    * Handles entries of one stream. If it throws, it gets them again after a pause.
+   * @param gap entries before these that were dropped unread
    * @returns the state with what it has changed besides offsets, and for how many milliseconds it kept the thread busy
    */
-  handle(state: State, entries: readonly Entry[]): Promise<{ readonly state: State; readonly busyMs: number }>
+  handle(
+    state: State,
+    entries: readonly Entry[],
+    gap: StreamGap | undefined,
+  ): Promise<{ readonly state: State; readonly busyMs: number }>
   /**
-   * @param gap entries that were dropped unread
+   * @param gap as for `handle`
    * @returns false if nothing was stored, since the stored state is no longer `before`; entries are then handled again
    */
   store(system: SystemScope, before: State, after: State, gap: StreamGap | undefined): Promise<boolean>
@@ -240,9 +240,9 @@ class StreamConsumer {
     const known = this.#state
     const state = known !== undefined && this.#consumption.isStale?.(known) ? await this.#load() : known
     if (state === undefined) return 0
-    const handled = await this.#consumption.handle(state, entries)
-    const after = { ...handled.state, [offset]: entries.at(-1)?.id ?? state[offset] }
     const gap = isWhole ? undefined : gapBetween(state[offset], entries)
+    const handled = await this.#consumption.handle(state, entries, gap)
+    const after = { ...handled.state, [offset]: entries.at(-1)?.id ?? state[offset] }
     const isStored = await this.#consumption.store(this.#services.system, state, after, gap)
     // Another process has changed the stored state: it is loaded, and the entries are handled again.
     this.#state = isStored ? after : undefined
@@ -276,11 +276,3 @@ class StreamConsumer {
 
 const streamKey = (ref: WorkspaceRef, stream: StreamName): StreamKey =>
   stream === 'events' ? eventsOf(ref.tenantId) : changesOf(ref)
-
-/** The gap between the last handled entry and the oldest that the stream still has. */
-const gapBetween = (after: string, [first]: readonly Entry[]): StreamGap => ({
-  from: timeTextOf(after),
-  to: timeTextOf(first?.id ?? after),
-})
-
-const timeTextOf = (id: string): string => new Date(timeOf(id)).toISOString()
