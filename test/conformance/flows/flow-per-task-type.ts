@@ -21,6 +21,8 @@ export interface Kind {
   readonly tasks: string | ((kinds: Kinds) => string)
   /** The flow above `do`. */
   readonly head?: string
+  /** The flow below the tasks: `onError` and `finally`. */
+  readonly end?: string
   readonly input?: object | ((kinds: Kinds) => object)
   /** Input that the execution receives while it runs. */
   readonly command?: (kinds: Kinds, id: string) => Promise<void>
@@ -32,6 +34,15 @@ const signal = (type: string, n: number) => ({
   event: { type, source: '/kinds', id: `${type}${n}`, data: { n } },
 })
 const approving = { decisions: [expect.objectContaining({ approved: true, comment: 'Fine.' })] }
+
+/** With a timer and an activity of its own. */
+const FINALLY = `finally:
+  - rest: { wait: { milliseconds: 20 } }
+  - last:
+      call: collection.create
+      with: { name: ends, document: { was: '\${ .status // "none" }' } }
+      metadata: { tenon: { local: false } }
+`
 
 export const KINDS: readonly Kind[] = [
   {
@@ -256,6 +267,56 @@ export const KINDS: readonly Kind[] = [
     status: 'cancelled',
     output: null,
   },
+  {
+    name: 'end-faulted',
+    tasks: `  - book:
+      call: collection.create
+      with: { name: kinds, document: { n: 10 } }
+      export: { as: '\${ { n: .n } }' }
+      compensate: [{ free: { call: collection.create, with: { name: undone, document: { n: '\${ .output.n }' } } } }]
+  - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }`,
+    end: `onError:
+  - tell: { call: collection.create, with: { name: told, document: { n: '\${ $context.n }', was: '\${ $error.status }' } } }
+${FINALLY}`,
+    status: 'faulted',
+    output: null,
+  },
+  {
+    name: 'end-completed',
+    tasks: "  - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }",
+    end: `onError:\n  - mend: { set: { mended: '\${ $error.status }' }, then: end }\n${FINALLY}`,
+    output: { mended: 409 },
+  },
+  {
+    name: 'end-cancelled',
+    tasks: '  - nap: { wait: { hours: 1 } }',
+    end: FINALLY,
+    command: ({ runner }, id) => runner.command(id, 'cancel', {}),
+    status: 'cancelled',
+    output: null,
+  },
+  {
+    // Cancelled during `onError`, so that only `finally` follows.
+    name: 'end-cancelled-on-error',
+    tasks: "  - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }",
+    end: `onError:\n  - nap: { wait: { hours: 1 } }\n${FINALLY}`,
+    command: ({ runner }, id) => runner.command(id, 'cancel', {}),
+    status: 'faulted',
+    output: null,
+  },
+  {
+    // Its last history begins with the continued state, since Temporal suggests to continue after 4,096 events.
+    name: 'end-continued',
+    tasks: `  - book: { call: collection.create, with: { name: kinds, document: { n: 11 } }, export: { as: '\${ { n: .n } }' } }
+  - many: { for: { in: '\${ [range(2200)] }', concurrency: 1000 }, do: [{ nap: { wait: { milliseconds: 1 }, output: { as: '\${ 1 }' } } }] }
+  - rest: { wait: { milliseconds: 20 } }
+  - no: { raise: { error: { type: 'https://example.com/no', status: 409, title: No } } }`,
+    end: `onError:
+  - tell: { call: collection.create, with: { name: told, document: { n: '\${ $context.n }', was: '\${ $error.status }' } } }
+${FINALLY}`,
+    status: 'faulted',
+    output: null,
+  },
 ]
 
 async function release(runner: FlowRunner, id: string): Promise<void> {
@@ -286,9 +347,9 @@ export async function prepare({ runner, fakeServers }: Kinds): Promise<void> {
   for (const kind of KINDS) await runner.publish(`kind-${kind.name}`, sourceOf(kind, { runner, fakeServers }))
 }
 
-function sourceOf({ name, head = '', tasks }: Kind, kinds: Kinds): string {
+function sourceOf({ name, head = '', tasks, end = '' }: Kind, kinds: Kinds): string {
   const document = `document: { dsl: '1.0.3', namespace: kinds, name: kind-${name}, version: '1.0.0' }\n`
-  return `${document}${head}do:\n${typeof tasks === 'string' ? tasks : tasks(kinds)}\n`
+  return `${document}${head}do:\n${typeof tasks === 'string' ? tasks : tasks(kinds)}\n${end}`
 }
 
 /** Runs one and checks its outcome. @returns the execution */

@@ -93,6 +93,15 @@ test('histories: cover each kind of task', () => {
   expect(TASKS.map(({ kind }) => kind).filter((kind) => !shown.includes(kind))).toEqual([])
 })
 
+test('history of `end-continued`: begins with the state of the run before it, and has onError', async () => {
+  const [name = ''] = names.filter((one) => one.endsWith('-task-end-continued.json'))
+  const { history } = await read(name)
+  const started = history.events[0]?.workflowExecutionStartedEventAttributes
+  expect(started).toMatchObject({ continuedExecutionRunId: expect.stringMatching(/./) })
+  // The summary of the call under `onError`.
+  expect(JSON.stringify(history)).toContain(Buffer.from('"tell: call collection.create"').toString('base64'))
+})
+
 test.each(names)('%s: replays', async (name) => {
   const { workflow_id, history } = await read(name)
   await replay(history, workflow_id)
