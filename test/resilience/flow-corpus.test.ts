@@ -51,7 +51,9 @@ describe.each([
 
   testExamples(() => kinds.runner)
 
-  test.each(KINDS)('$name: same result', async (kind) => {
+  // Here the others continue as new as well; its thousands of timers would be replayed at each step.
+  const kindsHere = KINDS.filter(({ name }) => name !== 'end-continued')
+  test.each(kindsHere)('$name: same result', async (kind) => {
     await runKind(kind, kinds)
   })
 
