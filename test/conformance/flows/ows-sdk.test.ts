@@ -25,13 +25,15 @@ const REFUSED: Readonly<Record<string, readonly string[]>> = {
   '`compensate`, which is an extension of the language': ['order-saga', 'saga', 'saga-loops', 'trip-saga'],
   '`for.concurrency` or `for.onError`, which are extensions of the language': [
     'contact-import',
+    'csv-orders',
     'for-concurrent',
     'for-concurrent-fail',
     'for-continue',
     'hold',
     'listen-loop',
+    'stock-sync',
   ],
-  '`schedule.webhook`, which is an extension of the language': ['paid-order'],
+  '`schedule.webhook`, which is an extension of the language': ['paid-order', 'pull-request-check'],
   '`catch.then`, which is an extension of the language': ['listen-timeout', 'try-flow'],
   'an event without `source`, which is the execution by default': [
     'emit',
@@ -47,7 +49,9 @@ const REFUSED: Readonly<Record<string, readonly string[]>> = {
     'card-payment',
     'issue-lifecycle',
     'paged-totals',
+    'trial-end',
   ],
+  '`awaitCallback`, which is an extension of the language': ['video-render'],
   'a sub-flow without `version`, which is the newest by default': ['onboarding', 'run'],
   'a literal value in place of a runtime expression': ['for-nested', 'listen-forever', 'switch-color'],
 }

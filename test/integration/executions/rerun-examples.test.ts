@@ -75,5 +75,5 @@ test('rerun of onboarding from each step: same output', async () => {
   await publishExample('training', flow('training', '1.2.0', 'set: { trainer: Bob }'))
   const input = { email: 'ada@example.com', plan: 'team' }
   const id = await runs.start(await publishExample('onboarding'), { input })
-  expect(await fromEachStep(id)).toBe(4)
+  expect(await fromEachStep(id)).toBe(5)
 }, 60_000)
