@@ -107,6 +107,22 @@ describe('link in a mail', () => {
     expect((await runs.ended(run)).output.decisions).toMatchObject([{ by: email, approved: false }])
   })
 
+  test('opened twice, and answered from both at the same time: one decision counts, both see it', async () => {
+    const email = `${unique('twice')}@example.test`
+    const { run, title } = await ask(`approvers: ['${email}'], onReject: continue`)
+    const { link } = await mailTo(email, title)
+    const browsers = ['approve', 'reject'].map((action) => ({ action, browser: new Browser('nowhere:') }))
+    const answers = await Promise.all(
+      browsers.map(async ({ action, browser }) => browser.submit(await browser.open(link), { action })),
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409])
+    const { output } = await runs.ended(run)
+    expect(output.decisions).toHaveLength(1)
+    expect(output.approved).toBe(answers[0]?.status === 200)
+    for (const { browser } of browsers)
+      expect((await browser.open(link)).html).toContain(output.approved ? 'Approved by' : 'Rejected by')
+  })
+
   test('forged or cut: 404', async () => {
     const { title } = await ask(`approvers: ['${mia.email}']`)
     const { link } = await mailTo(mia.email, title)
@@ -143,7 +159,22 @@ describe('link in a mail', () => {
       expect([one, (await browser.open(`${path}?token=${one}`)).status]).toEqual([one, 404])
   })
 
-  test('after the deadline: 410 while it is open, then the outcome', async () => {
+  test('after the deadline of an execution that is paused: 410, since its approval is still open', async () => {
+    const email = `${unique('over')}@example.test`
+    const { run, title } = await ask(`approvers: ['${email}'], deadline: PT3S`)
+    const { link } = await mailTo(email, title)
+    expect((await runs.send(run, 'pause')).status).toBe(200)
+    const browser = new Browser('nowhere:')
+    const page = await eventually(async () => {
+      const seen = await browser.open(link)
+      return seen.status === 410 ? seen : undefined
+    })
+    expect(page.html).toContain('This link has expired')
+    expect((await browser.submit(page, { action: 'approve' })).status).toBe(410)
+    expect((await runs.read(run)).approvals[0].decisions).toEqual([])
+  })
+
+  test('after the deadline: the outcome', async () => {
     const email = `${unique('late')}@example.test`
     const { run, title } = await ask(`approvers: ['${email}'], deadline: PT4S, onDeadline: reject`)
     const { link } = await mailTo(email, title)

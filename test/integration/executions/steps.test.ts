@@ -187,6 +187,33 @@ describe('data of a step', () => {
     expect(all).not.toContain('tenonsecret')
   })
 
+  test('held call that is retried: its error with the answer, then attempts, times and the new input', async () => {
+    const flow = await runs.publish(
+      `  - ask: { call: http, with: { method: get, endpoint: '${server.origin}/{path}' } }`,
+      { more: 'onFault: hold\n' },
+    )
+    const id = await runs.start(flow, { input: { path: 'missing' } })
+    await runs.shown(id, 'suspended')
+    const held = await dataOf(id, 'ask')
+    expect(held).toMatchObject({ attempts: 1, error: { status: 404, response: { status: 404 } } })
+    expect(held.arguments.endpoint).toBe(`${server.origin}/missing`)
+    const patched = await runs.send(id, 'patch-data', { step: 'ask', input: { path: 'echo' } })
+    expect(patched.status, JSON.stringify(patched.body)).toBe(200)
+    await runs.send(id, 'retry-step')
+    await runs.shown(id, 'completed')
+    const ask = await dataOf(id, 'ask')
+    expect(ask).toMatchObject({
+      status: 'completed',
+      attempts: 2,
+      input: { path: 'echo' },
+      arguments: { endpoint: `${server.origin}/echo` },
+      output: { url: '/echo' },
+    })
+    expect(ask).not.toHaveProperty('error')
+    expect(Date.parse(ask.ended_at)).toBeGreaterThanOrEqual(Date.parse(ask.started_at))
+    expect(ask.started_at).toBe(held.started_at)
+  })
+
   test('running call: its arguments are visible before it ends', async () => {
     const flow = await runs.publish(
       `  - slow: { call: http, with: { method: post, endpoint: '${server.origin}/hold', body: { a: 1 } } }`,
