@@ -3,7 +3,9 @@
 
 import { beforeAll, expect, inject, test } from 'vitest'
 import { FlowRunner } from '../../conformance/flows/flow-runner.ts'
-import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
+import { allowLoopback } from '../../support/fixtures/secrets.ts'
+import { createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
+import { FakeServers } from '../../support/servers/fake-servers.ts'
 
 let runner: FlowRunner
 beforeAll(async () => {
@@ -53,4 +55,41 @@ test('onError that ends the flow: the execution completes with its output', asyn
   )
   const { status, output } = await runner.ended(id)
   expect([status, output.sorry]).toEqual(['completed', expect.stringContaining('`wait` yields "soon"')])
+})
+
+test('approval reopened while the last call runs, and rejected after it: the call is undone, finally runs once', async () => {
+  const fakeServers = await FakeServers.open({ '/slow': () => ({ json: {}, lateMs: 1_000 }) })
+  try {
+    await allowLoopback(runner.workspace, fakeServers)
+    const { id } = await runFlow(
+      'reopens',
+      `do:
+  - ask: { approve: { approvers: ['\${ $workflow.input.by }'], fourEyes: false }, export: { as: '\${ { n: 1 } }' } }
+  - pay:
+      call: http
+      with: { method: post, endpoint: '${fakeServers.origin}/slow' }
+      compensate:
+      ${keep('refund', 'refunded', '{ a: 1 }')}finally:\n${keep('last', 'reopened', "{ was: '${ .status }' }")}`,
+      { by: runner.at.clientId },
+    )
+    await runner.command(id, 'approve', { approved: true })
+    await eventually(async () => (fakeServers.requestsTo('/slow').length > 0 ? true : undefined))
+    const send = async (verb: string, body: object = {}) =>
+      (await runner.call('POST', `${runner.workspace.flows}/executions/${id}/${verb}`, body)).status
+    expect(await send('pause')).toBe(200)
+    expect(await send('patch-data', { context: { n: 2 } })).toBe(200)
+    expect(await send('resume')).toBe(200)
+    await eventually(async () => {
+      const { body } = await runner.call('GET', `${runner.workspace.flows}/executions/${id}`)
+      const pay = body.steps.find(({ name }: { name: string }) => name === 'pay')
+      return pay?.status === 'completed' ? true : undefined
+    })
+    expect(await runner.documents('reopened')).toEqual([])
+    await runner.command(id, 'approve', { approved: false })
+    expect(await runner.ended(id)).toMatchObject({ status: 'faulted', error: { title: 'Rejected' } })
+    expect(await runner.documents('refunded')).toHaveLength(1)
+    expect(await runner.documents('reopened')).toMatchObject([{ was: 'faulted' }])
+  } finally {
+    await fakeServers.close()
+  }
 })
