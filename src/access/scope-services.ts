@@ -105,11 +105,6 @@ export function deriveFor(scope: WorkspaceScope, purpose: string): string {
   return servicesOf(scope).secrets.derive(purposeIn(scope.ref, purpose))
 }
 
-/** Encrypts for this tenant only. */
-export function encryptForTenant(scope: AdminScope, tenantId: TenantId, plain: Buffer): Buffer {
-  return servicesOf(scope).secrets.seal(`tenant:${tenantId}`, plain)
-}
-
 /** Runs a task in a worker thread, in the share of the scope's tenant. @throws Problem `overloaded` */
 export function runInThread<T>(scope: Scope, task: ThreadTask): Promise<Ran<T>> {
   const { services, context } = internalsOf(scope)

@@ -111,10 +111,10 @@ async function main(): Promise<void> {
 /** Work of all workers together; each task runs on one of them. */
 function startBackgroundWork(platform: Platform, log: Log): void {
   platform.relay.start()
-  platform.overdue.start(createRepair(platform.access))
+  platform.reconciler.start(createRepair(platform.access))
   if (platform.mailer.isConfigured)
     platform.approvalMailer.start(createApprovalSender(platform.access, platform.mailer))
-  platform.watcher.start([
+  platform.streamConsumers.start([
     triggerConsumers(createEventHandler(platform.access, log)),
     subscriptionConsumers(createDelivery(platform.access)),
   ])

@@ -32,9 +32,9 @@ import { Builder } from '../infra/postgres/index-builder.ts'
 import { ObjectClients, Objects } from '../infra/s3/clients.ts'
 import { StorageIdentities } from '../infra/s3/storage-identities.ts'
 import { type RetryBudget, TenantCodec } from '../infra/temporal/payload-codec.ts'
+import { PayloadKeys } from '../infra/temporal/payload-keys.ts'
 import { PayloadStore } from '../infra/temporal/payload-store.ts'
 import { Temporal } from '../infra/temporal/temporal.ts'
-import { TenantKeys } from '../infra/temporal/tenant-keys.ts'
 import { ThreadPool } from '../infra/thread-pool.ts'
 import { openMemo, TtlCache } from '../infra/ttl-cache.ts'
 import { Streams } from '../infra/valkey/streams.ts'
@@ -49,8 +49,8 @@ export interface Check {
 export type Platform = ReturnType<typeof openPlatform>['platform']
 
 /**
- * Opens the platform. Connections are lazy: servers may be down now and come up later. `functions`, `relay`, `overdue`,
- * `approvalMailer` and `watcher` do nothing until the worker starts them.
+ * Opens the platform. Connections are lazy: servers may be down now and come up later. `functions`, `relay`, `reconciler`,
+ * `approvalMailer` and `streamConsumers` do nothing until the worker starts them.
  * @param retryBudget of the payload codec
  */
 export function openPlatform(
@@ -74,10 +74,10 @@ export function openPlatform(
   const meters = new Meters(database, log)
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
-  const overdue = new ExecutionReconciler(database, log)
+  const reconciler = new ExecutionReconciler(database, log)
   const approvalMailer = new ApprovalMailer(database, log)
   const mailer = new Mailer(config)
-  const watcher = new StreamConsumers(database, streams, log)
+  const streamConsumers = new StreamConsumers(database, streams, log)
   const pinged = { postgres: database, temporal, objects, streams, ...(documents && { documents }) }
   const checks: readonly Check[] = Object.entries(pinged).map(([name, one]) => ({
     name,
@@ -97,14 +97,20 @@ export function openPlatform(
     functions,
     relay,
     codec,
-    overdue,
+    reconciler,
     approvalMailer,
     mailer,
-    watcher,
+    streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks,
     close: async () => {
-      await Promise.all([meters.flush(), relay.close(), overdue.close(), watcher.close(), audit.close()])
+      await Promise.all([
+        meters.flush(),
+        relay.close(),
+        reconciler.close(),
+        streamConsumers.close(),
+        audit.close(),
+      ])
       await approvalMailer.close()
       mailer.close()
       await executionWatcher.close()
@@ -130,7 +136,7 @@ function openServices(
   const objects = new Objects(config)
   const secrets = new Secrets(config.TENON_MASTER_KEY)
   const payloads = new PayloadStore(config, objects)
-  const codec = new TenantCodec(new TenantKeys(database, secrets), payloads, retryBudget)
+  const codec = new TenantCodec(new PayloadKeys(database, secrets), payloads, retryBudget)
   const oauthClients = new OAuthClients(database)
   const issuerState = new IssuerState(database, secrets)
   const parts = {

@@ -90,7 +90,7 @@ export const PROBLEMS = {
   signature_invalid: row(
     401,
     'The signature is not valid',
-    'Sign the delivery by Standard Webhooks with the secret of this webhook, and send it within five minutes.',
+    'Sign the delivery by the scheme of this webhook and with its secret, and send it within five minutes.',
   ),
   callback_expired: row(410, 'The callback is not awaited any more', 'It expired, or its step has ended.'),
   gateway_identity_invalid: row(

@@ -76,7 +76,7 @@ async function encodedByServer(value: unknown): Promise<Payload> {
 
 test('activity with arguments not sealed for it: fails on every queue without effect', async () => {
   const workflowId = workflowIdIn(workspace)
-  const forgedJob = { operation_id: 'op_x', kind: 'tenant', target: workspace, steps: ['encryption_key'] }
+  const forgedJob = { operation_id: 'op_x', kind: 'tenant', target: workspace, steps: ['activate_tenant'] }
   const activities = [
     ['callFunction', QUEUES.flows, forgedCall],
     ['callFunction', QUEUES.calls, forgedCall],
@@ -141,7 +141,7 @@ test('forged start of each workflow type: fails before any activity', async () =
   const target = { tenantId: workspace.tenantId, workspaceId: workspace.workspaceId }
   const input = {
     ...{ target, to: 'suspended', after: 0, by: 'x', reason: null, operation_id: 'op_x', kind: 'tenant' },
-    ...{ steps: ['encryption_key'], schema_id: 'sch_x', indexes: ['i'], ...flowRun() },
+    ...{ steps: ['activate_tenant'], schema_id: 'sch_x', indexes: ['i'], ...flowRun() },
   }
   const types = await workflowTypes()
   expect(types).toEqual(expect.arrayContaining(['flowRun', 'functionRun', 'provision', 'suspension']))

@@ -1,4 +1,4 @@
-/** Appends audit entries in batches, and throttles entries that anonymous clients can cause. */
+/** Appends audit entries in batches; throttle.ts decides which refusals and failures get one. */
 
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -6,8 +6,8 @@ import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
-import { networkOf } from '../rate-limit/memory-buckets.ts'
 import { type AuditEvent, type AuditOwner, type AuditRow, auditRowOf, PLATFORM_CHAIN } from './entry.ts'
+import { AuditThrottle, platformEvent } from './throttle.ts'
 
 export class Audit {
   readonly #system: SystemScope
@@ -175,55 +175,4 @@ export class Audit {
     clearTimeout(this.#flushTimer)
     if (this.#pending.length > 0) this.#log.error({ pending: this.#pending.length }, 'audit entries lost')
   }
-}
-
-interface EventCount {
-  seen: number
-  /** How many were counted without an entry, and the last of them. */
-  suppressed: number
-  last: AuditEvent | undefined
-}
-
-/** Admits a few similar events per minute, and counts the others for a summary. */
-export class AuditThrottle {
-  readonly #counts = new Map<string, EventCount>()
-
-  /** @returns true if the event gets an entry of its own; else it is counted */
-  admit(event: AuditEvent, entriesMax: number = LIMITS.auditAlikePerMinute): boolean {
-    const count = this.#countOf(event)
-    count.seen += 1
-    if (count.seen <= entriesMax) return true
-    count.suppressed += 1
-    count.last = event
-    return false
-  }
-
-  /** Counts by chain, outcome and network; beyond the maximum of networks, without the network. */
-  #countOf({ owner, address = '', outcome }: AuditEvent): EventCount {
-    const chain = `${owner.tenantId ?? ''} ${outcome}`
-    const name = `${chain} ${address === '' ? '' : networkOf(address)}`
-    const known = this.#counts.get(name)
-    if (known !== undefined) return known
-    const key = this.#counts.size < LIMITS.auditFloodsMax ? name : chain
-    const count = this.#counts.get(key) ?? { seen: 0, suppressed: 0, last: undefined }
-    this.#counts.set(key, count)
-    return count
-  }
-
-  /** Ends the minute. @returns one event for each group of suppressed ones, which may differ in operation and caller */
-  takeSummaries(): AuditEvent[] {
-    const counts = [...this.#counts.values()]
-    this.#counts.clear()
-    return counts.flatMap(({ suppressed: count, last }) => {
-      if (last === undefined) return []
-      const { owner, address, outcome } = last
-      const summary = { owner: { tenantId: owner.tenantId }, operation: 'audit.summary', outcome, count }
-      return [{ ...platformEvent(summary), ...(address !== undefined && { address }) }]
-    })
-  }
-}
-
-function platformEvent(event: Pick<AuditEvent, 'owner' | 'operation' | 'outcome' | 'count'>): AuditEvent {
-  const actor = { subject: null, role: null, kind: 'platform' } as const
-  return { actor, requestId: null, target: '', status: null, code: null, before: null, after: null, ...event }
 }

@@ -44,8 +44,11 @@ export async function runAudited(
   }
   const output = await runWithJson(operation, scope, args).catch((error: unknown) => {
     const { code, status } = error instanceof Problem ? error : new Problem('internal')
-    const outcome = status === 401 || status === 403 ? 'denied' : 'failed'
-    audit.enqueueThrottled({ ...common, outcome, status, code, after: null })
+    const outcome = status === 401 || status === 403 || status === 429 ? 'denied' : 'failed'
+    const event: AuditEvent = { ...common, outcome, status, code, after: null }
+    // As for requests: refusals by a rate limit are expected in large numbers.
+    if (status === 429) audit.countOnly(event)
+    else audit.enqueueThrottled(event)
     throw error
   })
   const event: AuditEvent = { ...common, outcome: 'done', status: null, code: null, after: digestOf(output) }

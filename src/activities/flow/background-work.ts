@@ -1,4 +1,7 @@
-/** Background work of workers, outside workflows: starts executions for events, and repairs executions after a crash. */
+/**
+ * Background work of workers, outside workflows and activities: starts executions for events, delivers events to waiting ones, mails
+ * approvers, repairs executions after a crash, removes expired ones, and reports late ones.
+ */
 
 import { setImmediate } from 'node:timers/promises'
 import { correlateEvent, type PartialCorrelation } from '../../../flows-dsl/event-correlation.ts'

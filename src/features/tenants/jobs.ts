@@ -1,10 +1,9 @@
 /** Long-running jobs (`/v1/operations`): their records, and the provisioning of tenants and workspaces in steps. */
 
-import { randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { encryptForTenant, storageOf, tenantWorkflowsOf } from '../../access/scope-services.ts'
+import { storageOf, tenantWorkflowsOf } from '../../access/scope-services.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -60,7 +59,7 @@ export const listOperations = adminOperation({
 
 /** Steps by what is provisioned. Steps are idempotent: each may run again after a crash. */
 const PLANS = {
-  tenant: ['encryption_key', 'activate_tenant'],
+  tenant: ['activate_tenant'],
   workspace: ['bucket', 'storage_identity', 'activate_workspace'],
   /** Without a bucket there is no storage identity either (interface.md, rule 1). */
   bare_workspace: ['activate_workspace'],
@@ -71,13 +70,6 @@ type StepName = (typeof PLANS)[Plan][number]
 type Step = (scope: AdminScope, ref: TenantRef) => Promise<void>
 
 const STEPS: Readonly<Record<StepName, Step>> = {
-  /** The tenant's data key, encrypted. Without it, everything encrypted with it is unreadable. */
-  encryption_key: async (scope, { tenantId }) => {
-    const sealed = encryptForTenant(scope, tenantId, randomBytes(32))
-    await scope.batch(sql`
-      insert into tenant_keys (tenant_id, id, sealed) values (${tenantId}, 'k1', ${sealed})
-      on conflict (tenant_id, id) do nothing`)
-  },
   activate_tenant: async (scope, { tenantId }) => {
     await scope.batch(sql`
       update tenants set state = 'active', updated_at = now() where id = ${tenantId} and state = 'provisioning'`)

@@ -113,18 +113,8 @@ create table tenon.operations (
 );
 create index on tenon.operations (tenant_id, created_at);
 
--- Keys of tenants, encrypted by the platform under the master key.
-create table tenon.tenant_keys (
-  tenant_id text not null references tenon.tenants (id),
-  id text not null,
-  sealed bytea not null,
-  created_at timestamptz(3) not null default now(),
-  primary key (tenant_id, id)
-);
 call tenon.allow('tenon_operator', 'tenon.operations', 'all', 'select, insert, update');
-call tenon.allow('tenon_operator', 'tenon.tenant_keys', 'all', 'select, insert, update');
 call tenon.allow('tenon_admin', 'tenon.operations', 'whole tenant', 'select, insert, update');
-call tenon.allow('tenon_admin', 'tenon.tenant_keys', 'whole tenant', 'select, insert, update');
 
 -- Keys that encrypt a tenant's payloads in Temporal, themselves encrypted by the platform. Only tenon_payload_keys reads
 -- them, those of one tenant at a time. The row of a destroyed key stays, so that its number is not reused.

@@ -15,8 +15,8 @@ import { refOf, type TenantId, withoutScheduledTime } from '../../core/tenant.ts
 import { MARK, type Mark, PURPOSE, REJECTED } from '../../core/work.ts'
 import { decrypt, encrypt } from '../crypto/secrets.ts'
 import { retryTransient } from '../retry.ts'
+import { type DataKey, type PayloadKeys, tenantOf } from './payload-keys.ts'
 import type { PayloadStore } from './payload-store.ts'
-import { type DataKey, type TenantKeys, tenantOf } from './tenant-keys.ts'
 
 const ENCODING = 'encoding'
 const KEY_ID = 'encryption-key-id'
@@ -49,7 +49,7 @@ interface Decrypted {
 }
 
 export class TenantCodec implements PayloadCodec {
-  readonly #keys: TenantKeys
+  readonly #keys: PayloadKeys
   readonly #store: PayloadStore
   readonly #retryBudget: RetryBudget
   /** Large payloads that were read or stored recently, by the name of their object. */
@@ -58,7 +58,7 @@ export class TenantCodec implements PayloadCodec {
     sizeCalculation: ({ length }) => length,
   })
 
-  constructor(keys: TenantKeys, store: PayloadStore, retryBudget: RetryBudget) {
+  constructor(keys: PayloadKeys, store: PayloadStore, retryBudget: RetryBudget) {
     this.#keys = keys
     this.#store = store
     this.#retryBudget = retryBudget

@@ -24,10 +24,7 @@ test('create tenant without Prefer: 202 and a job that lists its steps', async (
     const { body } = await call('GET', reply.headers.get('location') ?? '', { as })
     return body.state === 'succeeded' ? body : undefined
   })
-  expect(done.steps).toEqual([
-    { name: 'encryption_key', state: 'succeeded' },
-    { name: 'activate_tenant', state: 'succeeded' },
-  ])
+  expect(done.steps).toEqual([{ name: 'activate_tenant', state: 'succeeded' }])
   expect(done.finished_at).not.toBeNull()
   const tenant = await call('GET', `/v1/tenants/${done.target}`, { as })
   expect(tenant.body).toMatchObject({ id: done.target, name: 'Acme', state: 'active' })
@@ -66,7 +63,7 @@ describe('provisioning that fails', () => {
       operation_id: operationId,
       kind: 'tenant',
       target: { tenantId, workspaceId: '-' },
-      steps: ['encryption_key', 'levitate', 'activate_tenant'],
+      steps: ['levitate', 'activate_tenant'],
     }
     const start = {
       type: 'provision',
@@ -87,7 +84,7 @@ describe('provisioning that fails', () => {
       return body.state === 'failed' ? body : undefined
     })
     expect(failed.error).toMatchObject({ detail: expect.stringContaining('levitate') })
-    expect(failed.steps).toEqual([{ name: 'encryption_key', state: 'succeeded' }])
+    expect(failed.steps).toEqual([])
     const tenant = await call('GET', `/v1/tenants/${tenantId}`, { as })
     expect(tenant.body.state).toBe('provisioning_failed')
     const again = await call('POST', '/v1/tenants', { as, body: { name: 'D', slug } })

@@ -2,7 +2,7 @@
 
 import { beforeAll, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
-import { makeSecret, sign } from '../../../src/features/flows/triggers/webhook-signatures.ts'
+import { makeSecret, sign } from '../../../src/features/flows/triggers/standard-webhooks.ts'
 import { publishScheduled } from '../../support/fixtures/schedules.ts'
 import {
   addTestWorkspace,

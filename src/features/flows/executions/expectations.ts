@@ -11,7 +11,7 @@ export async function reportUnmetExpectations(scope: WorkspaceScope): Promise<vo
   await scope.batch(MARK_OVERDUE, REPORT_MISSED)
 }
 
-/** A trigger of the table writes the events. */
+/** The database trigger `emit_execution_event` (flows.sql) writes the events. */
 const MARK_OVERDUE = sql`
   with late as (
     select id from executions where ended_at is null and overdue_at <= now() and not overdue

@@ -1,6 +1,7 @@
 /**
  * Reconciler: finds executions that a crash may have left behind, queues with a free slot, and workspaces with expired or
- * overdue executions or missed starts, on one process at a time. reconcile-execution.ts compares each with its workflow and repairs it.
+ * overdue executions or missed starts, on one process at a time. `createRepair` (activities/flow/background-work.ts) serves what it finds;
+ * reconcile-execution.ts compares an execution with its workflow.
  */
 
 import { LIMITS } from '../../../core/limits.ts'

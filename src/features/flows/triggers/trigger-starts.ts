@@ -19,10 +19,10 @@ import { CHAIN_DEPTH } from '../../events/events.ts'
 import { admitExecution, hasStarted, startFlow } from '../executions/start-execution.ts'
 import type { EventSpec } from './events.ts'
 import { scheduleSpec } from './schedules.ts'
+import type { Delivery, VerifiedHeaders } from './standard-webhooks.ts'
 import type { Trigger } from './trigger.ts'
 import { awaitResponse, type FlowResponse } from './webhook-response.ts'
 import { TOKEN_PARAMETER } from './webhook-schemes.ts'
-import type { Delivery, VerifiedHeaders } from './webhook-signatures.ts'
 import { type WebhookInput, type WebhookSpec, webhookSpec } from './webhooks.ts'
 
 interface TriggerTarget extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'version'> {

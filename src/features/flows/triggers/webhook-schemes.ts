@@ -6,7 +6,7 @@
 import { createHmac, hash, randomUUID, timingSafeEqual } from 'node:crypto'
 import type { WebhookVerification } from '../../../../flows-dsl/ir.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { type Delivery, isDeliveryId, type VerifiedHeaders, verify } from './webhook-signatures.ts'
+import { type Delivery, isDeliveryId, type VerifiedHeaders, verify } from './standard-webhooks.ts'
 
 /** The result of a scheme if a secret matches; `sentMs` only if the signature covers a time. */
 interface Verified {

@@ -5,8 +5,8 @@ import { purposeIn, type Secrets } from '../../../infra/crypto/secrets.ts'
 import type { Database } from '../../../infra/postgres/database.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import { type Delivery, makeSecret, type VerifiedHeaders, webhookPurpose } from './standard-webhooks.ts'
 import { verifyDelivery } from './webhook-schemes.ts'
-import { type Delivery, makeSecret, type VerifiedHeaders, webhookPurpose } from './webhook-signatures.ts'
 import type { WebhookSpec } from './webhooks.ts'
 
 /** A delivery with a verified signature. */

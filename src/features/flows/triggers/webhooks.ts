@@ -7,9 +7,9 @@ import { LIMITS } from '../../../core/limits.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
+import { checkSecret, makeSecret, webhookPurpose } from './standard-webhooks.ts'
 import type { Trigger, TriggerKind } from './trigger.ts'
 import { TOKEN_PARAMETER } from './webhook-schemes.ts'
-import { checkSecret, makeSecret, webhookPurpose } from './webhook-signatures.ts'
 
 const KEY = 'webhook:'
 

@@ -171,7 +171,7 @@ describe('permissions and repetition', () => {
     expectStatus(await world.a.service.get('/v1/me'), 200)
   })
 
-  test('suspension: repeated: same reply, no change (docs/lifecycle.md)', async () => {
+  test('suspension: repeated: same reply, no change (docs/suspension.md)', async () => {
     const a = await createParty()
     const [one, two] = [await suspend(a), await suspend(a)]
     expectStatus(two, 200)

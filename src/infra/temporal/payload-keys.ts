@@ -33,7 +33,7 @@ interface KeyRow {
 
 const { keyDays, keyCacheMs, tenantsCachedMax } = LIMITS.payloads
 
-export class TenantKeys {
+export class PayloadKeys {
   readonly #database: StatementExecutor
   readonly #secrets: Secrets
   readonly #rings = new LRUCache<TenantId, KeyRing>({
