@@ -2,6 +2,7 @@
 
 import { Command } from 'commander'
 import { adminVerbs, workspaceVerbs } from './admin.ts'
+import { approvalVerbs } from './approvals.ts'
 import { collectionVerbs, eventVerbs, objectVerbs } from './collection.ts'
 import { egressVerbs } from './egress.ts'
 import { flowVerbs } from './flow.ts'
@@ -67,6 +68,7 @@ for (const verbs of [
   functionVerbs,
   flowVerbs,
   triggerVerbs,
+  approvalVerbs,
   mcpVerbs,
 ])
   verbs(program)
