@@ -264,7 +264,9 @@ export class Driver {
     this.#reportReopened()
     if (result !== undefined) this.#resolve(result)
     else if (this.#isMoving && this.#unmovable.size === 0) this.#move()
-    else if (commands.length === 0) this.#effects.onIdle?.(![...this.#unmovable.values()].includes('call'))
+    // A branch that ends while others wait may still cancel something, such as the timer of its deadline.
+    else if (commands.every((command) => 'cancel' in command))
+      this.#effects.onIdle?.(![...this.#unmovable.values()].includes('call'))
   }
 
   /** Carries out the commands that follow a result or message, and decides whether to continue as new. */

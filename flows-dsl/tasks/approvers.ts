@@ -49,7 +49,7 @@ export function tooFew(
   return `${quorum} must approve, and only ${count} may${why}.`
 }
 
-interface Voting {
+export interface Voting {
   readonly approvers: readonly string[]
   readonly quorum: number
   readonly decisions: readonly { readonly by: string; readonly approved: boolean }[]

@@ -115,6 +115,21 @@ describe('waiting approval', () => {
     expect((await decide(id, leo.as)).body).toMatchObject({ status: 'approved' })
   })
 
+  test('branch of a fork, decided while another one waits: the outcome is on record at once', async () => {
+    const task = (name: string) =>
+      `        - ${name}: { approve: { approvers: ['${mia.email}', '${leo.email}'], quorum: 2, onReject: continue } }`
+    const tasks = `  - both:\n      fork:\n        branches:\n${task('legal')}\n${task('finance')}`
+    const run = await runs.start(await runs.publish(tasks))
+    const { approvals } = await runs.until(run, (shown) => shown.approvals?.length === 2)
+    const [legal, finance] = approvals
+    expect((await decide(legal.id, mia.as, { approved: false })).body).toMatchObject({
+      status: 'rejected',
+      decisions: [{ by: mia.id, approved: false }],
+    })
+    expect((await decide(finance.id, mia.as)).body).toMatchObject({ status: 'open' })
+    expect((await runs.read(run)).approvals).toMatchObject([{ id: finance.id }])
+  })
+
   test('role: any holder decides; the first rejection ends it', async () => {
     const run = await ask(`approvers: ['role:service']`)
     const { id } = await approvalOf(run)

@@ -1,6 +1,7 @@
 /** Approvals: lists what people are asked, for all or for the caller alone, and takes their decisions. */
 
 import Type from 'typebox'
+import { type Voting, verdictOf } from '../../../../flows-dsl/tasks/approvers.ts'
 import { Input, Ref } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -93,7 +94,7 @@ function readApproval(scope: WorkspaceScope, id: string): Promise<Approval> {
   )
 }
 
-/** Waits until the decision is on record, for a moment: the workflow has accepted it and records it at once. */
+/** Waits until the decision and what follows from it are on record, for a moment: the workflow has accepted it. */
 async function whenRecorded(
   scope: WorkspaceScope,
   { id, execution_id: executionId }: Approval,
@@ -105,9 +106,8 @@ async function whenRecorded(
     for (;;) {
       const change = watched.nextChange()
       const approval = await readApproval(scope, id)
-      const isRecorded = approval.decisions.some((one) => (one as { by?: string }).by === by)
       const leftMs = until - Date.now()
-      if (isRecorded || approval.status !== 'open' || leftMs <= 0) return approval
+      if (approval.status !== 'open' || leftMs <= 0 || isUndecided(approval, by)) return approval
       let timer: NodeJS.Timeout | undefined
       const timeout = new Promise<void>((done) => {
         timer = setTimeout(done, leftMs)
@@ -118,4 +118,13 @@ async function whenRecorded(
   } finally {
     stop()
   }
+}
+
+/** True if the decision of this subject is on record, and others have to decide as well. */
+function isUndecided({ approvers, quorum, decisions }: Approval, by: string): boolean {
+  const recorded = decisions as Voting['decisions']
+  return (
+    recorded.some((one) => one.by === by) &&
+    verdictOf({ approvers, quorum, decisions: recorded }) === undefined
+  )
 }
