@@ -14,6 +14,13 @@ export interface Mail {
   readonly messageId: string
 }
 
+/** Why the server does not take a mail for its recipient; other recipients may get theirs. */
+export interface MailRefusal {
+  readonly error: Error
+  /** It would be refused again (an SMTP status of 5xx). */
+  readonly isFinal: boolean
+}
+
 const TIMEOUT_MS = 10_000
 
 export class Mailer {
@@ -40,9 +47,22 @@ export class Mailer {
     return this.#transport !== undefined
   }
 
-  /** @throws Error if the server does not accept the mail */
-  async send({ to, subject, text, messageId }: Mail): Promise<void> {
-    const sent = await this.#transport?.sendMail({
+  /** @returns why the recipient does not get it, if it is refused. @throws Error if the server cannot be used */
+  async send(mail: Mail): Promise<MailRefusal | undefined> {
+    try {
+      const sent = await this.#transport?.sendMail(this.#messageOf(mail))
+      if (this.#folder !== undefined && sent !== undefined)
+        await store(this.#folder, mail.messageId, sent.message)
+      return undefined
+    } catch (error) {
+      const refusal = refusalIn(error)
+      if (refusal === undefined) throw error
+      return refusal
+    }
+  }
+
+  #messageOf({ to, subject, text, messageId }: Mail) {
+    return {
       from: this.#from,
       // As an object, so that no text of a flow or an account adds recipients.
       to: { name: '', address: to },
@@ -51,13 +71,27 @@ export class Mailer {
       messageId,
       disableFileAccess: true,
       disableUrlAccess: true,
-    })
-    if (this.#folder !== undefined && sent !== undefined) await store(this.#folder, messageId, sent.message)
+    }
   }
 
   close(): void {
     this.#transport?.close()
   }
+}
+
+/** An error that is about this mail or its recipient, not about the server or the sender. */
+function refusalIn(error: unknown): MailRefusal | undefined {
+  if (!(error instanceof Error)) return undefined
+  const {
+    code,
+    command,
+    responseCode = 0,
+  } = error as Error & Record<string, unknown> & { responseCode?: number }
+  // The client sends no address that would break the protocol, such as one with angle brackets.
+  if (code === 'EENVELOPE' && command === 'API' && /recipient/i.test(error.message))
+    return { error, isFinal: true }
+  if (command !== 'RCPT TO' && command !== 'DATA') return undefined
+  return responseCode < 400 ? undefined : { error, isFinal: responseCode >= 500 }
 }
 
 /** A mail that is sent again replaces itself. */

@@ -22,33 +22,50 @@ interface Asked {
   readonly approvers: readonly string[]
   readonly excluded: readonly string[]
   readonly decided: readonly string[]
+  /** Those who have this mail already, or whose server refuses it. */
+  readonly mailed: readonly string[]
   readonly round: number
   readonly mails_sent: number
   readonly deadline_at: string | null
 }
 
+/** Sends a mail. @returns why the recipient does not get it, if it is refused. @throws Error if no mail can be sent now */
+export type SendMail = (
+  mail: ApproverMail,
+) => Promise<{ readonly error: Error; readonly isFinal: boolean } | undefined>
+
 /**
- * Sends one mail to each person who may decide and has not, and notes when they are reminded. At least once: after a crash
- * all of them are sent again, with the same message ids.
- * @throws Error of the mail server
+ * Sends one mail to each person who may decide and has not, and notes when they are reminded. At least once: a mail that is
+ * under way during a crash is sent again, with the same message id. A refused mail does not hold up those of others.
+ * @throws Error of the mail server; the rest is due again
  */
-export async function mailApprovers(
-  scope: WorkspaceScope,
-  id: string,
-  send: (mail: ApproverMail) => Promise<void>,
-): Promise<void> {
+export async function mailApprovers(scope: WorkspaceScope, id: string, send: SendMail): Promise<void> {
   const asked = await scope.row<Asked>(sql`
     select a.id, f.name as flow, a.name, a.title, to_json(a.approvers) as approvers, to_json(a.excluded) as excluded,
       to_json(array(select d ->> 'by' from jsonb_array_elements(a.decisions) as d)) as decided,
-      a.round, a.mails_sent, a.deadline_at
+      to_json(a.mailed) as mailed, a.round, a.mails_sent, a.deadline_at
     from approvals a join executions e on e.id = a.execution_id join flows f on f.id = e.flow_id
     where a.id = ${id} and a.status = 'open' and a.mail_due_at is not null`)
   if (asked === undefined) return
-  for (const person of await peopleOf(scope, asked)) await send(mailTo(scope, asked, person))
+  if (!(await mailAll(scope, asked, send))) return
   // Another round that has begun meanwhile is due by itself.
-  await scope.batch(sql`update approvals set mails_sent = mails_sent + 1,
+  await scope.batch(sql`update approvals set mails_sent = mails_sent + 1, mailed = '{}',
       mail_due_at = case when remind_ms is not null then now() + remind_ms * interval '1 millisecond' end
     where id = ${id} and status = 'open' and round = ${asked.round}`)
+}
+
+/** @returns false if some mails are to be tried again */
+async function mailAll(scope: WorkspaceScope, asked: Asked, send: SendMail): Promise<boolean> {
+  let isComplete = true
+  for (const person of await peopleOf(scope, asked)) {
+    const refusal = await send(mailTo(scope, asked, person))
+    if (refusal !== undefined) scope.logError(refusal.error, 'approval mail refused')
+    if (refusal === undefined || refusal.isFinal)
+      await scope.batch(sql`update approvals set mailed = array_append(mailed, ${person.id})
+        where id = ${asked.id} and status = 'open' and round = ${asked.round}`)
+    else isComplete = false
+  }
+  return isComplete
 }
 
 interface Recipient {
@@ -61,9 +78,13 @@ interface Recipient {
 async function peopleOf(scope: WorkspaceScope, asked: Asked): Promise<Recipient[]> {
   const accounts = await accountsNamed(scope, asked.approvers)
   const known = new Set(accounts.map(({ email }) => email))
-  const others = asked.approvers.filter((name) => EMAIL.test(name) && !known.has(name))
-  const left = [...accounts.filter(({ active }) => active), ...others.map((email) => ({ id: email, email }))]
-  return left.filter(({ id }) => !asked.excluded.includes(id) && !asked.decided.includes(id))
+  const addresses = asked.approvers.filter((name) => EMAIL.test(name) && !known.has(name))
+  const left = [
+    ...accounts.filter(({ active }) => active),
+    ...addresses.map((email) => ({ id: email, email })),
+  ]
+  const done = new Set([...asked.excluded, ...asked.decided, ...asked.mailed])
+  return left.filter(({ id }) => !done.has(id))
 }
 
 const EMAIL = /^[^\s@:|]+@[^\s@]+$/

@@ -1,0 +1,116 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Mails to approvers through an SMTP server: while it is down, refused recipients, and texts that try to add headers. */
+
+import { afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest'
+import { createApprovalSender } from '../../../src/activities/flow/background-work.ts'
+import { openPlatform, type Platform } from '../../../src/app/platform.ts'
+import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
+import { parseConfig } from '../../../src/infra/config.ts'
+import { openLog } from '../../../src/infra/log.ts'
+import { addAccount, type TestAccount } from '../../support/clients/browser.ts'
+import { mailTo } from '../../support/clients/mails.ts'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
+import { type ReceivedMail, SmtpServer } from '../../support/servers/smtp-server.ts'
+
+let workspace: TestWorkspace
+let runs: Runs
+let smtp: SmtpServer
+let platform: Platform
+let lines: string[]
+let mia: TestAccount
+let leo: TestAccount
+
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
+  const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
+  mia = await addAccount(workspace.operator, { role: 'service', ...place })
+  leo = await addAccount(workspace.operator, { role: 'service', ...place })
+}, 60_000)
+
+beforeEach(async () => {
+  smtp = await SmtpServer.open()
+  lines = []
+  const config = parseConfig({ ...inject('tenon').env, SMTP_URL: `smtp://127.0.0.1:${smtp.port}` })
+  const log = openLog('error', 'test', { write: (line: string) => void lines.push(line) })
+  platform = openPlatform(config, log).platform
+})
+afterEach(async () => {
+  await platform.close()
+  await smtp.close()
+})
+
+/** Asks these approvers, and waits until the worker has written the first mail of one of them into its folder. */
+async function ask(approvers: readonly string[], title = unique('Pay'), first = approvers[0] ?? '') {
+  // With reminders, another mail is due in an hour, which the test sends earlier.
+  const task = { board: { approve: { title, approvers, remind: { every: 'PT1H' } } } }
+  const run = await runs.start(await runs.publish(`  - ${JSON.stringify(task)}`))
+  await mailTo(first, title.slice(0, 8))
+  const shown = await runs.until(run, ({ approvals }) => approvals !== undefined)
+  return { run, id: shown.approvals[0].id as string }
+}
+
+/** Sends the next mails of an approval, as the worker does when they are due. */
+function send(approvalId: string): Promise<void> {
+  const { tenantId, workspaceId } = workspace
+  const ref = { tenantId: tenantId as TenantId, workspaceId: workspaceId as WorkspaceId }
+  return createApprovalSender(platform.access, platform.mailer)({ ref, approvalId })
+}
+
+/** A header of a mail, unfolded. */
+function header(mail: ReceivedMail | undefined, name: string): string | undefined {
+  const [head = ''] = mail?.data.split('\r\n\r\n') ?? []
+  return new RegExp(`^${name}: (.*)`, 'im').exec(head.replaceAll(/\r\n[ \t]+/g, ' '))?.[1]
+}
+
+test('server down at first: the mails arrive once it is up, one for each approver', async () => {
+  const { id } = await ask([mia.email, leo.email])
+  const { port } = smtp
+  await smtp.close()
+  await expect(send(id)).rejects.toThrow(/ECONNREFUSED/)
+  smtp = await SmtpServer.open(port)
+  await send(id)
+  expect(smtp.mails.map(({ to }) => to).sort()).toEqual([[leo.email], [mia.email]].sort())
+  const [mail] = smtp.mailsTo(mia.email)
+  expect(mail?.data).toMatch(/\/approvals\?token=/)
+  expect(header(mail, 'message-id')).toMatch(new RegExp(`^<${id}\\.1\\.1\\.`))
+})
+
+test('recipient refused for good: logged, the others get theirs, once', async () => {
+  const gone = `${unique('gone')}@example.test`
+  const { id } = await ask([gone, mia.email, leo.email])
+  smtp.replies.set(gone, '550 5.1.1 no such person')
+  await send(id)
+  expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual([mia.email, leo.email].sort())
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+    { msg: 'approval mail refused', err: { response: '550 5.1.1 no such person', rejected: [gone] } },
+  ])
+})
+
+test('recipient refused for now: gets the mail later; the others no second one', async () => {
+  const [slow, ...rest] = [`${unique('slow')}@example.test`, mia.email, leo.email]
+  const { id } = await ask([slow ?? '', ...rest])
+  smtp.replies.set(slow ?? '', '451 4.7.1 come back later')
+  await send(id)
+  expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual(rest.sort())
+  smtp.replies.clear()
+  await send(id)
+  expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual([...rest, slow].sort())
+})
+
+test('title with line breaks, address with a comma or brackets: no header, no recipient is added', async () => {
+  const evil = `victim@example.test,evil@example.test`
+  const brackets = `${unique('a')}>@example.test`
+  const id = (
+    await ask([mia.email, evil, brackets], `${unique('Pay')}\r\nBcc: evil@example.test\r\n\r\nHello`)
+  ).id
+  await send(id)
+  const [mail] = smtp.mailsTo(mia.email)
+  expect(header(mail, 'bcc')).toBeUndefined()
+  expect(header(mail, 'subject')).toMatch(/^Reminder: Pay\S* Bcc: evil@example\.test Hello$/)
+  expect(header(mail, 'to')).toBe(mia.email)
+  const recipients = smtp.commands.filter((line) => line.startsWith('RCPT'))
+  expect(recipients.filter((line) => /<(evil|victim)@example\.test>/.test(line))).toEqual([])
+  expect(smtp.mails.flatMap(({ to }) => to)).not.toContain('evil@example.test')
+})
