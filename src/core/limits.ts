@@ -116,7 +116,7 @@ export const LIMITS = {
   registrationKept: { unusedHours: 24, idleDays: 90 },
   /** Minimum interval at which tokens with an unknown key make this process reload the signing keys. */
   signingKeysReloadMs: 1_000,
-  externalIssuers: { max: 100, tokenSeconds: 86_400, jwksBytesMax: 262_144 },
+  externalIssuers: { max: 100, tokenSeconds: 86_400, jwksBytesMax: 262_144, groupsMax: 200 },
   jwksMs: { timeout: 3_000, fresh: 600_000, kept: 86_400_000, cooldown: 30_000, retry: 5_000 },
   meterFlushMs: 2_000,
   /** The last bucket starts at 2^19.5 ms, 12 minutes. */

@@ -42,6 +42,8 @@ export interface Principal {
   readonly tenantId?: TenantId
   readonly workspaceId?: WorkspaceId
   readonly roles: readonly Role[]
+  /** Groups of its tenant that an external issuer claims for it. */
+  readonly groups?: readonly string[]
   /** Scopes that restrict the roles; absent if the credential is not restricted. */
   readonly scopes?: ReadonlySet<string>
   /** Origins of the pages that may use the credential; absent if it is bound to no workspace. */
@@ -58,12 +60,17 @@ export interface Principal {
   }
 }
 
+/** The names of groups of people. */
+export const GROUP_PATTERN = '^[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?$'
+
 /** The subject that acts within a scope. */
 export interface Actor {
   readonly subject: string
   readonly role: Role
   /** The role of the credential, if the scope has another one. */
   readonly credentialRole?: Role
+  /** As of its principal. */
+  readonly groups?: readonly string[]
   /** For an execution: its chain depth. */
   readonly chainDepth?: number
 }

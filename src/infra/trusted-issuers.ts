@@ -46,11 +46,12 @@ const IssuerSchema = Type.Object({
         workspace: Path('workspace'),
         roles: Path('roles'),
         scope: Path('scope'),
+        groups: Path('groups'),
       },
       {
         additionalProperties: false,
         description:
-          'Claims that contain tenant, workspace, roles and scope: a dotted path, or a list of names.',
+          'Claims that contain tenant, workspace, roles, scope and groups: a dotted path, or a list of names.',
       },
     ),
   ),
@@ -147,6 +148,8 @@ function withDefaults({ issuer, audience, jwks_uri, algorithms, typ, claims, rol
       workspace: pathOf(claims?.workspace ?? 'workspace_id'),
       roles: pathOf(claims?.roles ?? 'realm_access.roles'),
       scope: pathOf(claims?.scope ?? 'scope'),
+      /** Undefined: its tokens name no groups. */
+      groups: claims?.groups === undefined ? undefined : pathOf(claims.groups),
     },
     /** Its roles → ours. */
     roles: new Map<string, string>(roles === undefined ? own : Object.entries(roles)),

@@ -147,7 +147,7 @@ export class Authenticator {
 
   async #token(text: string): Promise<Principal> {
     const claims = await this.#verify(text)
-    const { sub, tenantId, workspaceId } = claims
+    const { sub, tenantId, workspaceId, groups = [] } = claims
     // A malformed id is an error; it must not count as a token without a tenant.
     if (
       (tenantId !== undefined && !isTenantId(tenantId)) ||
@@ -169,6 +169,8 @@ export class Authenticator {
       ...origins,
       roles: [...roles, ...dataRoles(claims.roles, bounds)],
       ...(scopes && { scopes }),
+      // Groups belong to a tenant; a token of none, such as an operator's, is in no group of any.
+      ...(bounds.tenantId !== undefined && groups.length > 0 && { groups }),
     }
   }
 

@@ -2,6 +2,7 @@
 
 import { createLocalJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import { LIMITS } from '../../core/limits.ts'
+import { GROUP_PATTERN } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId } from '../../core/tenant.ts'
 import { type Egress, hostAndPort } from '../../infra/http-client/egress.ts'
@@ -61,6 +62,7 @@ function claimsOf(payload: JWTPayload, { issuer, claims, roles, tenants }: Trust
     sub: `${issuer}#${sub}`,
     roles: words(claimAt(payload, claims.roles)).flatMap((role) => roles.get(role) ?? []),
     scopes: words(claimAt(payload, claims.scope)),
+    groups: groupsIn(claims.groups === undefined ? undefined : claimAt(payload, claims.groups)),
     tenantId,
     workspaceId,
   }
@@ -85,6 +87,14 @@ function words(value: unknown): string[] {
   const list = typeof value === 'string' ? value.split(' ') : value
   return Array.isArray(list) ? list.filter((word) => typeof word === 'string' && word !== '') : []
 }
+
+const GROUP = new RegExp(GROUP_PATTERN)
+
+/** The groups that approvers can be named by; an issuer may have others, which count for nothing. */
+const groupsIn = (value: unknown): string[] =>
+  words(value)
+    .filter((name) => GROUP.test(name))
+    .slice(0, LIMITS.externalIssuers.groupsMax)
 
 type KeySet = ReturnType<typeof createLocalJWKSet>
 

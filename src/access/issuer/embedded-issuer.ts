@@ -30,6 +30,8 @@ interface SubjectClaims extends IssuedToken {
 export interface Claims extends SubjectClaims {
   readonly roles: readonly string[]
   readonly scopes: readonly string[]
+  /** Of an external issuer; those of accounts are in the database. */
+  readonly groups?: readonly string[]
   readonly tenantId?: string | undefined
   readonly workspaceId?: string | undefined
 }

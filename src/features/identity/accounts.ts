@@ -16,14 +16,14 @@ import type { AdminScope } from '../../access/scope.ts'
 import { issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
-import { ADMINS, outranks, type Role } from '../../core/policy.ts'
+import { ADMINS, GROUP_PATTERN, outranks, type Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { HIDDEN } from '../../core/visible-text.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { conflictIf, creates, findRow, listPage } from '../operation-helpers.ts'
 import { resolveAssignment } from './assignment.ts'
 
-const Groups = Type.Array(Type.String({ pattern: '^[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?$' }), {
+const Groups = Type.Array(Type.String({ pattern: GROUP_PATTERN }), {
   maxItems: 50,
   uniqueItems: true,
   description: 'Groups that approvals may name as `group:<name>`.',

@@ -16,12 +16,15 @@ export interface Verdict {
   readonly comment?: string
 }
 
-/** The names by which the caller may decide: its subject, its role, and the address and groups of its account. */
+/** The names by which the caller may decide: its subject, its role, its groups, and the address of its account. */
 export async function deciderOf(scope: WorkspaceScope): Promise<Decider> {
-  const { subject, role, credentialRole = role } = scope.actor
+  const { subject, role, credentialRole = role, groups = [] } = scope.actor
   const [account] = await accountsNamed(scope, [subject])
   const own = account?.id === subject ? account.known_as : []
-  return { by: subject, as: [...new Set([...own, `role:${credentialRole}`])] }
+  return {
+    by: subject,
+    as: [...new Set([...own, `role:${credentialRole}`, ...groups.map((name) => `group:${name}`)])],
+  }
 }
 
 export interface NamedAccount {
