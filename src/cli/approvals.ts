@@ -79,7 +79,10 @@ interface ListOptions extends WorkspaceOption {
 
 async function list({ mine, status, json, workspace }: ListOptions): Promise<number> {
   const { client, approvals } = await accessOf({ ...(workspace !== undefined && { workspace }) })
-  const query = new URLSearchParams({ ...(mine && { mine: 'true' }), ...(status !== undefined && { status }) })
+  const query = new URLSearchParams({
+    ...(mine && { mine: 'true' }),
+    ...(status !== undefined && { status }),
+  })
   const found = await client.list<Approval>(`${approvals}?${query}`)
   if (json) return printJson(found)
   const rows = found.map(({ id, flow, step, title, execution_id, deadline_at }) => [
@@ -165,18 +168,25 @@ export function approvalVerbs(program: Command): void {
     ['--status <status>', 'open (the default), approved, rejected, expired or cancelled'],
     ['--json', 'print them as JSON'],
   ])
-  addVerb(approval, 'show <execution> [step]', 'show what is asked; takes the id of an approval as well', show, [
-    WORKSPACE,
-    ['--json', 'print it as JSON'],
-  ])
-  addVerb(approval, 'approve <execution> [step]', 'approve; the step is needed if several wait', decide(true), [
-    WORKSPACE,
-    ['--data <json>', `values for the form: ${JSON_NOTATION}`],
-    ['--comment <text>', 'reason'],
-  ])
-  addVerb(approval, 'reject <execution> [step]', 'reject; the step is needed if several wait', decide(false), [
-    WORKSPACE,
-    ['--data <json>', `values for the form: ${JSON_NOTATION}`],
-    ['--comment <text>', 'reason'],
-  ])
+  addVerb(
+    approval,
+    'show <execution> [step]',
+    'show what is asked; takes the id of an approval as well',
+    show,
+    [WORKSPACE, ['--json', 'print it as JSON']],
+  )
+  addVerb(
+    approval,
+    'approve <execution> [step]',
+    'approve; the step is needed if several wait',
+    decide(true),
+    [WORKSPACE, ['--data <json>', `values for the form: ${JSON_NOTATION}`], ['--comment <text>', 'reason']],
+  )
+  addVerb(
+    approval,
+    'reject <execution> [step]',
+    'reject; the step is needed if several wait',
+    decide(false),
+    [WORKSPACE, ['--data <json>', `values for the form: ${JSON_NOTATION}`], ['--comment <text>', 'reason']],
+  )
 }

@@ -76,7 +76,10 @@ test('approver without an admin role: lists, shows and approves with form and co
   expect(shown.stdout).toContain(`${mia.email}; 1 must approve`)
   expect(shown.stdout).toMatch(/^ {2}data +\{\n +"sum": 40\n +\}$/m)
   const incomplete = await tenon(approver, ['approve', run])
-  expect(incomplete).toMatchObject({ code: 1, stderr: expect.stringMatching(/state_conflict: .*form.*reason/) })
+  expect(incomplete).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/state_conflict: .*form.*reason/),
+  })
   await writeFile(join(folder, 'form.yaml'), 'reason: fine\n')
   const done = await tenon(approver, ['approve', run, 'board', '--data', '@form.yaml', '--comment', 'ok'])
   expect([done.code, done.stdout]).toEqual([0, expect.stringMatching(/^apr_\w+ approved\n$/)])
@@ -93,17 +96,27 @@ test('approver without an admin role: lists, shows and approves with form and co
 test('admin: rejects with a form from stdin; several open approvals: has to name one', async () => {
   const { clientId } = inject('tenon')
   const one = (name: string) =>
-    `        - ${name}: { approve: { approvers: ['${clientId}', '${mia.email}'], fourEyes: false, quorum: 2, onReject: continue } }`
+    `        - ${name}: { approve: { approvers: ['${clientId}', '${mia.email}'], fourEyes: false, quorum: 2, onReject: continue, form: { type: object } } }`
   const run = await ask(`  - both:\n      fork:\n        branches:\n${one('legal')}\n${one('finance')}`)
   const open = await runs.until(run, ({ approvals }) => approvals?.length === 2)
   const [legal] = open.approvals.filter(({ step }: { step: string }) => step === 'legal')
   const vague = await tenon(operator, ['approve', run])
-  expect(vague).toMatchObject({ code: 1, stderr: expect.stringMatching(/several approvals: .*legal \(apr_.*Name one/) })
+  expect(vague).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/several approvals: .*legal \(apr_.*Name one/),
+  })
   const unknown = await tenon(operator, ['approve', run, 'sales'])
-  expect(unknown).toMatchObject({ code: 1, stderr: expect.stringMatching(/no approval sales; it waits for .*finance/) })
-  const first = await tenon(operator, ['approve', run, 'legal'])
+  expect(unknown).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/no approval sales; it waits for .*finance/),
+  })
+  const first = await tenon(operator, ['approve', run, 'legal', '--data', '{}'])
   expect(first).toMatchObject({ code: 0, stdout: `${legal.id} open, 1 of 2 have approved\n` })
-  const rejected = await tenon(operator, ['reject', run, 'finance', '--data', '-', '--comment', 'no'], '{a: 1}')
+  const rejected = await tenon(
+    operator,
+    ['reject', run, 'finance', '--data', '-', '--comment', 'no'],
+    '{a: 1}',
+  )
   expect(rejected).toMatchObject({ code: 0, stdout: expect.stringMatching(/^apr_\w+ rejected\n$/) })
   const [id = ''] = rejected.stdout.split(' ')
   const listed = await tenon(operator, ['list', '--status', 'rejected', '--json'])
