@@ -34,8 +34,8 @@ export function adminVerbs(program: Command): void {
   addVerb(program, 'token', 'print an access token of the operator, alone on stdout', token)
   const tenant = program.command('tenant').description('manage tenants')
   addVerb(tenant, 'create', 'create a tenant and wait for its provisioning', createTenant)
-    .requiredOption('--name <name>')
-    .requiredOption('--slug <slug>')
+    .requiredOption('--name <name>', 'name of the tenant')
+    .requiredOption('--slug <slug>', 'short name, at sign-in: lower-case letters, digits and -')
   addVerb(
     tenant,
     'suspend <id>',

@@ -2,6 +2,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import type { Argument, Command } from 'commander'
 import { parse } from 'yaml'
 import type { FlowCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
 import type { JsonObject } from '../../../flows-dsl/ir.ts'
@@ -12,6 +13,7 @@ import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import { diagnosticDocs } from '../../features/flows/analyze.ts'
 import { OPERATIONS } from '../../features/index.ts'
 import { describeConfig } from '../../infra/config.ts'
+import { createProgram } from '../program.ts'
 
 const FOLDER = new URL('../../../docs/reference/', import.meta.url)
 
@@ -25,6 +27,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     'flow-faults.md': diagnosticDocs(),
     'flow-conformance.md': conformancePage(),
     'config.md': config(),
+    'cli.md': commandLine(),
   }
 }
 
@@ -80,6 +83,55 @@ function config(): string {
   )
   return `# Settings\n\nRead from the environment, once, by the API and the worker.\n\n| name | default | what |\n|---|---|---|\n${rows.join('\n')}\n`
 }
+
+const CLI_HEAD = `# Command line
+
+\`npx tenon <command> --help\` prints the same. \`tenon\` reads \`TENON_URL\`, \`TENON_WORKSPACE_ID\` and credentials from the environment, and what is
+missing there from \`.env.local\`, which \`npm start\` writes. \`<json>\` and \`[value]\` are text, \`@file\`, or \`-\` for the standard input. With
+\`--quiet\`, it does not print on stderr which workspace, role and platform a command uses. The exit code is 0 if the command did what it says.
+`
+
+/** All commands with their options, one table for each noun. */
+function commandLine(): string {
+  const program = createProgram()
+  return `${CLI_HEAD}\n${commandTable(program, program.name())}${groupsOf(program, program.name())}`
+}
+
+/** The tables of the groups of commands below a command, such as `tenon flow alias`. */
+function groupsOf(parent: Command, path: string): string {
+  const groups = visibleCommands(parent).filter(({ commands }) => commands.length > 0)
+  return groups
+    .map((group) => {
+      const name = `${path} ${group.name()}`
+      const head = `\n## ${name}\n\n${sentence(group.description())}\n\n`
+      return `${head}${commandTable(group, name)}${groupsOf(group, name)}`
+    })
+    .join('')
+}
+
+function commandTable(parent: Command, path: string): string {
+  const rows = visibleCommands(parent)
+    .filter(({ commands }) => commands.length === 0)
+    .map((command) => {
+      const usage = [path, command.name(), ...command.registeredArguments.map(argumentText)].join(' ')
+      const options = command.options.map(({ flags, description }) => `<br>\`${flags}\` ${description}`)
+      return `| \`${usage}\` | ${`${sentence(command.description())}${options.join('')}`.replaceAll('|', '\\|')} |`
+    })
+  return `| command | |\n|---|---|\n${rows.join('\n')}\n`
+}
+
+const visibleCommands = (parent: Command) =>
+  parent
+    .createHelp()
+    .visibleCommands(parent)
+    .filter((command) => command.name() !== 'help')
+
+function argumentText(argument: Argument): string {
+  const name = `${argument.name()}${argument.variadic ? '...' : ''}`
+  return argument.required ? `<${name}>` : `[${name}]`
+}
+
+const sentence = (text: string) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`
 
 const CONFORMANCE_FOLDER = new URL('../../../flows-dsl/conformance/', import.meta.url)
 

@@ -1,0 +1,75 @@
+/** The commands of `tenon`, as its help lists them. Only those of stack/ use anything but the public API. */
+
+import { Command } from 'commander'
+import { adminVerbs, workspaceVerbs } from './admin.ts'
+import { approvalVerbs } from './approvals.ts'
+import { collectionVerbs, eventVerbs, objectVerbs } from './collection.ts'
+import { egressVerbs } from './egress.ts'
+import { flowVerbs } from './flow.ts'
+import { functionVerbs } from './fn.ts'
+import { keyVerbs } from './key.ts'
+import { loginVerbs } from './login.ts'
+import { mcpVerbs } from './mcp.ts'
+import { schemaVerbs } from './schema.ts'
+import type { UpOptions } from './stack/up.ts'
+import { triggerVerbs } from './triggers.ts'
+import { addVerb } from './verb.ts'
+
+const VERBS = [
+  adminVerbs,
+  loginVerbs,
+  keyVerbs,
+  workspaceVerbs,
+  egressVerbs,
+  schemaVerbs,
+  collectionVerbs,
+  objectVerbs,
+  eventVerbs,
+  functionVerbs,
+  flowVerbs,
+  triggerVerbs,
+  approvalVerbs,
+  mcpVerbs,
+]
+
+export function createProgram(): Command {
+  const program = new Command('tenon')
+    .description('One backend for many tenants.')
+    .option('--quiet', 'do not print workspace, role and platform on stderr')
+    .showHelpAfterError()
+    .hook('preAction', (command) => {
+      if (command.opts<{ quiet?: boolean }>().quiet) process.env['TENON_QUIET'] = '1'
+    })
+
+  platformVerbs(program)
+  for (const verbs of VERBS) verbs(program)
+  return program
+}
+
+/** Verbs that start, migrate or check a platform. */
+function platformVerbs(program: Command): void {
+  addVerb(
+    program,
+    'up',
+    'start the whole platform and keep it running (npm start)',
+    async (options: UpOptions) => (await import('./stack/up.ts')).up(options),
+    [
+      ['--once', 'stop after the first flow'],
+      ['--ephemeral', 'use a temporary folder, and delete all data at the end'],
+      ['--port <port>', 'preferred port of the API', '8787'],
+      ['--allow-loopback', 'let flows call every port of this machine; for development only'],
+    ],
+  )
+  addVerb(program, 'migrate', 'migrate the database of DATABASE_URL to this version', async () =>
+    (await import('./stack/containers.ts')).migrateFromEnvironment(),
+  )
+  addVerb(
+    program,
+    'demo',
+    'create the demo tenant at TENON_URL, use each service once, and print its keys',
+    async () => (await import('./demo/index.ts')).printDemo(),
+  )
+  addVerb(program, 'doctor', 'check Node, ports, each server, and the roles of the database', async () =>
+    (await import('./stack/doctor.ts')).doctor(),
+  )
+}
