@@ -89,6 +89,8 @@ function inheritedSettings(): Record<string, string> {
       'GATEWAY_SECRET',
       'LOG_LEVEL',
       'OIDC_ISSUERS',
+      'SMTP_URL',
+      'TENON_MAIL_FROM',
       'TENON_MAX_CACHED_WORKFLOWS',
       'TENON_EGRESS_ALLOWLIST',
       'TENON_MCP_HOSTS',

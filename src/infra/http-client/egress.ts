@@ -131,11 +131,17 @@ function notHttp({ protocol }: URL): Problem {
   return new Problem('egress_refused', { detail: `The request was not sent: ${protocol} is not HTTP.` })
 }
 
+const LOOPBACK = /^(localhost|127\.[\d.]+|\[::1\])$/
+
 function notPublic(url: URL, { owner }: Sender): Problem {
+  const { hostname } = url
   const server = hostAndPort(url)
   const workspace = /ws_\w+$/.exec(owner ?? '')?.[0]
   const option = workspace === undefined ? '' : ` --workspace ${workspace}`
-  const detail = `${server} is not a public address. An operator opens it for this workspace: npx tenon workspace egress allow ${server}${option}; or for all workspaces: TENON_EGRESS_ALLOWLIST.`
+  const all = LOOPBACK.test(hostname)
+    ? 'for all workspaces: TENON_EGRESS_ALLOWLIST, or in development npm start -- --allow-loopback'
+    : 'for all workspaces: TENON_EGRESS_ALLOWLIST'
+  const detail = `${server} is not a public address. An operator opens it for this workspace: npx tenon workspace egress allow ${server}${option}; or ${all}.`
   return new Problem('egress_refused', { detail })
 }
 

@@ -175,7 +175,7 @@ describe('no answer', () => {
       'get',
       'communication',
       'egress_refused',
-      /^127\.0\.0\.1:9 is not a public address\. .*egress allow 127\.0\.0\.1:9 --workspace ws_/,
+      /^127\.0\.0\.1:9 is not a public address\. .*egress allow 127\.0\.0\.1:9 --workspace ws_.* npm start -- --allow-loopback\.$/,
     ],
     [
       'http://nosuch.invalid/x',
