@@ -103,6 +103,9 @@ test('secrets and schedules: set from stdin, listed without values; paused with 
   const paused = await tenon('schedule', 'pause', id, '--note', 'holidays')
   expect(JSON.parse(paused.stdout)).toMatchObject({ paused: true, note: 'holidays' })
   expect((await tenon('schedule', 'list')).stdout).toMatch(/cron v1 +paused/)
+  expect(JSON.parse((await tenon('schedule', 'resume', id)).stdout)).toMatchObject({ paused: false })
+  const started = JSON.parse((await tenon('schedule', 'trigger', id)).stdout)
+  expect(started).toMatchObject({ flow_name: 'cron', trigger: { kind: 'schedule', id } })
 }, 180_000)
 
 test('JSON arguments: text, @file and stdin: the same input; a bad one: one line', async () => {
