@@ -119,6 +119,9 @@ test('JSON arguments: text, @file and stdin: the same input; a bad one: one line
   expect(outputs.map(({ stdout }) => JSON.parse(stdout))).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }])
   const bad = await tenon('flow', 'run', flow, '--input', '{"n": ')
   expect([bad.code, bad.stderr]).toEqual([1, expect.stringMatching(/^The input: /)])
+  const named = await tenon('flow', 'run', flow, '--input', 'input.yaml')
+  const text = 'The input is the text input.yaml. To read the file, write @input.yaml.\n'
+  expect([named.code, named.stderr]).toEqual([1, text])
 }, 180_000)
 
 test('signal, skip and patch: an execution that listens and one that is held: go on', async () => {
