@@ -12,10 +12,12 @@ import type { BucketState } from './rate-limit/memory-buckets.ts'
 import { AdminScope, CallerScope, WorkspaceScope } from './scope.ts'
 import { Suspended, suspensionOf, type TenantState } from './tenant-states.ts'
 
-const REQUIRED_CREDENTIALS = {
-  structural_admin: 'an operator or tenant-admin token (`Authorization: Bearer …`)',
-  data_access: 'an API key (`apikey: svc_…`) or a token that names a tenant and a workspace',
-} as const
+/** Describes the credentials that an operation takes. */
+function credentialsFor({ domain, roles }: AnyOperation): string {
+  if (domain === 'data_access')
+    return 'an API key (`apikey: svc_…`) or a token that names a tenant and a workspace'
+  return `a token with the role ${roles.join(' or ')} (\`Authorization: Bearer …\`)`
+}
 
 export class Access {
   readonly #services: PlatformServices
@@ -77,7 +79,7 @@ export class Access {
       })
     }
     throw new Problem('privilege_domain_mismatch', {
-      detail: `This route is of the domain ${operation.domain}: send ${REQUIRED_CREDENTIALS[operation.domain]}. You sent ${principal.seen}.`,
+      detail: `This route is of the domain ${operation.domain}: send ${credentialsFor(operation)}. You sent ${principal.seen}.`,
       members: { domain: operation.domain },
     })
   }

@@ -106,7 +106,7 @@ export const PROBLEMS = {
   privilege_domain_mismatch: row(
     403,
     'This kind of credential does not fit the route',
-    'Administrative routes take an operator or tenant-admin token, data routes an API key.',
+    'Administrative routes take the token of an admin, data routes an API key.',
   ),
   service_key_in_browser: row(
     403,

@@ -115,6 +115,9 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
       if (operation.domain === 'any') return expect(operation.reach).toBe('caller')
       const { status, body } = await send(operation, data ? callers.operator : callers.service)
       expect([status, body.code, body.domain]).toEqual([403, 'privilege_domain_mismatch', operation.domain])
+      const needed = data ? 'an API key' : `a token with the role ${operation.roles.join(' or ')}`
+      // The response to HEAD has no body.
+      if (operation.http.method !== 'HEAD') expect(body.detail).toContain(`send ${needed} `)
     })
 
     test('lower role: 403', async () => {
