@@ -7,7 +7,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { linkTo } from './approval-links.ts'
 import { accountsNamed } from './deciders.ts'
 
-export interface ApproverMail {
+interface ApproverMail {
   readonly to: string
   readonly subject: string
   readonly text: string
