@@ -15,6 +15,8 @@ export const FLOW_LIMITS = {
     mailPollMs: 1_000,
     mailsAtOnce: 50,
     mailRetrySeconds: 30,
+    /** Tries of a mail that is refused for now, each after twice the time: about two hours. */
+    mailTriesMax: 8,
     sessionSeconds: 3_600,
     mailsShown: 50,
   },

@@ -4,6 +4,7 @@
 import { afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { createApprovalSender } from '../../../src/activities/flow/background-work.ts'
 import { openPlatform, type Platform } from '../../../src/app/platform.ts'
+import { LIMITS } from '../../../src/core/limits.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
@@ -99,6 +100,17 @@ test('recipient refused for now: gets the mail later; the others no second one',
   smtp.replies.clear()
   await send(id)
   expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual([...rest, slow].sort())
+})
+
+test('recipient refused again and again: given up after some tries, so that the others are reminded', async () => {
+  const full = `${unique('full')}@example.test`
+  const { id } = await ask([full, mia.email])
+  smtp.replies.set(full, '452 4.2.2 mailbox full')
+  for (let tries = 0; tries <= LIMITS.approvals.mailTriesMax; tries += 1) await send(id)
+  expect(smtp.mails).toHaveLength(1)
+  smtp.replies.clear()
+  await send(id)
+  expect(smtp.mails.map(({ to }) => to[0]).sort()).toEqual([full, mia.email, mia.email].sort())
 })
 
 test('title with line breaks, address with a comma or brackets: no header, no recipient is added', async () => {

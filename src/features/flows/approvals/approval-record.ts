@@ -59,6 +59,7 @@ const upsert = (executionId: string, steps: string | null) => sql`
     round = known.round + ${IS_OTHER}::integer,
     mails_sent = case when ${IS_OTHER} then 0 else known.mails_sent end,
     mailed = case when ${IS_OTHER} then '{}' else known.mailed end,
+    mail_tries = case when ${IS_OTHER} then 0 else known.mail_tries end,
     mail_due_at = case when excluded.status <> 'open' then null when ${IS_OTHER} then now() else known.mail_due_at end`
 
 const IS_OTHER = sql`(excluded.digest is distinct from known.digest or excluded.approvers <> known.approvers)`
@@ -70,6 +71,7 @@ const reopen = (steps: string | null) => sql`
     round = known.round + (not known.reopened or known.status <> 'open' and step.outcome = 'open')::integer,
     mails_sent = case when known.reopened and known.status = 'open' then known.mails_sent else 0 end,
     mailed = case when known.reopened and known.status = 'open' then known.mailed else '{}' end,
+    mail_tries = case when known.reopened and known.status = 'open' then known.mail_tries else 0 end,
     mail_due_at = case when step.outcome <> 'open' then null when known.reopened and known.status = 'open'
       then known.mail_due_at else now() end
   from jsonb_to_recordset(${steps}::jsonb) as step (id text, outcome text, decisions jsonb, ended_at timestamptz)

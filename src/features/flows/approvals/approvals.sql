@@ -30,9 +30,11 @@ create table tenon.approvals (
   remind_ms bigint,
   -- When approvers are to be mailed next; null if they are not.
   mail_due_at timestamptz(3),
-  -- The number of times that the approvers of this round were mailed, and the people who have the next mail already.
+  -- The number of times that the approvers of this round were mailed, the people who have the next mail already, and how
+  -- often others were refused it for now.
   mails_sent integer not null default 0,
   mailed text[] not null default '{}',
+  mail_tries integer not null default 0,
   primary key (tenant_id, workspace_id, id)
 );
 create index approvals_of_execution on tenon.approvals (tenant_id, workspace_id, execution_id);

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { addressOf } from '../../../access/scope-services.ts'
+import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { linkTo } from './approval-links.ts'
 import { accountsNamed } from './deciders.ts'
@@ -26,11 +27,12 @@ interface Asked {
   readonly mailed: readonly string[]
   readonly round: number
   readonly mails_sent: number
+  readonly mail_tries: number
   readonly deadline_at: string | null
 }
 
 /** Sends a mail. @returns why the recipient does not get it, if it is refused. @throws Error if no mail can be sent now */
-export type SendMail = (
+type SendMail = (
   mail: ApproverMail,
 ) => Promise<{ readonly error: Error; readonly isFinal: boolean } | undefined>
 
@@ -43,16 +45,26 @@ export async function mailApprovers(scope: WorkspaceScope, id: string, send: Sen
   const asked = await scope.row<Asked>(sql`
     select a.id, f.name as flow, a.name, a.title, to_json(a.approvers) as approvers, to_json(a.excluded) as excluded,
       to_json(array(select d ->> 'by' from jsonb_array_elements(a.decisions) as d)) as decided,
-      to_json(a.mailed) as mailed, a.round, a.mails_sent, a.deadline_at
+      to_json(a.mailed) as mailed, a.round, a.mails_sent, a.mail_tries,
+      a.deadline_at
     from approvals a join executions e on e.id = a.execution_id join flows f on f.id = e.flow_id
     where a.id = ${id} and a.status = 'open' and a.mail_due_at is not null`)
   if (asked === undefined) return
-  if (!(await mailAll(scope, asked, send))) return
+  const isComplete = await mailAll(scope, asked, send)
+  // An address that is refused for days must not hold up the reminders of others.
+  const isOver = isComplete || asked.mail_tries >= mailTriesMax
   // Another round that has begun meanwhile is due by itself.
-  await scope.batch(sql`update approvals set mails_sent = mails_sent + 1, mailed = '{}',
-      mail_due_at = case when remind_ms is not null then now() + remind_ms * interval '1 millisecond' end
+  await scope.batch(sql`update approvals set ${isOver ? NEXT_REMINDER : NEXT_TRY}
     where id = ${id} and status = 'open' and round = ${asked.round}`)
 }
+
+const { mailTriesMax, mailRetrySeconds } = LIMITS.approvals
+
+const NEXT_REMINDER = sql`mails_sent = mails_sent + 1, mailed = '{}', mail_tries = 0,
+  mail_due_at = case when remind_ms is not null then now() + remind_ms * interval '1 millisecond' end`
+
+const NEXT_TRY = sql`mail_tries = mail_tries + 1,
+  mail_due_at = now() + make_interval(secs => ${mailRetrySeconds}::integer * 2 ^ mail_tries)`
 
 /** @returns false if some mails are to be tried again */
 async function mailAll(scope: WorkspaceScope, asked: Asked, send: SendMail): Promise<boolean> {
