@@ -1,4 +1,4 @@
-/** `tenon flow approve|cancel|pause|resume|retry|rerun|skip|patch|signal`: commands to an execution. */
+/** `tenon flow cancel|pause|resume|retry|rerun|skip|patch|signal`: commands to an execution. */
 
 import type { Command } from 'commander'
 import { JSON_NOTATION, jsonArgument } from '../json-argument.ts'
@@ -18,23 +18,6 @@ async function send(
   const { status } = await client.post<Execution>(`${base}/executions/${id}/${command}`, body)
   process.stdout.write(`${id} ${status}\n`)
   return 0
-}
-
-interface Decision extends WorkspaceOption {
-  readonly step?: string
-  readonly reject?: boolean
-  readonly comment?: string
-  readonly form?: string
-}
-
-async function approve(id: string, { step, reject, comment, form, ...options }: Decision): Promise<number> {
-  const body = {
-    approved: reject !== true,
-    ...(step !== undefined && { step }),
-    ...(comment !== undefined && { comment }),
-    ...(form !== undefined && { form: await jsonArgument(form, 'The form') }),
-  }
-  return send(id, 'approve', body, options)
 }
 
 interface RerunOptions extends WorkspaceOption {
@@ -154,13 +137,6 @@ function dataVerbs(flows: Command): void {
 
 export function commandVerbs(flows: Command): void {
   dataVerbs(flows)
-  addVerb(flows, 'approve <execution>', 'decide an approval that an execution waits for', approve, [
-    WORKSPACE,
-    ['--step <step>', 'the task, or `pointer#iteration`, if several wait'],
-    ['--reject', 'reject it'],
-    ['--comment <text>', 'reason'],
-    ['--form <json>', `values for the form of the approval: ${JSON_NOTATION}`],
-  ])
   addVerb(
     flows,
     'cancel <execution>',

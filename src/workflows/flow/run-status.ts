@@ -72,7 +72,7 @@ export class RunStatusDisplay {
           `\nRetry it with ${command('retry')}, or send ${inlineCode('skip-step')} or ${inlineCode('patch-data')} through the API.`,
         ].join('\n')
       case 'waiting_for_approval':
-        return `Waits for an approval. Decide it with ${command('approve')}, or ${inlineCode('--reject')} it.`
+        return `Waits for an approval. Decide it with ${inlineCode(`tenon approval approve ${executionId}`)} or ${inlineCode('reject')}.`
       case 'waiting_for_event':
         return `Waits for an event. Send one with ${inlineCode(`POST …/executions/${executionId}/signal`)}.`
       case 'running':

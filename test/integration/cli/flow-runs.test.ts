@@ -137,8 +137,8 @@ test('approve and cancel: waiting execution: continues or ends; watch: ends with
   })
   const closed = new Promise<number | null>((done) => watching.once('close', done))
   await eventually(async () => (seen.includes('waiting') ? true : undefined))
-  const approved = await tenon('flow', 'approve', yes, '--comment', 'Fine.')
-  expect([approved.code, approved.stdout]).toEqual([0, expect.stringMatching(`^${yes} `)])
+  const approved = await tenon('approval', 'approve', yes, '--comment', 'Fine.')
+  expect([approved.code, approved.stdout]).toEqual([0, expect.stringMatching(/^apr_\w+ approved\n$/)])
   expect(await closed).toBe(0)
   expect(seen).toMatch(/completed\n$/)
   expect((await tenon('flow', 'cancel', no)).code).toBe(0)
@@ -146,8 +146,8 @@ test('approve and cancel: waiting execution: continues or ends; watch: ends with
     code: 1,
     stderr: expect.stringMatching(/cancelled\n$/),
   })
-  const late = await tenon('flow', 'approve', yes)
-  expect([late.code, late.stderr]).toEqual([1, expect.stringContaining('state_conflict')])
+  const late = await tenon('approval', 'approve', yes)
+  expect([late.code, late.stderr]).toEqual([1, expect.stringContaining('waits for no approval')])
 }, 180_000)
 
 test('run: execution queued for a slot: reports it, continues once it has one', async () => {
@@ -170,9 +170,9 @@ test('run: execution queued for a slot: reports it, continues once it has one', 
   await eventually(async () => (seen.includes('○ number 2 in the queue') ? true : undefined))
   await tenon('flow', 'cancel', second)
   await eventually(async () => (seen.includes('○ number 1 in the queue') ? true : undefined))
-  await tenon('flow', 'approve', first)
+  await tenon('approval', 'approve', first)
   await eventually(async () => (/waiting +sure/.test(seen) ? true : undefined))
-  await tenon('flow', 'approve', third)
+  await tenon('approval', 'approve', third)
   expect(await closed).toBe(0)
   expect(seen.match(/in the queue/g)).toHaveLength(2)
 }, 180_000)

@@ -68,7 +68,7 @@ test('approval, then event: the status follows; each is written once', async () 
   const flow = await runs.publish(`  - ok: { approve: { approvers: [tenon-operator], fourEyes: false } }
   - many: { for: { in: '\${ [1, 2, 3] }' }, do: [{ hear: { listen: { to: { one: { with: { type: a } } } } } }] }`)
   const id = await runs.start(flow)
-  expect(await showsStatus(id, 'waiting_for_approval')).toContain(`tenon flow approve ${id}`)
+  expect(await showsStatus(id, 'waiting_for_approval')).toContain(`tenon approval approve ${id}`)
   expect((await runs.send(id, 'approve', { approved: true })).status).toBe(200)
   expect(await showsStatus(id, 'waiting_for_event')).toContain(`executions/${id}/signal`)
   for (const n of [1, 2, 3]) {
