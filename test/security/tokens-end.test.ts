@@ -80,7 +80,7 @@ async function createAgentClient(): Promise<{ id: string; secret: string }> {
 
 const list = (token: string | undefined) => rpc(mcpServer.path, bearer(token), 'tools/list')
 
-describe('access token of an account', () => {
+describe.concurrent('access token of an account', () => {
   const codeOf = async () => {
     const flow = authorization(clientId)
     return { flow, end: await signIn(new Browser(REDIRECT), flow, person) }
@@ -142,7 +142,7 @@ describe('access token of an account', () => {
   })
 })
 
-describe('access token of a client', () => {
+describe.concurrent('access token of a client', () => {
   test('of the operator, revoked: ends; other tokens of the client stay', async () => {
     const { clientId: id, clientSecret: secret } = inject('tenon')
     const [{ body: one }, { body: two }] = await Promise.all([askToken({}), askToken({})])
