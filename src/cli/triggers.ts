@@ -1,7 +1,7 @@
 /** `tenon secret|schedule|trigger`: secrets of flows, and what starts flows. */
 
 import type { Command } from 'commander'
-import { jsonArgument, textArgument } from './json-argument.ts'
+import { JSON_NOTATION, jsonArgument, textArgument } from './json-argument.ts'
 import { flowsClient } from './settings.ts'
 import { addVerb, printJson, printTable, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
@@ -67,6 +67,13 @@ const listOf = (noun: 'schedules' | 'triggers') => async (options: WorkspaceOpti
   return 0
 }
 
+/** Prints which filters of an event trigger accept an event. */
+async function test(id: string, event: string, { workspace }: WorkspaceOption): Promise<number> {
+  const { client, base } = await flowsClient(workspace)
+  const body = { event: await jsonArgument(event, 'The event') }
+  return printJson(await client.post(`${base}/triggers/${encodeURIComponent(id)}/test`, body))
+}
+
 /** Sends a command to a schedule or trigger, and prints the response. */
 const commandOf =
   (noun: 'schedules' | 'triggers', verb: string) =>
@@ -101,6 +108,9 @@ export function triggerVerbs(program: Command): void {
   const trigger = program.command('trigger').description('triggers of flows: schedules, webhooks, events')
   addVerb(trigger, 'list', 'list triggers', listOf('triggers'), [WORKSPACE, ['--json', 'print them as JSON']])
   pauseVerbs(trigger, 'triggers')
+  addVerb(trigger, 'test <id> <event>', `test an event against the filters: ${JSON_NOTATION}`, test, [
+    WORKSPACE,
+  ])
   addVerb(
     trigger,
     'rotate-secret <id>',

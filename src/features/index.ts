@@ -130,5 +130,6 @@ export const OPERATIONS: readonly AnyOperation[] = [
   triggers.rotateTriggerSecret,
   triggers.pauseTrigger,
   triggers.resumeTrigger,
+  triggers.testTrigger,
   ...MCP_OPERATIONS,
 ]

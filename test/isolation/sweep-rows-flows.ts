@@ -38,11 +38,8 @@ const run = (tail: string, body?: () => unknown) =>
 const schedule = (tail: string, body?: () => unknown) =>
   row(({ scheduleId }) => `/schedules/${scheduleId}${tail}`, body)
 
-const hook = (tail: string) =>
-  row(
-    ({ webhookId }) => `/triggers/${webhookId}${tail}`,
-    () => ({}),
-  )
+const hook = (tail: string, body: () => object = () => ({})) =>
+  row(({ webhookId }) => `/triggers/${webhookId}${tail}`, body)
 
 export const FLOW_ROWS = {
   'flow.list': row(() => '/definitions'),
@@ -128,6 +125,7 @@ export const FLOW_ROWS = {
   'trigger.rotate_secret': hook('/rotate-secret'),
   'trigger.pause': hook('/pause'),
   'trigger.resume': hook('/resume'),
+  'trigger.test': hook('/test', () => ({ event: { type: 'a' } })),
 }
 
 /** Commands refused for an execution that has ended, as that of the sweep has. */

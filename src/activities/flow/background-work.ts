@@ -13,7 +13,6 @@ import { Suspended } from '../../access/tenant-states.ts'
 import { randomIds } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { isPlatformTopic } from '../../features/events/events.ts'
 import type { DueMail } from '../../features/flows/approvals/approval-mailer.ts'
 import { mailApprovers } from '../../features/flows/approvals/mail-approvers.ts'
 import { reportUnmetExpectations } from '../../features/flows/executions/expectations.ts'
@@ -22,7 +21,7 @@ import type { RepairCandidate } from '../../features/flows/executions/reconciler
 import { removeExpired } from '../../features/flows/executions/retention.ts'
 import { deliverEvents } from '../../features/flows/subscriptions/deliver-events.ts'
 import type { EventDelivery } from '../../features/flows/subscriptions/subscription-consumers.ts'
-import type { EventSpec } from '../../features/flows/triggers/events.ts'
+import { type EventSpec, mayStart } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { chainDepth, startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
 import type { Retention } from '../../features/tenants/workspace-settings.ts'
@@ -39,7 +38,7 @@ export function createEventHandler(access: Access, log: Log): EntryHandler {
       if (events !== undefined) await startExecution(access, trigger, events, log)
       await matcher.yieldThread()
     }
-    return { gathered: matcher.gathered, busyMs: matcher.busyMs }
+    return { gathered: matcher.gathered, counts: matcher.counts, busyMs: matcher.busyMs }
   }
 }
 
@@ -49,6 +48,7 @@ class TriggerMatcher {
   readonly #spec: EventSpec
   readonly #types: readonly string[] | undefined
   gathered: readonly PartialCorrelation[]
+  readonly counts = { seen: 0, matched: 0 }
   busyMs = 0
   #busyMsAtYield = 0
 
@@ -62,13 +62,13 @@ class TriggerMatcher {
   /** @returns the correlated events, if the entry completes them */
   match(entry: Entry, log: Log): readonly JsonObject[] | undefined {
     // Most events have another type, which is known without parsing them.
-    // A trigger that names no type must not hear of the executions that it starts.
-    const isMeant = this.#types?.includes(entry.topic) ?? !isPlatformTopic(entry.topic)
-    if (!isMeant) return undefined
+    if (!mayStart(this.#types, entry.topic)) return undefined
+    this.counts.seen += 1
     const startedMs = performance.now()
     try {
       const event = JSON.parse(entry.text) as JsonObject
       const { complete, open } = correlateEvent(this.#spec.on, this.gathered, event, Date.now())
+      if (complete !== undefined || open !== this.gathered) this.counts.matched += 1
       this.gathered = open
       return complete
     } catch (error) {

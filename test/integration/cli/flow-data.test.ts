@@ -83,6 +83,11 @@ test('publish: folder with a webhook: every flow, with the address and the secre
   expect(JSON.parse((await tenon('trigger', 'rotate-secret', id)).stdout)).toMatchObject({
     secret: expect.any(String),
   })
+  expect(JSON.parse((await tenon('trigger', 'resume', id)).stdout)).toMatchObject({ paused: false })
+  expect(await tenon('trigger', 'test', id, '{type: a}')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('no such event trigger'),
+  })
   expect((await tenon('flow', 'publish')).stderr).toContain('Name a file')
 }, 180_000)
 

@@ -331,3 +331,44 @@ test('suspended workspace: events start nothing, also not after resume', async (
   const early = (await runsOf(flow)).filter(({ input }) => JSON.stringify(input) === '[{"early":true}]')
   expect(early).toHaveLength(before)
 }, 60_000)
+
+test('filter that never matches: its trigger counts what it saw, and a test event shows why', async () => {
+  const topic = unique('code')
+  const wrong = await publish(`{ one: { with: { type: ${topic}, data: '\${ .author.team == "QA" }' } } }`)
+  const right = await publish(`{ one: { with: { type: ${topic}, data: '\${ .team == "QA" }' } } }`)
+  await emit(topic, { team: 'QA' })
+  await emit(topic, { team: 'UX' })
+  await emit(unique('other'), { team: 'QA' })
+  await executionsAfterDelivery(right)
+  await executionsAfterDelivery(wrong)
+  const triggersOf = async (at: TestWorkspace) =>
+    (await call('GET', `${at.flows}/triggers?page[size]=200`, { as: at.operator })).body.data
+  const eventsOf = async ({ triggerId }: Published) =>
+    (await triggersOf(workspace)).find(({ id }: { id: string }) => id === triggerId)?.events
+  expect(await eventsOf(wrong)).toEqual({ seen: 2, matched: 0 })
+  expect(await eventsOf(right)).toEqual({ seen: 2, matched: 1 })
+  const tested = async ({ triggerId }: Published, event: object) =>
+    (
+      await call('POST', `${workspace.flows}/triggers/${triggerId}/test`, {
+        as: workspace.operator,
+        body: { event },
+      })
+    ).body
+  const event = { type: topic, data: { team: 'QA' } }
+  expect(await tested(wrong, event)).toEqual({ matches: false, filters: [false] })
+  expect(await tested(right, event)).toEqual({ matches: true, filters: [true] })
+  expect(await tested(right, { ...event, type: 'x' })).toEqual({ matches: false, filters: [false] })
+  const every = await publish('{ any: [] }', { name: unique('every') })
+  expect(await tested(every, event)).toEqual({ matches: true, filters: [] })
+  expect(await tested(every, { type: 'platform.execution.completed' })).toEqual({
+    matches: false,
+    filters: [],
+  })
+  const body = { event: { data: 1 } }
+  const path = `${workspace.flows}/triggers/${right.triggerId}/test`
+  expect((await call('POST', path, { as: workspace.operator, body })).status).toBe(400)
+  await call('POST', `${workspace.flows}/triggers/${every.triggerId}/pause`, {
+    as: workspace.operator,
+    body: {},
+  })
+})

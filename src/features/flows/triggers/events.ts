@@ -5,7 +5,7 @@ import { typesOf } from '../../../../flows-dsl/tasks/listen.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { eventsIn, isWorkspaceTopic } from '../../events/events.ts'
+import { eventsIn, isPlatformTopic, isWorkspaceTopic } from '../../events/events.ts'
 import type { TriggerKind } from './trigger.ts'
 
 /** The spec of an event trigger. */
@@ -27,6 +27,13 @@ export const eventTriggers: TriggerKind = {
     return [{ key: KEY, spec: spec as unknown as Json }]
   },
 }
+
+/**
+ * False for a type that no filter names. A trigger that names none must not hear of the executions that it starts.
+ * @param types as `typesOf` returns them
+ */
+export const mayStart = (types: readonly string[] | undefined, type: string): boolean =>
+  types?.includes(type) ?? !isPlatformTopic(type)
 
 /** Only the platform publishes under the topics of the workspace's own stream. */
 function streamsOf(on: EventStrategy): EventSpec['streams'] {

@@ -13,8 +13,15 @@ export type EntryHandler = (trigger: TriggerState, entries: readonly Entry[]) =>
 interface HandlerResult {
   /** The new state of the correlation, stored with the offset. */
   readonly gathered: unknown
+  /** How many events had a type that the filters name, and how many of them a filter accepted. */
+  readonly counts: EventCounts
   /** How long the handler kept the thread busy. */
   readonly busyMs: number
+}
+
+interface EventCounts {
+  readonly seen: number
+  readonly matched: number
 }
 
 /** An event trigger with its offsets in both streams. */
@@ -27,6 +34,8 @@ export interface TriggerState extends ConsumerState {
   readonly spec: unknown
   /** The state of partial correlations, as the handler returned it. */
   readonly gathered: unknown
+  /** Counted in the entries that were handled last. */
+  readonly counts: EventCounts
 }
 
 export function triggerConsumers(handle: EntryHandler): ConsumerKind {
@@ -59,8 +68,8 @@ class TriggerConsumption implements Consumption<TriggerState> {
   }
 
   async handle(state: TriggerState, entries: readonly Entry[]) {
-    const { gathered, busyMs } = await this.#handle(state, entries)
-    return { state: { ...state, gathered }, busyMs }
+    const { gathered, counts, busyMs } = await this.#handle(state, entries)
+    return { state: { ...state, gathered, counts }, busyMs }
   }
 
   async store(
@@ -75,7 +84,10 @@ class TriggerConsumption implements Consumption<TriggerState> {
 
 async function findTrigger(system: SystemScope, id: string): Promise<TriggerState | undefined> {
   const row = await system.row<
-    Omit<TriggerState, 'ref' | 'triggerId' | 'streams'> & { tenant_id: TenantId; workspace_id: WorkspaceId }
+    Omit<TriggerState, 'ref' | 'triggerId' | 'streams' | 'counts'> & {
+      tenant_id: TenantId
+      workspace_id: WorkspaceId
+    }
   >(sql`
     select t.tenant_id, t.workspace_id, t.version, t.paused, t.spec, w.events_offset, w.changes_offset, w.correlation_state as gathered
     from flow_triggers t join trigger_offsets w
@@ -84,7 +96,7 @@ async function findTrigger(system: SystemScope, id: string): Promise<TriggerStat
   if (row === undefined) return undefined
   const { tenant_id: tenantId, workspace_id: workspaceId, ...rest } = row
   const { streams } = rest.spec as { streams: readonly StreamName[] }
-  return { ...rest, ref: { tenantId, workspaceId }, streams, triggerId: id }
+  return { ...rest, ref: { tenantId, workspaceId }, streams, triggerId: id, counts: { seen: 0, matched: 0 } }
 }
 
 /**
@@ -97,7 +109,7 @@ async function findTrigger(system: SystemScope, id: string): Promise<TriggerStat
 function storeProgress(
   system: SystemScope,
   { ref, triggerId, version, ...before }: TriggerState,
-  { events_offset, changes_offset, gathered }: TriggerState,
+  { events_offset, changes_offset, gathered, counts }: TriggerState,
   gap: StreamGap | undefined,
 ): Promise<object | undefined> {
   const missed =
@@ -107,7 +119,8 @@ function storeProgress(
     gap_to = case when t.paused then w.gap_to else ${gap.to}::timestamptz end`
   return system.row(sql`
     update trigger_offsets w set events_offset = ${events_offset}, changes_offset = ${changes_offset},
-      correlation_state = ${JSON.stringify(gathered)}::jsonb ${missed ?? sql``}
+      correlation_state = ${JSON.stringify(gathered)}::jsonb,
+      seen = w.seen + ${counts.seen}, matched = w.matched + ${counts.matched} ${missed ?? sql``}
     from flow_triggers t
     where w.tenant_id = ${ref.tenantId} and w.workspace_id = ${ref.workspaceId} and w.trigger_id = ${triggerId}
       and t.tenant_id = w.tenant_id and t.workspace_id = w.workspace_id and t.id = w.trigger_id

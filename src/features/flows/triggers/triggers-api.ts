@@ -2,6 +2,9 @@
 
 import Type, { type Static } from 'typebox'
 import { OVERLAPS } from '../../../../flows-dsl/compile/schedule.ts'
+import { correlationValues } from '../../../../flows-dsl/event-correlation.ts'
+import type { JsonObject } from '../../../../flows-dsl/ir.ts'
+import { typesOf } from '../../../../flows-dsl/tasks/listen.ts'
 import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
@@ -13,6 +16,7 @@ import { findRow, listPage, previewOperation } from '../../operation-helpers.ts'
 import { FLOWS, FlowRef, Ws } from '../definitions.ts'
 import { Execution, readExecution, STATUS } from '../executions/executions.ts'
 import { startFlow } from '../executions/start-execution.ts'
+import { type EventSpec, mayStart } from './events.ts'
 import type { Trigger } from './trigger.ts'
 import { changeTriggers, TRIGGER_COLUMNS, TRIGGERS } from './trigger-store.ts'
 import { rotateSecret, urlOf } from './webhooks.ts'
@@ -172,6 +176,15 @@ const TriggerRecord = Type.Object({
   version: Type.Integer({ description: 'The version that it starts.' }),
   paused: Type.Boolean(),
   url: Type.Optional(Type.String({ description: 'The URL for deliveries, for a webhook.' })),
+  events: Type.Optional(
+    Type.Object(
+      {
+        seen: Type.Integer({ description: 'Events of the types that its filters name.' }),
+        matched: Type.Integer({ description: 'Those of them that a filter accepted.' }),
+      },
+      { description: 'For an event trigger, since it was created.' },
+    ),
+  ),
   gap: Type.Optional(
     Type.Object(
       { from: Time, to: Time },
@@ -186,20 +199,37 @@ const TriggerRecord = Type.Object({
 })
 type TriggerRecord = Static<typeof TriggerRecord>
 
-/** A trigger with the last gap in its events. */
+/** A trigger with the counts of its events and their last gap. */
 interface TriggerRow extends Trigger {
+  readonly seen: number
+  readonly matched: number
   readonly gap_from: string | null
   readonly gap_to: string | null
 }
 
-const RECORDS = sql`select ${TRIGGER_COLUMNS}, w.gap_from, w.gap_to from ${TRIGGERS} left join trigger_offsets w
+const RECORDS = sql`select ${TRIGGER_COLUMNS}, w.seen, w.matched, w.gap_from, w.gap_to from ${TRIGGERS} left join trigger_offsets w
   on w.tenant_id = t.tenant_id and w.workspace_id = t.workspace_id and w.trigger_id = t.id`
 
 function toTriggerRecord(scope: WorkspaceScope, row: TriggerRow): TriggerRecord {
-  const { id, kind, key, flow_id, flow_name, version, paused, gap_from, gap_to, created_at, updated_at } = row
+  const { id, kind, key, flow_id, flow_name, version, paused, created_at, updated_at } = row
+  const { seen, matched, gap_from, gap_to } = row
   const url = kind === 'webhook' ? { url: urlOf(scope, id) } : {}
+  const events = kind === 'event' ? { events: { seen, matched } } : {}
   const gap = gap_from !== null && gap_to !== null ? { gap: { from: gap_from, to: gap_to } } : {}
-  return { id, kind, key, flow_id, flow_name, version, paused, ...url, ...gap, created_at, updated_at }
+  return {
+    id,
+    kind,
+    key,
+    flow_id,
+    flow_name,
+    version,
+    paused,
+    ...url,
+    ...events,
+    ...gap,
+    created_at,
+    updated_at,
+  }
 }
 
 export const listTriggers = previewOperation({
@@ -261,3 +291,37 @@ const setTriggerPaused = (paused: boolean) =>
 
 export const pauseTrigger = setTriggerPaused(true)
 export const resumeTrigger = setTriggerPaused(false)
+
+export const testTrigger = previewOperation({
+  name: 'trigger.test',
+  summary: 'Test which filters of an event trigger accept an event; starts nothing',
+  reads: true,
+  input: Input({
+    ...TARGET,
+    event: Type.Object(
+      { type: Type.String({ minLength: 1, maxLength: 200 }) },
+      { description: 'A CloudEvent: `type`, and the `data` and attributes that the filters read.' },
+    ),
+  }),
+  output: Type.Object({
+    matches: Type.Boolean({ description: 'True if a filter accepts it.' }),
+    filters: Type.Array(Type.Boolean(), {
+      description: 'For each filter in the order of the definition; empty if the trigger takes every event.',
+    }),
+  }),
+  http: { method: 'POST', path: `${FLOWS}/triggers/{id}/test`, body: '*' },
+  run: async (scope, { id, event }) => {
+    const statement = sql`select spec from ${TRIGGERS} where t.id = ${id} and t.kind = 'event'`
+    const { spec } = await findRow<{ spec: EventSpec }>(scope, 'event trigger', statement)
+    return matchesOf(spec, event as JsonObject)
+  },
+})
+
+/** Correlations are not tested: they depend on other events. */
+function matchesOf({ on }: EventSpec, event: JsonObject): { matches: boolean; filters: boolean[] } {
+  const isMeant = mayStart(typesOf({ to: on }), String(event['type']))
+  const filters = on.filters.map(
+    (filter) => isMeant && correlationValues(filter, event, Date.now()) !== undefined,
+  )
+  return { matches: isMeant && (filters.length === 0 || filters.includes(true)), filters }
+}

@@ -73,6 +73,9 @@ create table tenon.trigger_offsets (
   events_offset text not null,
   changes_offset text not null,
   correlation_state jsonb not null default '[]',
+  -- Events of the types that the filters name, and those of them that a filter accepted.
+  seen bigint not null default 0,
+  matched bigint not null default 0,
   -- The last interval in which the stream dropped events before they were consumed.
   gap_from timestamptz(3),
   gap_to timestamptz(3),
@@ -82,5 +85,5 @@ create table tenon.trigger_offsets (
 call tenon.allow('tenon_admin', 'tenon.trigger_offsets', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_triggers', 'tenon.trigger_offsets', 'all', 'select');
 create policy consumer on tenon.trigger_offsets for update to tenon_triggers using (true);
-grant update (events_offset, changes_offset, correlation_state, gap_from, gap_to)
+grant update (events_offset, changes_offset, correlation_state, seen, matched, gap_from, gap_to)
   on tenon.trigger_offsets to tenon_triggers;
