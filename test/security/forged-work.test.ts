@@ -200,7 +200,7 @@ test('signal or update forged or copied from another execution: refused; genuine
 })
 
 test('activity result from elsewhere than the worker: not accepted', async () => {
-  const port = inject('tenon').echoPorts[3]
+  const port = inject('tenon').echoPorts[5]
   const held = createServer(() => {})
   await new Promise<void>((done) => held.listen(port, '127.0.0.1', done))
   try {

@@ -162,7 +162,7 @@ test('credentials: invalid one next to a valid one: 401', async () => {
 
 test('flow: request that HTTP cannot express, truncated response: errors that a flow can catch', async () => {
   const workspace = await createTestWorkspace()
-  const port = inject('tenon').echoPorts[3] ?? 0
+  const port = inject('tenon').echoPorts[4] ?? 0
   const server = createServer((_request, response) => {
     response.writeHead(200, { 'content-length': '100' }).write('half')
     setTimeout(() => response.destroy(), 20)

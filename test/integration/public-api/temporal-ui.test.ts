@@ -21,7 +21,7 @@ const CANARY = unique('canary')
 // A browser on a busy machine is slow.
 describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
   const ui = `${inject('tenon').env['TEMPORAL_UI_URL']}/namespaces/${inject('tenon').env['TEMPORAL_NAMESPACE'] ?? 'default'}/workflows`
-  const [closedPort] = inject('tenon').echoPorts
+  const closedPort = inject('tenon').echoPorts[6]
   let browser: Browser
   let page: Page
   let folder: string

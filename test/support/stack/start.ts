@@ -19,7 +19,7 @@ export interface Running {
   readonly logs: string
   /** Environment of the platform's own processes. */
   readonly env: Readonly<Record<string, string>>
-  /** Loopback ports that flows may call; unused until a test listens there. */
+  /** Loopback ports that flows may call; unused until a test listens there. On the common platform each test file has its own. */
   readonly echoPorts: readonly number[]
 }
 
@@ -74,7 +74,7 @@ export async function startPlatform(
   )
   try {
     const masterKey = options.masterKey ?? randomBytes(32).toString('base64')
-    const echoPorts = await Promise.all([1, 2, 3, 4].map((n) => ports.take(`echo-${n}`, 0)))
+    const echoPorts = await Promise.all([1, 2, 3, 4, 5, 6, 7].map((n) => ports.take(`echo-${n}`, 0)))
     const launched = await launchPlatform({
       stack,
       dir,
