@@ -23,7 +23,7 @@ import { type Config, publicUrl } from '../infra/config.ts'
 import { type Log, plainLines } from '../infra/log.ts'
 import { mountApprovalPages } from './approval-routes.ts'
 import { writeAuditEntry } from './audit.ts'
-import { routePath } from './bind.ts'
+import { methodsByPath, routePath } from './bind.ts'
 import { acceptStreams, closeUndrained, hasUploadDeadline, replyBeforeBody } from './body-streams.ts'
 import { mountCallbacks } from './callbacks.ts'
 import { allowPages } from './cors.ts'
@@ -197,15 +197,7 @@ function parsers(app: FastifyInstance): void {
 
 /** 405 with `Allow` for a path that exists under other methods (RFC 9110 §15.5.6). */
 function refuseOtherMethods(app: FastifyInstance): void {
-  const paths = new Map<string, Set<string>>()
-  for (const operation of OPERATIONS) {
-    const { http } = operation
-    const url = routePath(operation)
-    const allowed = paths.get(url) ?? new Set()
-    paths.set(url, allowed.add(http.method))
-    if (http.method === 'GET' && http.reply !== 'feed') allowed.add('HEAD')
-  }
-  for (const [url, allowed] of paths) {
+  for (const [url, allowed] of methodsByPath(OPERATIONS)) {
     const headers = { allow: [...allowed].join(', ') }
     const method = app.supportedMethods.filter((name) => !allowed.has(name))
     const refuse = async () => {

@@ -27,6 +27,19 @@ export function routePath({ http }: AnyOperation): string {
   return http.path.replace(/\{\w+\*\}$/, '*').replaceAll(/\{(\w+)\}/g, ':$1')
 }
 
+/** The methods that each route answers, by its path in the router's syntax; HEAD beside GET, but for streams, which have no end. */
+export function methodsByPath(operations: readonly AnyOperation[]): ReadonlyMap<string, ReadonlySet<string>> {
+  const paths = new Map<string, Set<string>>()
+  for (const operation of operations) {
+    const { http } = operation
+    const url = routePath(operation)
+    const methods = paths.get(url) ?? new Set()
+    paths.set(url, methods.add(http.method))
+    if (http.method === 'GET' && http.reply !== 'feed') methods.add('HEAD')
+  }
+  return paths
+}
+
 function pathFields(operation: AnyOperation, params: Fields): Fields {
   const [, rest = '*'] = /\{(\w+)\*\}$/.exec(operation.http.path) ?? []
   return Object.fromEntries(

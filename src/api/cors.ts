@@ -3,7 +3,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { AnyOperation } from '../core/operation.ts'
 import { OPERATIONS } from '../features/index.ts'
-import { routePath } from './bind.ts'
+import { methodsByPath } from './bind.ts'
 
 /** Pages may send keys and tokens to these; administrative routes are for the platform's own pages and for programs. */
 const isForPages = ({ domain }: AnyOperation): boolean => domain !== 'structural_admin'
@@ -13,9 +13,11 @@ const EXPOSED = [
   ...['x-problem-code', 'x-request-id', 'x-run-id', 'content-range', 'idempotent-replayed'],
 ].join(', ')
 
+const FOR_PAGES = OPERATIONS.filter(isForPages)
+
 const REQUEST_HEADERS = [
   ...['apikey', 'x-api-key', 'authorization', 'content-type', 'idempotency-key', 'x-request-id'],
-  ...OPERATIONS.filter(isForPages).flatMap(({ http }) => Object.values(http.headers ?? {})),
+  ...FOR_PAGES.flatMap(({ http }) => Object.values(http.headers ?? {})),
 ]
 
 /** No cookies are read on these routes, so any page may be let in, without `Access-Control-Allow-Credentials`. */
@@ -29,7 +31,7 @@ const MAX_AGE_S = 7_200
  * credential (Fetch §4.8). These cost nothing but this answer, and are not charged.
  */
 export function allowPages(app: FastifyInstance): void {
-  const methods = methodsByPath()
+  const methods = methodsByPath(FOR_PAGES)
   const headers = [...new Set(REQUEST_HEADERS)].join(', ')
   app.addHook('onRequest', (request, reply, done) => {
     const allowed = methods.get(request.routeOptions.url ?? '')
@@ -42,21 +44,10 @@ export function allowPages(app: FastifyInstance): void {
     reply
       .code(204)
       .headers({
-        'access-control-allow-methods': allowed,
+        'access-control-allow-methods': [...allowed].join(', '),
         'access-control-allow-headers': headers,
         'access-control-max-age': String(MAX_AGE_S),
       })
       .send()
   })
-}
-
-/** The methods of operations for pages, by the path of their route. */
-function methodsByPath(): ReadonlyMap<string, string> {
-  const methods = new Map<string, string>()
-  for (const operation of OPERATIONS.filter(isForPages)) {
-    const url = routePath(operation)
-    const { method } = operation.http
-    methods.set(url, methods.has(url) ? `${methods.get(url)}, ${method}` : method)
-  }
-  return methods
 }
