@@ -3,6 +3,7 @@
 import Type from 'typebox'
 import type { Principal } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
+import { sql } from '../infra/postgres/sql.ts'
 
 const ORIGINS_MAX = 100
 
@@ -15,8 +16,8 @@ export const Origins = Type.Array(
   { maxItems: ORIGINS_MAX, uniqueItems: true },
 )
 
-/** The database has the same default. */
-export const ORIGINS_DEFAULT: readonly string[] = ['*']
+/** The origins of a workspace whose row of `services`, if it has one, is joined as `s`; the column has the same default. */
+export const ORIGINS_COLUMN = sql`coalesce(s.cors_origins, '["*"]') as origins`
 
 /** @throws Problem `validation_failed` for an entry that no browser would send */
 export function checkOrigins(origins: readonly string[]): void {

@@ -6,7 +6,7 @@ import type { Database } from '../infra/postgres/database.ts'
 import { sql } from '../infra/postgres/sql.ts'
 import { SystemScope } from '../infra/postgres/system-scope.ts'
 import { TtlCache } from '../infra/ttl-cache.ts'
-import { ORIGINS_DEFAULT } from './browser-origins.ts'
+import { ORIGINS_COLUMN } from './browser-origins.ts'
 
 /** The state of a tenant and, if requested, of one workspace. */
 export interface TenantState {
@@ -54,7 +54,7 @@ export class TenantStates {
     return this.#known.load(`${tenantId}/${workspaceId ?? ''}`, async () => {
       const row = await this.#system.row<TenantState>(sql`
         select t.id as "tenantId", t.state as tenant, w.state as workspace, t.suspension_seq as seq,
-          coalesce(s.cors_origins, ${JSON.stringify(ORIGINS_DEFAULT)}::jsonb) as origins
+          ${ORIGINS_COLUMN}
         from tenants t left join workspaces w on w.tenant_id = t.id and w.id = ${workspaceId ?? null}
           left join services s on s.tenant_id = t.id and s.workspace_id = w.id
         where t.id = ${tenantId}`)

@@ -17,7 +17,7 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import type { TtlCache } from '../../infra/ttl-cache.ts'
-import { ORIGINS_DEFAULT } from '../browser-origins.ts'
+import { ORIGINS_COLUMN } from '../browser-origins.ts'
 import type { Claims } from '../issuer/embedded-issuer.ts'
 import { type SuspendedCode, suspensionOf, type TenantStates } from '../tenant-states.ts'
 import { type Credential, type GatewayIdentity, identityOf, keyHash, keyKind } from './credentials.ts'
@@ -106,7 +106,7 @@ export class Authenticator {
       select k.id, k.tenant_id, k.workspace_id, k.kind, k.last4, to_json(k.scopes) as scopes, k.rate_limit,
         k.expires_at, k.disabled_at, k.revoked_at, k.last_used_at,
         t.state as tenant_state, w.state as workspace_state,
-        coalesce(s.cors_origins, ${JSON.stringify(ORIGINS_DEFAULT)}::jsonb) as origins
+        ${ORIGINS_COLUMN}
       from api_keys k join tenants t on t.id = k.tenant_id join workspaces w on w.id = k.workspace_id
         left join services s on s.tenant_id = k.tenant_id and s.workspace_id = k.workspace_id
       where k.hash = ${hash}`)

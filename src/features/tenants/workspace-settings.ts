@@ -9,7 +9,7 @@ import {
   checkPrefixes,
   PublicRead,
 } from '../../access/anon-settings.ts'
-import { checkOrigins, ORIGINS_DEFAULT, Origins } from '../../access/browser-origins.ts'
+import { checkOrigins, ORIGINS_COLUMN, Origins } from '../../access/browser-origins.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, invalidateState, memo } from '../../access/scope-cache.ts'
@@ -154,7 +154,7 @@ interface Row {
   readonly allow: string[]
   readonly anon: Partial<Anon>
   readonly public_read: string[]
-  readonly cors_origins: string[]
+  readonly origins: string[]
   readonly retention: Retention
   readonly updated_at: string | null
 }
@@ -166,7 +166,7 @@ async function readServices(
   const statement = sql`
     select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
       coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read,
-      coalesce(s.cors_origins, ${JSON.stringify(ORIGINS_DEFAULT)}::jsonb) as cors_origins,
+      ${ORIGINS_COLUMN},
       coalesce(s.retention, '{}') as retention, s.updated_at
     from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
     where w.id = ${workspaceId}`
@@ -179,7 +179,7 @@ async function readServices(
       experimental,
       egress: { allow: row.allow },
       anon: { ...ANON_DEFAULTS, ...row.anon },
-      cors: { origins: row.cors_origins },
+      cors: { origins: row.origins },
       objects: { public_read: row.public_read },
       retention,
       updated_at,
