@@ -4,16 +4,10 @@ import { createHash } from 'node:crypto'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { addressOf } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import type { Mail, Mailer } from '../../../infra/mail/mail.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { linkTo } from './approval-links.ts'
 import { accountsNamed } from './deciders.ts'
-
-interface ApproverMail {
-  readonly to: string
-  readonly subject: string
-  readonly text: string
-  readonly messageId: string
-}
 
 interface Asked {
   readonly id: string
@@ -31,17 +25,12 @@ interface Asked {
   readonly deadline_at: string | null
 }
 
-/** Sends a mail. @returns why the recipient does not get it, if it is refused. @throws Error if no mail can be sent now */
-type SendMail = (
-  mail: ApproverMail,
-) => Promise<{ readonly error: Error; readonly isFinal: boolean } | undefined>
-
 /**
  * Sends one mail to each person who may decide and has not, and notes when they are reminded. At least once: a mail that is
  * under way during a crash is sent again, with the same message id. A refused mail does not hold up those of others.
  * @throws Error of the mail server; the rest is due again
  */
-export async function mailApprovers(scope: WorkspaceScope, id: string, send: SendMail): Promise<void> {
+export async function mailApprovers(scope: WorkspaceScope, id: string, send: Mailer['send']): Promise<void> {
   const asked = await scope.row<Asked>(sql`
     select a.id, f.name as flow, a.name, a.title, to_json(a.approvers) as approvers, to_json(a.excluded) as excluded,
       to_json(array(select d ->> 'by' from jsonb_array_elements(a.decisions) as d)) as decided,
@@ -67,7 +56,7 @@ const NEXT_TRY = sql`mail_tries = mail_tries + 1,
   mail_due_at = now() + make_interval(secs => ${mailRetrySeconds}::integer * 2 ^ mail_tries)`
 
 /** @returns false if some mails are to be tried again */
-async function mailAll(scope: WorkspaceScope, asked: Asked, send: SendMail): Promise<boolean> {
+async function mailAll(scope: WorkspaceScope, asked: Asked, send: Mailer['send']): Promise<boolean> {
   let isComplete = true
   for (const person of await peopleOf(scope, asked)) {
     const refusal = await send(mailTo(scope, asked, person))
@@ -101,7 +90,7 @@ async function peopleOf(scope: WorkspaceScope, asked: Asked): Promise<Recipient[
 
 const EMAIL = /^[^\s@:|]+@[^\s@]+$/
 
-function mailTo(scope: WorkspaceScope, asked: Asked, { id, email }: Recipient): ApproverMail {
+function mailTo(scope: WorkspaceScope, asked: Asked, { id, email }: Recipient): Mail {
   const { title, name, flow, round, mails_sent: sent, deadline_at: deadline } = asked
   const what = title ?? `${name} of ${flow}`
   const until = deadline === null ? '' : `\nUntil ${deadline.slice(0, 16).replace('T', ' ')} UTC.`
