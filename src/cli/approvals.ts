@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import type { ApiClient } from './client.ts'
 import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
 import { flowsClient } from './settings.ts'
-import { addVerb, printJson, printTable, WORKSPACE, type WorkspaceOption } from './verb.ts'
+import { addVerb, dateTimeText, printJson, printTable, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 interface Decision {
   readonly by: string
@@ -88,7 +88,7 @@ async function list({ mine, status, json, workspace }: ListOptions): Promise<num
   const rows = found.map(({ id, flow, step, title, execution_id, deadline_at }) => [
     id,
     title ?? `${step} of ${flow}`,
-    deadline_at === null ? '–' : timeOf(deadline_at),
+    deadline_at === null ? '–' : dateTimeText(deadline_at),
     `${execution_id} ${step}`,
   ])
   printTable(['APPROVAL', 'TITLE', 'UNTIL', 'EXECUTION AND STEP'], rows)
@@ -114,8 +114,8 @@ function linesOf(approval: Approval): string[] {
     ['status', status],
     ['approvers', `${approval.approvers.join(', ')}; ${quorum} must approve`],
     ...(approval.excluded.length > 0 ? [['excluded', approval.excluded.join(', ')] as [string, string]] : []),
-    ['asked at', timeOf(approval.asked_at)],
-    ...(deadline_at === null ? [] : [['until', timeOf(deadline_at)] as [string, string]]),
+    ['asked at', dateTimeText(approval.asked_at)],
+    ...(deadline_at === null ? [] : [['until', dateTimeText(deadline_at)] as [string, string]]),
     ['data', indented(data)],
     ...(form === null ? [] : [['form', indented(form)] as [string, string]]),
     ...approval.decisions.map((one) => ['decision', decisionText(one)] as [string, string]),
@@ -126,13 +126,11 @@ function linesOf(approval: Approval): string[] {
 function decisionText({ by, as, approved, at, comment, form }: Decision): string {
   const name = as === undefined ? by : `${by} as ${as}`
   const values = form === undefined ? '' : `, ${JSON.stringify(form)}`
-  return `${approved ? 'approved' : 'rejected'} by ${name} at ${timeOf(at)}${values}${comment ? `: ${comment}` : ''}`
+  return `${approved ? 'approved' : 'rejected'} by ${name} at ${dateTimeText(at)}${values}${comment ? `: ${comment}` : ''}`
 }
 
 /** JSON whose further lines stand below its first one. */
 const indented = (value: unknown) => JSON.stringify(value, null, 2).replaceAll('\n', `\n${' '.repeat(13)}`)
-
-const timeOf = (time: string) => time.slice(0, 19).replace('T', ' ')
 
 interface DecideOptions extends WorkspaceOption {
   readonly data?: string

@@ -3,7 +3,7 @@
 import type { Command } from 'commander'
 import { JSON_NOTATION, jsonArgument, textArgument } from './json-argument.ts'
 import { flowsClient } from './settings.ts'
-import { addVerb, printJson, printTable, WORKSPACE, type WorkspaceOption } from './verb.ts'
+import { addVerb, dateTimeText, printJson, printTable, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 interface Secret {
   readonly name: string
@@ -16,7 +16,7 @@ async function listSecrets({ workspace }: WorkspaceOption): Promise<number> {
   const secrets = await client.list<Secret>(`${base}/secrets`)
   printTable(
     ['SECRET', 'UPDATED', 'BY'],
-    secrets.map(({ name, updated_at, updated_by }) => [name, timeOf(updated_at), updated_by]),
+    secrets.map(({ name, updated_at, updated_by }) => [name, dateTimeText(updated_at), updated_by]),
   )
   return 0
 }
@@ -82,8 +82,6 @@ const commandOf =
     const body = note === undefined ? {} : { note }
     return printJson(await client.post(`${base}/${noun}/${encodeURIComponent(id)}/${verb}`, body))
   }
-
-const timeOf = (time: string) => time.slice(0, 19).replace('T', ' ')
 
 export function triggerVerbs(program: Command): void {
   const secret = program.command('secret').description('secrets of flows')

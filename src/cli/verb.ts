@@ -52,3 +52,6 @@ export function printTable(head: readonly string[], rows: readonly (readonly str
     process.stdout.write(`${cells.join('  ').trimEnd()}\n`)
   }
 }
+
+/** A time as tables show it: `2026-03-14 02:00:00`. @param time RFC 3339, in UTC */
+export const dateTimeText = (time: string): string => time.slice(0, 19).replace('T', ' ')

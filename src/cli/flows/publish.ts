@@ -6,7 +6,7 @@ import type { Command } from 'commander'
 import { type ApiClient, ApiError } from '../client.ts'
 import { yamlIn } from '../json-argument.ts'
 import { callerPath, flowsClient, readCallerFile } from '../settings.ts'
-import { addVerb, printJson, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { addVerb, dateTimeText, printJson, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import { faultsOf } from './check.ts'
 import { type Diagnostic, printDiagnostics } from './diagnostics.ts'
 
@@ -136,7 +136,7 @@ async function listDefinitions({ workspace, json }: WorkspaceOption & { json?: b
     name,
     latest_version === 0 ? '–' : `v${latest_version}`,
     state,
-    updated_at.slice(0, 19).replace('T', ' '),
+    dateTimeText(updated_at),
     id,
   ])
   printTable(['FLOW', 'LATEST', 'STATE', 'UPDATED', 'ID'], rows)

@@ -3,7 +3,7 @@
 import type { Command } from 'commander'
 import type { ApiClient } from '../client.ts'
 import { flowsClient } from '../settings.ts'
-import { addVerb, printJson, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { addVerb, dateTimeText, printJson, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import { drawRun, markOf, RunTree, timeText } from './drawing.ts'
 import { type Execution, flowNameOf, headOf, printFault, type Step } from './execution.ts'
 import { printStepData, stepsOf } from './steps.ts'
@@ -46,7 +46,7 @@ function rowOf(execution: Execution, name: string | undefined): string[] {
     `${name ?? flow_id} v${version}`,
     `${markOf(status, {} as never)} ${status}`,
     trigger.kind,
-    started_at.slice(0, 19).replace('T', ' '),
+    dateTimeText(started_at),
     timeText(lastedMs),
     correlation_key ?? '',
   ]
@@ -122,7 +122,7 @@ async function versions(flow: string, options: { workspace?: string }): Promise<
   const rows = data.map(({ version, sha256, created_at, created_by }) => [
     `v${version}`,
     sha256.slice(0, 12),
-    created_at.slice(0, 19).replace('T', ' '),
+    dateTimeText(created_at),
     created_by,
   ])
   printTable(['VERSION', 'SHA256', 'PUBLISHED', 'BY'], rows)
