@@ -34,7 +34,7 @@ export class Approvals {
     return askedAgain.length > 0 && undoing === undefined
   }
 
-  /** Whether what runs was approved. Compensation, and what follows it, needs no approval. */
+  /** Whether the tasks that run depend on a granted approval. Compensation and the handlers after it do not. */
   get #needsApproval(): boolean {
     const { grantedApprovals: granted = [], compensation: undoing } = this.#machine.state
     return granted.length > 0 && undoing === undefined

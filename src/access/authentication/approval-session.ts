@@ -1,4 +1,4 @@
-/** The session of a person who has signed in at the page of an approval. */
+/** The session cookie of an approver who has signed in on the approval page. */
 
 import { LIMITS } from '../../core/limits.ts'
 import type { Secrets } from '../../infra/crypto/secrets.ts'

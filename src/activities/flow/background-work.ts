@@ -21,7 +21,7 @@ import type { RepairCandidate } from '../../features/flows/executions/reconciler
 import { removeExpired } from '../../features/flows/executions/retention.ts'
 import { deliverEvents } from '../../features/flows/subscriptions/deliver-events.ts'
 import type { EventDelivery } from '../../features/flows/subscriptions/subscription-consumers.ts'
-import { type EventSpec, mayStart } from '../../features/flows/triggers/events.ts'
+import { acceptsType, type EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { chainDepth, startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
 import type { Retention } from '../../features/tenants/workspace-settings.ts'
@@ -62,7 +62,7 @@ class TriggerMatcher {
   /** @returns the correlated events, if the entry completes them */
   match(entry: Entry, log: Log): readonly JsonObject[] | undefined {
     // Most events have another type, which is known without parsing them.
-    if (!mayStart(this.#types, entry.topic)) return undefined
+    if (!acceptsType(this.#types, entry.topic)) return undefined
     this.counts.seen += 1
     const startedMs = performance.now()
     try {

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** CLI commands for approvals, typed by an admin and by an approver who is none, against the running platform. */
+/** `tenon approval` commands, run by an admin and by an approver without an admin role. */
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'

@@ -91,7 +91,7 @@ test.each([
   async (_name, length, piece) => {
     const { reply, sent, ms } = await sendEndlessly(headOf(length), piece)
     expect(reply).toMatch(/^HTTP\/1\.1 413 /)
-    // What the server reads, and what the buffers of both sockets hold.
+    // The bytes that the server reads, and those that the buffers of both sockets hold.
     expect(sent).toBeLessThan(LIMITS.drainBytesMax + 16 * 1_048_576)
     expect(ms).toBeLessThan(LIMITS.drainMs + 2_000)
   },

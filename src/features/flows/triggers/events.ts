@@ -32,7 +32,7 @@ export const eventTriggers: TriggerKind = {
  * False for a type that no filter names. A trigger that names none must not hear of the executions that it starts.
  * @param types as `typesOf` returns them
  */
-export const mayStart = (types: readonly string[] | undefined, type: string): boolean =>
+export const acceptsType = (types: readonly string[] | undefined, type: string): boolean =>
   types?.includes(type) ?? !isPlatformTopic(type)
 
 /** Only the platform publishes under the topics of the workspace's own stream. */

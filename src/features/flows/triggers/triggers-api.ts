@@ -16,7 +16,7 @@ import { findRow, listPage, previewOperation } from '../../operation-helpers.ts'
 import { FLOWS, FlowRef, Ws } from '../definitions.ts'
 import { Execution, readExecution, STATUS } from '../executions/executions.ts'
 import { startFlow } from '../executions/start-execution.ts'
-import { type EventSpec, mayStart } from './events.ts'
+import { acceptsType, type EventSpec } from './events.ts'
 import type { Trigger } from './trigger.ts'
 import { changeTriggers, TRIGGER_COLUMNS, TRIGGERS } from './trigger-store.ts'
 import { rotateSecret, urlOf } from './webhooks.ts'
@@ -319,7 +319,7 @@ export const testTrigger = previewOperation({
 
 /** Correlations are not tested: they depend on other events. */
 function matchesOf({ on }: EventSpec, event: JsonObject): { matches: boolean; filters: boolean[] } {
-  const isMeant = mayStart(typesOf({ to: on }), String(event['type']))
+  const isMeant = acceptsType(typesOf({ to: on }), String(event['type']))
   const filters = on.filters.map(
     (filter) => isMeant && correlationValues(filter, event, Date.now()) !== undefined,
   )
