@@ -51,7 +51,7 @@ function originOf(text: string): string | undefined {
 
 function suggestion(text: string): string {
   const origin = originOf(text)
-  return origin === undefined || origin === 'null'
+  return origin === undefined || origin === 'null' || origin === text
     ? 'write scheme and host: https://app.example.com'
     : `did you mean ${origin}?`
 }

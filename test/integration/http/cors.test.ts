@@ -161,6 +161,15 @@ describe('setting cors.origins', () => {
     const { status, body } = await configure(['https://fine.example', origin])
     expect([status, body.errors?.[0]?.pointer]).toEqual([400, '/cors/origins/1'])
   })
+
+  test('entry refused: the detail never proposes the entry itself', async () => {
+    const proposals = new Map([
+      ['https://App.example.com/x', 'did you mean https://app.example.com?'],
+      ['https://*.*.com', 'write scheme and host'],
+    ])
+    for (const [origin, proposal] of proposals)
+      expect((await configure([origin])).body.errors[0].detail).toContain(proposal)
+  })
 })
 
 // A browser on a busy machine is slow.
