@@ -40,8 +40,12 @@ export class Access {
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
     if (role === undefined) return new CallerScope(principal, rateLimits)
-    const { subject, groups } = principal
-    const actor: Actor = { subject, role, ...(groups !== undefined && { groups }) }
+    const { subject, groups, user } = principal
+    const actor: Actor = {
+      ...{ subject, role },
+      ...(groups !== undefined && { groups }),
+      ...(user !== undefined && { user }),
+    }
     if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#services, randomIds)
     const ref = await this.#workspace(operation, principal, role, workspaceId)
     return new WorkspaceScope(actor, ref, this.#services, randomIds)

@@ -26,7 +26,7 @@ create index on tenon.idempotency (expires_at);
 -- Encrypted bytes cannot be compressed.
 alter table tenon.idempotency alter column reply set storage external;
 alter table tenon.idempotency enable row level security, force row level security;
-create policy inside on tenon.idempotency to tenon_anon, tenon_service
+create policy inside on tenon.idempotency to tenon_anon, tenon_user, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and role = current_user)
   with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and role = current_user);
 create policy admin on tenon.idempotency to tenon_admin
@@ -35,7 +35,7 @@ create policy admin on tenon.idempotency to tenon_admin
 create policy operator on tenon.idempotency to tenon_operator
   using (tenant_id = '' and workspace_id = '' and role = current_user)
   with check (tenant_id = '' and workspace_id = '' and role = current_user);
-grant select, insert, update, delete on tenon.idempotency to tenon_anon, tenon_service, tenon_admin, tenon_operator;
+grant select, insert, update, delete on tenon.idempotency to tenon_anon, tenon_user, tenon_service, tenon_admin, tenon_operator;
 -- The owner never logs in; it deletes expired rows only through the function below.
 create policy expired on tenon.idempotency to tenon_owner using (expires_at <= now());
 
@@ -49,4 +49,4 @@ create function tenon.delete_expired_replies() returns bigint
   select count(*) from gone
 $$;
 revoke execute on function tenon.delete_expired_replies from public;
-grant execute on function tenon.delete_expired_replies to tenon_anon, tenon_service, tenon_admin, tenon_operator;
+grant execute on function tenon.delete_expired_replies to tenon_anon, tenon_user, tenon_service, tenon_admin, tenon_operator;

@@ -2,7 +2,7 @@
 
 import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { Actor, Principal } from '../core/policy.ts'
+import type { Actor, EndUser, Principal } from '../core/policy.ts'
 import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
 import { Statements } from '../infra/postgres/database.ts'
 import type { Sql } from '../infra/postgres/sql.ts'
@@ -22,19 +22,25 @@ const DATABASE_ROLES = {
   tenant_admin: 'tenon_admin',
   workspace_admin: 'tenon_admin',
   service: 'tenon_service',
+  user: 'tenon_user',
   anon: 'tenon_anon',
 } as const
 
-function contextOf({ role, chainDepth }: Actor, tenant = '', workspace = ''): SessionContext {
-  const statementTimeoutMs = LIMITS.statementTimeoutMs[role === 'anon' ? 'anon' : 'service']
+function contextOf({ role, chainDepth, user }: Actor, tenant = '', workspace = ''): SessionContext {
+  const isPublic = role === 'anon' || role === 'user'
+  const statementTimeoutMs = LIMITS.statementTimeoutMs[isPublic ? 'anon' : 'service']
   return {
     role: DATABASE_ROLES[role],
     tenant,
     workspace,
     statementTimeoutMs,
     ...(chainDepth !== undefined && { chainDepth }),
+    ...(role === 'user' && user !== undefined && { user: sessionUser(user) }),
   }
 }
+
+/** The end user as `tenon.caller()` returns it to policies (roles.sql). */
+const sessionUser = ({ id, email, claims }: EndUser): string => JSON.stringify({ id, email, claims })
 
 /**
  * An actor, and statements with its rights. Features supply all other capabilities as functions of the scope:

@@ -9,7 +9,10 @@ import type { TenantId, WorkspaceId } from './tenant.ts'
 
 export type Domain = 'structural_admin' | 'data_access'
 type AdminRole = 'operator' | 'tenant_admin' | 'workspace_admin'
-export type DataRole = 'service' | 'anon'
+/** The kinds of API keys, which are also the roles of their holders. */
+export type KeyKind = 'service' | 'anon'
+/** `user`: an end user of one workspace. */
+export type DataRole = KeyKind | 'user'
 export type Role = AdminRole | DataRole
 
 /** Role groups, widest last. An operation names one of them. */
@@ -18,17 +21,28 @@ export const TENANT_ADMINS = ['operator', 'tenant_admin'] as const satisfies rea
 export const ADMINS = ['operator', 'tenant_admin', 'workspace_admin'] as const satisfies readonly Role[]
 export const WRITERS = ['service'] as const satisfies readonly Role[]
 export const READERS = ['service', 'anon'] as const satisfies readonly Role[]
+/** For operations whose every effect is checked against a rule of the workspace. */
+export const DATA_ROLES = ['service', 'user', 'anon'] as const satisfies readonly Role[]
 /** Roles of both domains, for operations on the caller alone. */
-export const EVERYBODY = [...ADMINS, ...READERS] as const
+export const EVERYBODY = [...ADMINS, ...DATA_ROLES] as const
 
 export function domainOf(role: Role): Domain {
-  return role === 'service' || role === 'anon' ? 'data_access' : 'structural_admin'
+  return (DATA_ROLES as readonly Role[]).includes(role) ? 'data_access' : 'structural_admin'
 }
 
 /** True if a role ranks strictly above another: operator, tenant admin, workspace admin, then all others. */
 export function outranks(role: Role, other: Role): boolean {
   const rank = (one: Role) => (ADMINS as readonly Role[]).indexOf(one)
   return rank(role) >= 0 && (rank(other) < 0 || rank(role) < rank(other))
+}
+
+/** An end user, as the token describes them. Rules compare documents with these values. */
+export interface EndUser {
+  readonly id: string
+  readonly email: string
+  readonly emailVerified: boolean
+  /** Set by the workspace's admins. */
+  readonly claims: Readonly<Record<string, unknown>>
 }
 
 /** The verified identity behind a credential. Only `src/access/authentication` creates one. */
@@ -44,6 +58,8 @@ export interface Principal {
   readonly roles: readonly Role[]
   /** Groups of its tenant that an external issuer claims for it. */
   readonly groups?: readonly string[]
+  /** Set for the role `user`, which is then the only role. */
+  readonly user?: EndUser
   /** Scopes that restrict the roles; absent if the credential is not restricted. */
   readonly scopes?: ReadonlySet<string>
   /** Origins of the pages that may use the credential; absent if it is bound to no workspace. */
@@ -53,7 +69,7 @@ export interface Principal {
   /** Set for API keys. */
   readonly key?: {
     readonly id: string
-    readonly kind: DataRole
+    readonly kind: KeyKind
     readonly last4: string
     /** RFC 3339; null if it does not expire. */
     readonly expires_at: string | null
@@ -71,6 +87,8 @@ export interface Actor {
   readonly credentialRole?: Role
   /** As of its principal. */
   readonly groups?: readonly string[]
+  /** Set for the role `user`. */
+  readonly user?: EndUser
   /** For an execution: its chain depth. */
   readonly chainDepth?: number
 }

@@ -142,6 +142,7 @@ const ConfigSchema = Type.Object({
     '1200/min',
     'Rate limit per service key. `300/min burst 30` means 300 requests a minute, at most 30 of them at once; without `burst`, all at once.',
   ),
+  TENON_RATE_USER: Rate('600/min burst 100', 'Rate limit per end user.'),
   TENON_RATE_ANON: Rate('3000/min burst 300', 'Rate limit per anon key, for all its users together.'),
   TENON_RATE_ANON_ADDRESS: Rate(
     '1200/min burst 200',

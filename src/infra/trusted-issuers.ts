@@ -7,7 +7,7 @@ import { idPattern } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 
 const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA'] as const
-const MAPPABLE = ['operator', 'tenant_admin', 'workspace_admin', 'service', 'anon'] as const
+const MAPPABLE = ['operator', 'tenant_admin', 'workspace_admin', 'service', 'user', 'anon'] as const
 
 const Name = Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax })
 const Path = (description: string) =>
@@ -47,11 +47,12 @@ const IssuerSchema = Type.Object({
         roles: Path('roles'),
         scope: Path('scope'),
         groups: Path('groups'),
+        user: Path('user'),
       },
       {
         additionalProperties: false,
         description:
-          'Claims that contain tenant, workspace, roles, scope and groups: a dotted path, or a list of names.',
+          'Claims that contain tenant, workspace, roles, scope, groups, and the claims of an end user: a dotted path, or a list of names.',
       },
     ),
   ),
@@ -150,6 +151,8 @@ function withDefaults({ issuer, audience, jwks_uri, algorithms, typ, claims, rol
       scope: pathOf(claims?.scope ?? 'scope'),
       /** Undefined: its tokens name no groups. */
       groups: claims?.groups === undefined ? undefined : pathOf(claims.groups),
+      /** An object, for `$user.claims` in rules. */
+      user: pathOf(claims?.user ?? 'claims'),
     },
     /** Its roles → ours. */
     roles: new Map<string, string>(roles === undefined ? own : Object.entries(roles)),

@@ -2,7 +2,7 @@
 
 import { decodeJwt, errors } from 'jose'
 import { LIMITS } from '../../core/limits.ts'
-import type { DataRole, Principal, Role } from '../../core/policy.ts'
+import type { KeyKind, Principal, Role } from '../../core/policy.ts'
 import { narrowing } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
@@ -27,7 +27,7 @@ export interface KeyRow {
   readonly id: string
   readonly tenant_id: TenantId
   readonly workspace_id: WorkspaceId
-  readonly kind: DataRole
+  readonly kind: KeyKind
   readonly last4: string
   readonly scopes: readonly string[]
   readonly rate_limit: number | null
@@ -159,7 +159,6 @@ export class Authenticator {
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
     }
     const origins = await this.#requireActive(bounds, 'token_invalid')
-    const roles = ADMIN_ROLES.filter((role) => claims.roles.includes(role) && hasBounds(role, bounds))
     const scopes = narrowing(claims.scopes)
     return {
       kind: 'token',
@@ -167,7 +166,7 @@ export class Authenticator {
       subject: sub,
       ...bounds,
       ...origins,
-      roles: [...roles, ...dataRoles(claims.roles, bounds)],
+      ...rolesOf(claims, bounds),
       ...(scopes && { scopes }),
       // Groups belong to a tenant; a token of none, such as an operator's, is in no group of any.
       ...(bounds.tenantId !== undefined && groups.length > 0 && { groups }),
@@ -243,8 +242,18 @@ function hasBounds(role: Role, bounds: Bounds): boolean {
   return bounds.tenantId !== undefined && (role === 'tenant_admin' || bounds.workspaceId !== undefined)
 }
 
-/** A token with a tenant and a workspace has a data role: `service` if it says so, else `anon`. */
-function dataRoles(roles: readonly string[], bounds: Bounds): DataRole[] {
+/** The role `user` excludes all others, so that no rule is bypassed by a second role of the same person. */
+function rolesOf({ sub, roles, user }: Claims, bounds: Bounds): Pick<Principal, 'roles' | 'user'> {
+  if (roles.includes('user')) {
+    const isBound = bounds.tenantId !== undefined && bounds.workspaceId !== undefined
+    return isBound && user !== undefined ? { roles: ['user'], user: { id: sub, ...user } } : { roles: [] }
+  }
+  const adminRoles = ADMIN_ROLES.filter((role) => roles.includes(role) && hasBounds(role, bounds))
+  return { roles: [...adminRoles, ...keyRoles(roles, bounds)] }
+}
+
+/** A token with a tenant and a workspace has the role of a key: `service` if it says so, else `anon`. */
+function keyRoles(roles: readonly string[], bounds: Bounds): KeyKind[] {
   if (bounds.tenantId === undefined || bounds.workspaceId === undefined) return []
   return roles.includes('service') ? ['service'] : ['anon']
 }

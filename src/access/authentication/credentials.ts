@@ -4,7 +4,7 @@ import { createHash, hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { crc32 } from 'node:zlib'
 import { LIMITS } from '../../core/limits.ts'
-import type { DataRole } from '../../core/policy.ts'
+import type { KeyKind } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId, type TenantId, type WorkspaceId } from '../../core/tenant.ts'
 
@@ -97,7 +97,7 @@ interface VerifiedIdentity {
   readonly subject: string
   readonly tenantId: TenantId
   readonly workspaceId: WorkspaceId
-  readonly role: DataRole
+  readonly role: KeyKind
 }
 
 /**
@@ -171,13 +171,13 @@ function errorUnless(isValid: boolean, name: (typeof IDENTITY)[number], detail: 
 const FORM = /^svc_(anon|service)_([A-Za-z0-9_-]{43})([0-9a-f]{8})$/
 
 /** Creates the text of a key, of which only the {@link keyHash} is stored. */
-export function makeKey(kind: DataRole): string {
+export function makeKey(kind: KeyKind): string {
   const secret = randomBytes(32).toString('base64url')
   return `svc_${kind}_${secret}${checksum(kind, secret)}`
 }
 
 /** The kind of a key; undefined if the text has another form or a wrong checksum. */
-export function keyKind(text: string): DataRole | undefined {
+export function keyKind(text: string): KeyKind | undefined {
   const [, kind, secret = '', sum] = FORM.exec(text) ?? []
   if (kind !== 'anon' && kind !== 'service') return undefined
   return sum === checksum(kind, secret) ? kind : undefined
@@ -188,6 +188,6 @@ export function keyHash(text: string): Buffer {
   return hash('sha256', text, 'buffer')
 }
 
-function checksum(kind: DataRole, secret: string): string {
+function checksum(kind: KeyKind, secret: string): string {
   return crc32(`${kind}:${secret}`).toString(16).padStart(8, '0')
 }

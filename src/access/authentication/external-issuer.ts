@@ -1,6 +1,7 @@
 /** Verifies tokens of an external issuer against its cached JWKS, and maps their claims to ours. */
 
 import { createLocalJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
+import { isObject } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { GROUP_PATTERN } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -63,8 +64,20 @@ function claimsOf(payload: JWTPayload, { issuer, claims, roles, tenants }: Trust
     roles: words(claimAt(payload, claims.roles)).flatMap((role) => roles.get(role) ?? []),
     scopes: words(claimAt(payload, claims.scope)),
     groups: groupsIn(claims.groups === undefined ? undefined : claimAt(payload, claims.groups)),
+    user: userIn(payload, claims.user),
     tenantId,
     workspaceId,
+  }
+}
+
+/** The standard claims about a person (OpenID Connect Core 1.0 §5.1), and the object at `path`. */
+function userIn(payload: JWTPayload, path: readonly string[]): NonNullable<Claims['user']> {
+  const { email, email_verified: verified } = payload
+  const custom = claimAt(payload, path)
+  return {
+    email: typeof email === 'string' ? email.toLowerCase() : '',
+    emailVerified: verified === true,
+    claims: isObject(custom) ? custom : {},
   }
 }
 

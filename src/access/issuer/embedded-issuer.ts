@@ -4,6 +4,8 @@ import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Provider } from 'oidc-provider'
+import { isObject } from '../../core/json.ts'
+import type { EndUser } from '../../core/policy.ts'
 import { issuerUrl, publicUrl } from '../../infra/config.ts'
 import { DERIVED } from '../../infra/crypto/secrets.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
@@ -32,6 +34,8 @@ export interface Claims extends SubjectClaims {
   readonly scopes: readonly string[]
   /** Of an external issuer; those of accounts are in the database. */
   readonly groups?: readonly string[]
+  /** Describes the subject, if it is an end user. */
+  readonly user?: Omit<EndUser, 'id'>
   readonly tenantId?: string | undefined
   readonly workspaceId?: string | undefined
 }
@@ -48,6 +52,12 @@ export interface HostedClaims extends SubjectClaims {
 }
 
 const CLOCK_TOLERANCE_SECONDS = 30
+
+/** Present in tokens of users of a workspace only. */
+function userOf({ role, email, email_verified: emailVerified, claims }: JWTPayload): Pick<Claims, 'user'> {
+  if (role !== 'user' || typeof email !== 'string') return {}
+  return { user: { email, emailVerified: emailVerified === true, claims: isObject(claims) ? claims : {} } }
+}
 
 const textOf = (claim: unknown) => (typeof claim === 'string' ? claim : undefined)
 
@@ -146,6 +156,7 @@ export class EmbeddedIssuer {
       scopes: textOf(scope)?.split(' ') ?? [],
       tenantId: textOf(tenant_id),
       workspaceId: textOf(workspace_id),
+      ...userOf(payload),
     }
   }
 

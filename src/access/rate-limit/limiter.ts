@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import type { RateClass } from '../../core/operation.ts'
-import { domainOf, type Principal, type Role } from '../../core/policy.ts'
+import { type DataRole, domainOf, type Principal, type Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId } from '../../core/tenant.ts'
 import { parseRate, type Rate } from '../../core/units.ts'
@@ -117,7 +117,7 @@ export class Limiter {
 
 /** Maps requests to the buckets that they are charged to. Names of buckets are built here only. */
 export class Rates {
-  readonly #rates: Readonly<Record<'service' | 'anon' | 'admin' | RateClass, Rate>>
+  readonly #rates: Readonly<Record<DataRole | 'admin' | RateClass, Rate>>
   readonly #streams: { readonly ofTenant: number; readonly ofAddress: number }
   readonly #limits: Readonly<
     Record<'anonAddress' | 'mcpClient' | 'tenant' | 'public' | 'authFailure' | 'webhook', Limit>
@@ -126,6 +126,7 @@ export class Rates {
   constructor(config: Config) {
     this.#rates = {
       service: parseRate(config.TENON_RATE_SERVICE),
+      user: parseRate(config.TENON_RATE_USER),
       anon: parseRate(config.TENON_RATE_ANON),
       admin: parseRate(config.TENON_RATE_ADMIN),
       flows: parseRate(config.TENON_RATE_FLOWS),
@@ -183,8 +184,10 @@ export class Rates {
 
   streamLimits(principal: Principal, role: Role, network: string, max?: number): StreamLimit[] {
     const ofTenant = this.streamLimit(principal.tenantId, max)
-    if (!isPublicKey(principal, role)) return [ofTenant]
-    const key = `${ofTenant.key}:address:${network}`
+    // One person cannot use up the streams of a tenant: users are limited as addresses are.
+    const own = role === 'user' ? `user:${digest(principal.subject)}` : `address:${network}`
+    if (!isPublicKey(principal, role) && role !== 'user') return [ofTenant]
+    const key = `${ofTenant.key}:${own}`
     return [{ key, max: this.#streams.ofAddress, quota: 'sse_streams_per_address' }, ofTenant]
   }
 
@@ -193,7 +196,7 @@ export class Rates {
     role: Role,
     rateClass: RateClass | undefined,
   ): BucketCharge {
-    const usual = this.#rates[rateClass ?? (role === 'anon' || role === 'service' ? role : 'admin')]
+    const usual = this.#rates[rateClass ?? rateClassOf(role)]
     const rate = rateLimit === undefined ? usual : rateOf(rateLimit, usual)
     const prefix = `${bucketPrefix(tenantId)}${rateClass === undefined ? '' : `${rateClass}:`}`
     if (kind === 'api_key') return { bucket: `${prefix}key:${subject}`, limit: limitOf('key', rate) }
@@ -204,6 +207,9 @@ export class Rates {
     return { bucket: `${bucketPrefix(tenantId)}tenant`, limit: this.#limits.tenant }
   }
 }
+
+const rateClassOf = (role: Role): DataRole | 'admin' =>
+  role === 'service' || role === 'user' || role === 'anon' ? role : 'admin'
 
 /** An anon key has many users, so it identifies none of them. */
 const isPublicKey = ({ kind }: Principal, role: Role) => kind === 'api_key' && role === 'anon'

@@ -22,6 +22,18 @@ const Me = Type.Object({
     }),
     Type.Null(),
   ]),
+  user: Type.Union(
+    [
+      Type.Object({
+        id: Type.String(),
+        email: Type.String(),
+        email_verified: Type.Boolean(),
+        claims: Type.Record(Type.String(), Type.Unknown()),
+      }),
+      Type.Null(),
+    ],
+    { description: 'The end user, for the role `user`.' },
+  ),
   scopes: Type.Array(Type.String(), { description: 'What narrows its roles; empty where nothing does.' }),
 })
 
@@ -33,7 +45,7 @@ export const getMe = callerOperation({
   output: Me,
   http: { method: 'GET', path: '/v1/me' },
   run: async ({ principal }) => {
-    const { subject, kind, roles, tenantId, workspaceId, key, scopes } = principal
+    const { subject, kind, roles, tenantId, workspaceId, key, user, scopes } = principal
     return {
       subject,
       kind,
@@ -42,6 +54,15 @@ export const getMe = callerOperation({
       tenant_id: tenantId ?? null,
       workspace_id: workspaceId ?? null,
       key: key === undefined ? null : { ...key },
+      user:
+        user === undefined
+          ? null
+          : {
+              id: user.id,
+              email: user.email,
+              email_verified: user.emailVerified,
+              claims: { ...user.claims },
+            },
       scopes: [...(scopes ?? [])].sort(),
     }
   },

@@ -84,9 +84,9 @@ create policy reconciler on tenon.services to tenon_reconciler using (true);
 grant select (tenant_id, workspace_id, retention, retention_due_at), update (retention_due_at)
   on tenon.services to tenon_reconciler;
 -- The platform and policies read the settings for every key. Keys cannot read which private addresses flows may reach.
-create policy data on tenon.services for select to tenon_anon, tenon_service
+create policy data on tenon.services for select to tenon_anon, tenon_user, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
-grant select (tenant_id, workspace_id, anon, public_read) on tenon.services to tenon_anon, tenon_service;
+grant select (tenant_id, workspace_id, anon, public_read) on tenon.services to tenon_anon, tenon_user, tenon_service;
 
 -- @returns the workspace if its anon keys may read collections without a rule of their own, else null
 -- In plpgsql so that it is not inlined: the cost of its lookup would enter every plan and distort the choice of indexes.

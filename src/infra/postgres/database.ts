@@ -178,7 +178,7 @@ async function run(
   statements: readonly Sql[],
   lockTimeoutMs?: number,
 ): Promise<Row[][]> {
-  const { role, tenant, workspace, statementTimeoutMs, chainDepth } = context
+  const { role, tenant, workspace, statementTimeoutMs, chainDepth, user } = context
   // All settings are transaction-local (third argument `true`): they last until the next batch or the end of the transaction.
   const settings = [
     sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
@@ -186,6 +186,7 @@ async function run(
     ...(chainDepth === undefined
       ? []
       : [sql`select set_config('tenon.chain_depth', ${chainDepth}, true) is null`]),
+    ...(user === undefined ? [] : [sql`select set_config('tenon.user', ${user}, true) is null`]),
     ...(lockTimeoutMs === undefined
       ? []
       : [sql`select set_config('lock_timeout', ${lockTimeoutMs}, true) is null`]),
@@ -195,6 +196,6 @@ async function run(
     client.query(batch)
     return (await batch.done).slice(settings.length)
   } catch (error) {
-    throw translate(error, role === 'tenon_anon')
+    throw translate(error, role === 'tenon_anon' || role === 'tenon_user')
   }
 }

@@ -13,13 +13,13 @@ const REFUSALS = [
 
 /**
  * Class 08 connection, 53 resources, 57P0x shutdown, 58 system: the server's fault, not the statement's.
- * @param toAnon true if the caller has an anon key
+ * @param isPublic true if the caller is an anon key or an end user
  */
-export function translate(error: unknown, toAnon = false): Problem | DatabaseError {
+export function translate(error: unknown, isPublic = false): Problem | DatabaseError {
   if (error instanceof Problem) return error
   if (!(error instanceof DatabaseError)) return unavailable(error)
   const code = error.code ?? ''
-  if (code === QUOTA_EXCEEDED) return quotaExceeded(error, toAnon)
+  if (code === QUOTA_EXCEEDED) return quotaExceeded(error, isPublic)
   if (code === CONCURRENCY_LIMITED) return concurrencyLimited(error)
   if (code === TOO_LONG) return tooLongForIndex(error)
   const refusal = REFUSALS.find(([pattern]) => pattern.test(code))
@@ -57,12 +57,12 @@ type QuotaMembers = {
   readonly resets_at?: string
 }
 
-function quotaExceeded(error: DatabaseError, toAnon: boolean): Problem {
+function quotaExceeded(error: DatabaseError, isPublic: boolean): Problem {
   const members = JSON.parse(error.detail ?? '{}') as QuotaMembers
   const { quota, resets_at } = members
   const headers = resets_at === undefined ? {} : { 'retry-after': secondsUntil(resets_at) }
-  // An anon key does not learn how much the workspace holds, since it may not read all collections.
-  if (toAnon)
+  // The public does not learn how much the workspace holds, which may not read all collections.
+  if (isPublic)
     return new Problem('quota_exceeded', {
       detail: `The quota ${quota} is used up.`,
       members: { quota, ...(resets_at !== undefined && { resets_at }) },

@@ -4,7 +4,7 @@ do $$
 declare
   role text;
 begin
-  foreach role in array array['tenon_anon', 'tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_issuer',
+  foreach role in array array['tenon_anon', 'tenon_user', 'tenon_service', 'tenon_admin', 'tenon_operator', 'tenon_issuer',
       'tenon_relay', 'tenon_triggers', 'tenon_reconciler', 'tenon_payload_keys'] loop
     if not exists (select from pg_roles where rolname = role) then
       execute format('create role %I nologin nosuperuser nobypassrls noinherit', role);
@@ -14,17 +14,21 @@ begin
 end $$;
 
 create schema tenon;
-grant usage on schema tenon to tenon_app, tenon_anon, tenon_service, tenon_admin, tenon_operator, tenon_issuer,
+grant usage on schema tenon to tenon_app, tenon_anon, tenon_user, tenon_service, tenon_admin, tenon_operator, tenon_issuer,
   tenon_relay, tenon_triggers, tenon_reconciler, tenon_payload_keys;
 -- The tables of declared collections.
 create schema tenon_data;
-grant usage on schema tenon_data to tenon_anon, tenon_service;
+grant usage on schema tenon_data to tenon_anon, tenon_user, tenon_service;
 
 -- The two settings that every policy reads; transaction-local, so they end with the batch that set them.
 create function tenon.tenant() returns text stable parallel safe language sql
   return nullif(current_setting('tenon.tenant', true), '');
 create function tenon.workspace() returns text stable parallel safe language sql
   return nullif(current_setting('tenon.workspace', true), '');
+
+-- The end user who acts, as {"id", "email", "claims"}; null for all other callers. Policies of tenon_user read it.
+create function tenon.caller() returns jsonb stable parallel safe language sql
+  return nullif(current_setting('tenon.user', true), '')::jsonb;
 
 -- Grants a role privileges on a table, and a policy for its rows: those of the session's workspace ('workspace'), of its
 -- workspace or, without one, of its tenant ('tenant'), of its tenant ('whole tenant'), or all rows ('all').

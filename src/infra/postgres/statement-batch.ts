@@ -15,6 +15,7 @@ import type { Sql } from './sql.ts'
 
 type DatabaseRole =
   | 'tenon_anon'
+  | 'tenon_user'
   | 'tenon_service'
   | 'tenon_admin'
   | 'tenon_operator'
@@ -35,6 +36,8 @@ export interface SessionContext {
   readonly statementTimeoutMs: number
   /** Chain depth that is written with changes of documents; 0 by default. */
   readonly chainDepth?: number
+  /** JSON of the end user, for the role `tenon_user`: `tenon.caller()` in roles.sql. */
+  readonly user?: string
 }
 
 /** Batches that may share a transaction if their contexts are equal: those that read, or those that write. */

@@ -110,9 +110,9 @@ function isOfOneStatement(error: unknown): boolean {
 }
 
 const keyOf = (
-  { role, tenant, workspace, statementTimeoutMs, chainDepth }: SessionContext,
+  { role, tenant, workspace, statementTimeoutMs, chainDepth, user }: SessionContext,
   kind: BatchGroup,
-) => `${kind} ${role} ${tenant} ${workspace} ${statementTimeoutMs} ${chainDepth ?? ''}`
+) => `${kind} ${role} ${tenant} ${workspace} ${statementTimeoutMs} ${chainDepth ?? ''} ${user ?? ''}`
 
 interface Coalesced {
   readonly statements: readonly Sql[]
