@@ -36,7 +36,7 @@ export function storageOf(scope: AdminScope): StorageAdmin {
 
 /** The workspace's documents in the document store; undefined if they are in PostgreSQL. */
 export function documentsOf(scope: WorkspaceScope): DocumentsHandle | undefined {
-  return servicesOf(scope).documents?.handle(scope.ref, scope.actor.role)
+  return servicesOf(scope).documents?.handle(scope.ref, scope.actor)
 }
 
 /** True if documents are also stored outside PostgreSQL, where its triggers do not count them. */
@@ -50,7 +50,7 @@ export async function hasDocuments(
   ref: WorkspaceRef,
   collection: string,
 ): Promise<boolean> {
-  const handle = servicesFor(scope, ref.tenantId).documents?.handle(ref, 'service')
+  const handle = servicesFor(scope, ref.tenantId).documents?.handle(ref, { role: 'service' })
   const found = await handle?.find(collection, { filter: {}, set: {}, sort: { _id: 1 }, limit: 1 })
   return found !== undefined && found.length > 0
 }

@@ -16,6 +16,10 @@ export const LIMITS = {
   containingMembersMax: 8,
   /** Names and values of a JSON filter: slightly more than 50 lists of 500 values. */
   filterPartsMax: 30_000,
+  /** Of a rule on documents (`access` of a declaration). */
+  ruleCharsMax: 8_000,
+  ruleDepthMax: 5,
+  ruleTestsMax: 30,
   likeWildcardsMax: 10,
   likeCharsMax: 10_000,
   orderKeysMax: 8,

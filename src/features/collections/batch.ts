@@ -5,7 +5,7 @@ import { Input, Ref, workspaceOperation } from '../../access/operation-builders.
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { isUuid } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { READERS } from '../../core/policy.ts'
+import { DATA_ROLES } from '../../core/policy.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
 import { CollectionName, Fields } from './document.ts'
@@ -73,7 +73,7 @@ const Results = Type.Object({
 export const batchDocuments = workspaceOperation({
   name: 'collection.batch',
   summary: 'Change several documents of a collection at once: all or none',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({ name: CollectionName, atomic: Atomic, ops: Type.Array(Op, count) }),
   output: Results,
   http: {
@@ -94,7 +94,7 @@ export const batchAnywhere = workspaceOperation({
   name: 'batch.run',
   area: 'collections',
   summary: 'Change documents of several collections at once: all or none',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({ atomic: Atomic, ops: Type.Array(OpAnywhere, count) }),
   output: Results,
   http: { method: 'POST', path: '/v1/batch', body: '*', bodyBytesMax: LIMITS.batchBytesMax },

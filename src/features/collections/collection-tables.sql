@@ -37,7 +37,8 @@ declare
 begin
   select string_agg(quote_ident(name), ', ' order by n) into columns
     from jsonb_array_elements_text(item -> 'columns') with ordinality as e (name, n)
-    where name in (select c ->> 'column' from jsonb_array_elements(declared.columns) c where c ->> 'type' <> 'jsonb');
+    where name = 'owner'
+      or name in (select c ->> 'column' from jsonb_array_elements(declared.columns) c where c ->> 'type' <> 'jsonb');
   if item ->> 'name' !~ '^i[1-9][0-9]{0,3}$' or columns is null
     or jsonb_array_length(item -> 'columns') <> regexp_count(columns, ',') + 1 then
     raise exception 'not an index' using errcode = 'check_violation';
@@ -49,33 +50,67 @@ begin
     case when (item ->> 'unique')::boolean then '' else ', id' end);
 end $$;
 
--- Sets the grants and policies of anon keys from the declaration's `access`.
-create function tenon.admit_anon(declared tenon.schemas) returns void
+-- The condition under which a role may access a row, null if it may access none.
+-- @param rule true, false, or the condition that rule-policy.ts has compiled: a template for `format`, and its literals. Absent:
+--   anon keys read if the setting of the workspace says so, all else is closed.
+create function tenon.policy_condition(declared tenon.schemas, role text, action text, rule jsonb) returns text
   language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   mine constant text := 'tenant_id = tenon.tenant() and workspace_id = tenon.workspace()';
-  readable constant text := case when declared.access #>> '{anon,read}' is null
-    then 'tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace())' else mine end;
-  may record;
+  condition text;
+  parsed refcursor;
 begin
-  for may in select * from (values
-      ('anon', 'read', 'select', format('using (%s)', readable)),
-      ('anon_create', 'create', 'insert', format('with check (%s)', mine)),
-      ('anon_update', 'update', 'update', format('using (%1$s) with check (%1$s)', mine)),
-      ('anon_delete', 'delete', 'delete', format('using (%s)', mine))) as v (policy, action, command, clause) loop
-    execute format('drop policy if exists %I on tenon_data.%I', may.policy, declared.relation);
-    execute format('revoke %s on tenon_data.%I from tenon_anon', may.command, declared.relation);
-    if coalesce((declared.access #>> array['anon', may.action])::boolean, may.action = 'read') then
-      execute format('create policy %I on tenon_data.%I for %s to tenon_anon %s',
-        may.policy, declared.relation, may.command, may.clause);
-      execute format('grant %s on tenon_data.%I to tenon_anon', may.command, declared.relation);
-    end if;
+  if rule is null and role = 'anon' and action = 'read' then
+    return 'tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace())';
+  end if;
+  if coalesce(rule, 'false') in ('true', 'false') then
+    return case rule when 'true' then mine end;
+  end if;
+  condition := format(rule ->> 'template', variadic array(select jsonb_array_elements_text(rule -> 'literals')));
+  -- A cursor takes a single query, so the condition is an expression and nothing more.
+  open parsed for execute format('select from tenon_data.%I where (%s)', declared.relation, condition);
+  close parsed;
+  return format('%s and (%s)', mine, condition);
+end $$;
+
+-- Sets the grants and policies of anon keys and users.
+-- @param rules by role and action, as policy_condition takes them
+create function tenon.set_policies(declared tenon.schemas, rules jsonb) returns void
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  may record;
+  condition text;
+begin
+  for may in select role, action, command, 'tenon_' || role as grantee, role || '_' || action as policy
+      from unnest(array['anon', 'user']) role,
+        (values ('read', 'select'), ('create', 'insert'), ('update', 'update'), ('delete', 'delete')) v (action, command) loop
+    condition := tenon.policy_condition(declared, may.role, may.action, rules #> array[may.role, may.action]);
+    continue when condition is null;
+    execute format('create policy %I on tenon_data.%I for %s to %I %s', may.policy, declared.relation, may.command,
+      may.grantee, case may.action
+        when 'create' then format('with check (%s)', condition)
+        when 'update' then format('using (%1$s) with check (%1$s)', condition)
+        else format('using (%s)', condition) end);
+    execute format('grant %s on tenon_data.%I to %I', may.command, declared.relation, may.grantee);
   end loop;
+end $$;
+
+-- Takes all grants and policies from anon keys and users, before the columns change that the policies use.
+create function tenon.drop_policies(declared tenon.schemas) returns void
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  policy text;
+begin
+  for policy in select polname from pg_policy where polrelid = format('tenon_data.%I', declared.relation)::regclass
+      and polroles && array['tenon_anon'::regrole::oid, 'tenon_user'::regrole::oid] loop
+    execute format('drop policy %I on tenon_data.%I', policy, declared.relation);
+  end loop;
+  execute format('revoke all on tenon_data.%I from tenon_anon, tenon_user', declared.relation);
 end $$;
 
 -- Creates the table of a declaration. No text of a user becomes an identifier: the table is named after the id, columns and
 -- indexes are numbered, types come from the list above.
-create function tenon.create_table(declared tenon.schemas) returns void
+create function tenon.create_table(declared tenon.schemas, rules jsonb) returns void
   language plpgsql set search_path = tenon, pg_temp as $$
 declare
   columns text := '';
@@ -103,12 +138,14 @@ begin
       version bigint not null default 1,
       created_at timestamptz(3) not null default now(),
       updated_at timestamptz(3) not null default now(),
+      -- No statement names it, so nobody chooses it.
+      owner text collate "C" default tenon.caller() ->> ''id'',
       check (tenant_id = %L and workspace_id = %L),
       primary key (id))', declared.relation, columns, declared.tenant_id, declared.workspace_id);
   call allow('tenon_service', format('tenon_data.%I', declared.relation)::regclass, 'workspace',
     'select, insert, update, delete');
   call allow('tenon_owner', format('tenon_data.%I', declared.relation)::regclass, 'workspace', 'select');
-  perform admit_anon(declared);
+  perform set_policies(declared, rules);
   for item in select value from jsonb_array_elements(declared.indexes) loop
     execute index_statement(declared, item, false);
   end loop;
@@ -125,7 +162,7 @@ begin
 end $$;
 
 -- Creates the table of a newly inserted declaration. Raises TN001 if the collection has documents.
-create function tenon.create_collection_table(t text, w text, schema_id text) returns void
+create function tenon.create_collection_table(t text, w text, schema_id text, rules jsonb) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   before constant text[] := act_for_administered(t, w);
@@ -138,7 +175,7 @@ begin
   if exists (select from documents d where d.collection = declared.collection) then
     raise exception 'the collection has documents' using errcode = 'TN001';
   end if;
-  perform create_table(declared);
+  perform create_table(declared, rules);
   counted := format('tenon_data.%I', declared.relation)::regclass;
   call add_byte_quota(counted, t, w);
   call add_row_quota('documents', counted, null, t, w);
@@ -262,9 +299,9 @@ begin
   return made;
 end $$;
 
--- Alters a table to the columns, indexes and anon policies of a new declaration; moves values between columns and `extra`.
+-- Alters a table to the columns, indexes and policies of a new declaration; moves values between columns and `extra`.
 -- @returns the indexes with their states
-create function tenon.alter_table(was tenon.schemas, declared tenon.schemas) returns jsonb
+create function tenon.alter_table(was tenon.schemas, declared tenon.schemas, rules jsonb) returns jsonb
   language plpgsql set search_path = tenon, pg_temp as $$
 declare
   item jsonb;
@@ -272,6 +309,7 @@ declare
 begin
   -- Row-level security applies to the owner too. The table is locked, so no other transaction sees it without.
   execute format('alter table tenon_data.%I no force row level security', was.relation);
+  perform drop_policies(was);
   for item in select value from jsonb_array_elements(was.indexes) loop
     continue when exists (select from jsonb_array_elements(declared.indexes) n
       where declared_index(n) = declared_index(item));
@@ -295,16 +333,14 @@ begin
     end if;
   end loop;
   made := change_indexes(was, declared);
-  if declared.access is distinct from was.access then
-    perform admit_anon(declared);
-  end if;
+  perform set_policies(declared, rules);
   execute format('alter table tenon_data.%I force row level security', was.relation);
   return made;
 end $$;
 
 -- Changes a declaration and its table, and renames the table. No effect if the declaration is the same.
 create function tenon.change_collection_table(t text, w text, schema_id text, new_schema jsonb, new_mode text,
-    new_columns jsonb, new_indexes jsonb, new_access jsonb) returns void
+    new_columns jsonb, new_indexes jsonb, new_access jsonb, rules jsonb) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   before constant text[] := act_for_administered(t, w);
@@ -338,7 +374,7 @@ begin
       call switch_counting(changed, 'document_bytes', 'disable');
       bytes := total_bytes(t, w, changed);
     end if;
-    declared.indexes := alter_table(was, declared);
+    declared.indexes := alter_table(was, declared, rules);
     if has_byte_quota then
       update quotas q set used = q.used + total_bytes(t, w, changed) - bytes
         where q.tenant_id = t and q.workspace_id = w and q.name = 'document_bytes';
@@ -356,7 +392,8 @@ begin
   perform act_for_workspace(before[1], before[2]);
 end $$;
 
-revoke execute on function tenon.column_definition, tenon.index_statement, tenon.admit_anon, tenon.create_table,
+revoke execute on function tenon.column_definition, tenon.index_statement, tenon.policy_condition, tenon.set_policies, tenon.drop_policies,
+  tenon.create_table,
   tenon.act_for_administered, tenon.declared_index, tenon.check_columns, tenon.fill_column, tenon.empty_column,
   tenon.change_indexes, tenon.alter_table, tenon.create_collection_table, tenon.change_collection_table,
   tenon.drop_collection_table from public;

@@ -17,8 +17,9 @@ create table tenon.schemas (
   last_column integer not null default 0,
   last_index integer not null default 0,
   access jsonb not null default '{}',
-  -- Null: the setting of the workspace applies.
-  anon_reads boolean generated always as ((access #>> '{anon,read}')::boolean) stored,
+  -- True if anon keys may read at least some documents. Null: the setting of the workspace applies.
+  anon_reads boolean generated always as (access #> '{anon,read}' <> 'false') stored,
+  user_reads boolean not null generated always as (coalesce(access #> '{user,read}', 'false') <> 'false') stored,
   revision integer not null default 0 check (revision >= 0),
   -- The name of the table in tenon_data. It changes with the declaration, so that writers with a cached one find no table
   -- and read the declaration again.
@@ -33,9 +34,9 @@ create table tenon.schemas (
 call tenon.allow('tenon_operator', 'tenon.schemas', 'all', 'select, insert, update (indexes)');
 call tenon.allow('tenon_admin', 'tenon.schemas', 'tenant', 'select, insert, update (indexes)');
 -- Every read and write of a collection looks up its declaration.
-create policy data on tenon.schemas for select to tenon_anon, tenon_service
+create policy data on tenon.schemas for select to tenon_anon, tenon_user, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
-grant select on tenon.schemas to tenon_anon, tenon_service;
+grant select on tenon.schemas to tenon_anon, tenon_user, tenon_service;
 call tenon.allow('tenon_owner', 'tenon.schemas', 'workspace');
 call tenon.add_row_quota('collections', 'tenon.schemas');
 
@@ -49,6 +50,8 @@ create table tenon.documents (
   version bigint not null default 1,
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),
+  -- Users have no access to these documents, so nobody owns one.
+  owner text collate "C" check (owner is null),
   primary key (tenant_id, workspace_id, collection, id)
 );
 -- The subquery does not depend on the row, so it runs once per statement. As a separate condition it would halve the row

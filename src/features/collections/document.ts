@@ -18,6 +18,7 @@ const OURS = {
   _updated_at: Type.String({ format: 'date-time' }),
   _version: Type.Integer({ minimum: 1 }),
 }
+const OWNER = Type.Optional(Type.String({ description: 'Id of the end user who created it, if one did.' }))
 const id = Type.String({ format: 'uuid' })
 const Others = Type.Record(Type.String(), Type.Unknown())
 
@@ -26,6 +27,7 @@ export const Document = Type.Intersect([
   Type.Object({
     id,
     ...OURS,
+    _owner: OWNER,
     _warnings: Type.Optional(
       Type.Array(Type.Object({ pointer: Type.String(), keyword: Type.String(), detail: Type.String() }), {
         description:
@@ -44,14 +46,18 @@ export const SelectedDocument = Type.Intersect([
     _created_at: Type.Optional(OURS._created_at),
     _updated_at: Type.Optional(OURS._updated_at),
     _version: Type.Optional(OURS._version),
+    _owner: OWNER,
   }),
   Others,
 ])
 export type SelectedDocument = { id: string } & Fields
 
 export function toDocument(stored: Stored): Document {
-  const { id: own, fields, version, created_at, updated_at, warnings } = stored
-  const ours = { _created_at: created_at, _updated_at: updated_at, _version: version }
+  const { id: own, fields, version, created_at, updated_at, owner, warnings } = stored
+  const ours = {
+    ...{ _created_at: created_at, _updated_at: updated_at, _version: version },
+    ...(owner !== null && { _owner: owner }),
+  }
   return { id: own, ...fields, ...ours, ...(warnings !== undefined && { _warnings: warnings }) }
 }
 

@@ -9,7 +9,7 @@ import { tagsOf } from '../../core/etag.ts'
 import { isUuid } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { CountedPageOf, PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { READERS } from '../../core/policy.ts'
+import { DATA_ROLES } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { CollectionName, Document, Fields, SelectedDocument, toDocument } from './document.ts'
@@ -47,7 +47,7 @@ function fieldsFor(id: string, { id: named, ...fields }: Fields): Fields {
 export const createDocument = workspaceOperation({
   name: 'collection.create',
   summary: 'Create a document',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({ name: CollectionName, document: Fields }),
   output: Document,
   http: {
@@ -92,7 +92,7 @@ const Count = Type.Unsafe<'exact' | 'estimated'>(
 export const getDocument = workspaceOperation({
   name: 'collection.get',
   summary: 'Read a document, or some of its fields',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({ name: CollectionName, id: Ref('document'), select: Select }),
   output: Type.Object({ document: SelectedDocument, version: Type.Integer() }),
   http: {
@@ -116,7 +116,7 @@ export const getDocument = workspaceOperation({
 export const listDocuments = workspaceOperation({
   name: 'collection.list',
   summary: 'List documents: filtered, ordered, page by page; oldest first where no order is given',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({
     page_size: PageInput.page_size,
     page_after: Type.Optional(Cursor),
@@ -147,7 +147,7 @@ export const listDocuments = workspaceOperation({
 export const queryDocuments = workspaceOperation({
   name: 'collection.query',
   summary: 'Query documents with a filter in JSON',
-  roles: READERS,
+  roles: DATA_ROLES,
   reads: true,
   input: Input({
     name: CollectionName,
@@ -191,7 +191,7 @@ const CONDITION_HEADERS = { if_match: 'if-match', if_none_match: 'if-none-match'
 export const updateDocument = workspaceOperation({
   name: 'collection.update',
   summary: 'Set the named fields of a document; the others stay',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({
     name: CollectionName,
     id: Ref('document'),
@@ -225,7 +225,7 @@ export const updateDocument = workspaceOperation({
 export const patchDocument = workspaceOperation({
   name: 'collection.patch',
   summary: 'Merge a patch into a document (RFC 7396): members are set, null takes one away, at any depth',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({ name: CollectionName, id: Ref('document'), document: Fields, ...conditions }),
   output: Document,
   http: {
@@ -245,7 +245,7 @@ export const patchDocument = workspaceOperation({
 export const deleteDocument = workspaceOperation({
   name: 'collection.delete',
   summary: 'Delete a document',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({ name: CollectionName, id: Ref('document'), ...conditions }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: {
@@ -264,7 +264,7 @@ const Listed = Type.Object({
   store: Type.Optional(Store),
   declared: Type.Optional(
     Type.Boolean({
-      description: 'If not, it is there because it has documents. Anon keys are shown names alone.',
+      description: 'If not, it is there because it has documents. Anon keys and users are shown names alone.',
     }),
   ),
   mode: Type.Optional(Mode),
@@ -276,13 +276,13 @@ type Listed = Static<typeof Listed>
 export const listCollections = workspaceOperation({
   name: 'collections.list',
   summary: 'List collections by name: what is declared, and what has documents',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input(PageInput),
   output: PageOf(Listed),
   http: { method: 'GET', path: '/v1/collections' },
   run: async (scope, input) => {
     const { after, limit } = pageBounds(input)
-    const isAnon = scope.actor.role === 'anon'
+    const { role } = scope.actor
     const rows = await scope.rows<{ id: string; listed: Listed }>(sql`
       with recursive ${await undeclared(scope, after, limit)}
       select name as id, listed from (
@@ -290,13 +290,14 @@ export const listCollections = workspaceOperation({
           'mode', mode, 'schema_id', id, 'indexes',
           (select coalesce(jsonb_agg(i - 'columns' - 'reason' order by n), '[]')
             from jsonb_array_elements(indexes) with ordinality as e (i, n))) as listed
-        from schemas where collection > ${after} and (not ${isAnon}::boolean or coalesce(anon_reads, tenon.anon_workspace() is not null))
+        from schemas where collection > ${after} and case ${role}
+          when 'anon' then coalesce(anon_reads, tenon.anon_workspace() is not null) when 'user' then user_reads else true end
         union all
         select name, jsonb_build_object('name', name, 'store', 'document', 'declared', false)
         from undeclared where not exists (select from schemas where collection = name)) as collections
       order by name limit ${limit}`)
     const { data, page } = pageFrom(input, rows)
-    return { data: data.map(({ listed }) => (isAnon ? { name: listed.name } : listed)), page }
+    return { data: data.map(({ listed }) => (role === 'service' ? listed : { name: listed.name })), page }
   },
 })
 
@@ -305,6 +306,7 @@ export const listCollections = workspaceOperation({
  * however many documents there are, and contains no declared name.
  */
 async function undeclared(scope: WorkspaceScope, after: string, limit: number): Promise<Sql> {
+  if (scope.actor.role === 'user') return sql`undeclared as (select null::text as name where false)`
   const documents = documentsOf(scope)
   if (documents !== undefined) {
     // MongoDB has no policies, so closed names are left out here.

@@ -136,6 +136,7 @@ const SYSTEM_FIELDS: Readonly<Record<string, (stored: Stored) => Json>> = {
   _created_at: (stored) => stored.created_at,
   _updated_at: (stored) => stored.updated_at,
   _version: (stored) => stored.version,
+  _owner: (stored) => stored.owner,
 }
 
 /** The value at a path; null if there is none. */

@@ -11,7 +11,8 @@ import {
   enforceSchema,
   type ValidationOutcome,
 } from './enforce-schema.ts'
-import type { CollectionLocation, Right } from './resolve-store.ts'
+import type { CollectionLocation } from './resolve-store.ts'
+import { type Right, requireAdmitted } from './rules/permissions.ts'
 import { sortKey } from './schemas/canonical-text.ts'
 import { withDefaults } from './schemas/columns.ts'
 import { evaluateChange, isPending, type Violation } from './schemas/evaluate-schema.ts'
@@ -19,6 +20,8 @@ import {
   type Change,
   type Collection,
   type Content,
+  type Create,
+  createdBy,
   documentNotFound,
   type Stored,
   versionMismatch,
@@ -43,7 +46,7 @@ export type DocumentCommand =
   | ({ readonly op: 'increment'; readonly field: string; readonly by: number } & OnOne)
   | ({ readonly op: 'delete' } & OnOne)
 
-/** The rights that anon keys need. All but a create also need to read, since the reply shows the document. */
+/** The rights that a command needs. All but a create also need to read, since the reply shows the document. */
 export const RIGHTS: Readonly<Record<DocumentCommand['op'], readonly Right[]>> = {
   create: ['create'],
   upsert: ['read', 'create', 'update'],
@@ -55,7 +58,7 @@ export const RIGHTS: Readonly<Record<DocumentCommand['op'], readonly Right[]>> =
 }
 
 /** A document as it is, or as earlier changes of the same transaction leave it. */
-type Current = Pick<Stored, 'id' | 'fields' | 'version'>
+type Current = Omit<Stored, 'warnings'>
 
 interface Planned {
   readonly change: Change
@@ -64,6 +67,7 @@ interface Planned {
 
 /** The fast path: true if the change can be planned without reading the document. */
 export function isBlindWrite(collection: Collection, command: DocumentCommand): boolean {
+  if (RIGHTS[command.op].some((right) => collection.permissions[right] !== true)) return false
   if (command.op === 'update')
     return (
       canValidatePartially(collection) && (command.unset.length === 0 || collection.declared === undefined)
@@ -214,17 +218,52 @@ export async function validatePlanned(
 
 export const planIndependent: Planner = ({ collection, command, id }) => planBlind(collection, command, id)
 
-/** Plans each command on the state that the ones before it leave. */
-export function planSequential(currents: readonly (Current | undefined)[]): Planner {
+/** Plans each command on the state that the ones before it leave, and applies the caller's rules. */
+export function planSequential(scope: WorkspaceScope, currents: readonly (Current | undefined)[]): Planner {
   const states = new Map<string, PlannedState>()
   return (task, index) => {
     const { collection } = task
     const current = latestState(states, task, currents[index])
     const planned = planOnCurrent(collection, task.command, current, task.id)
-    const key = stateKey(collection, planned.change.id)
-    states.set(key, { collection, current: stateAfter(planned.change, current) })
+    const { change } = planned
+    const next = stateAfter(scope, change, current)
+    requirePermitted(scope, collection, { change, current, next })
+    states.set(stateKey(collection, change.id), { collection, current: next })
     return planned
   }
+}
+
+interface Transition {
+  readonly change: Change
+  readonly current: Current | undefined
+  readonly next: Current | undefined
+}
+
+/**
+ * Applies the rules to a change: of the right to create to the new document, of those to update and delete to the present
+ * one, and of the right to update to the result as well. Who updates or creates a document without being able to read it would get
+ * an error from the database, or could hide it.
+ * @throws Problem `forbidden`
+ */
+function requirePermitted(
+  scope: WorkspaceScope,
+  collection: Collection,
+  { change, current, next }: Transition,
+): void {
+  if (change.verb === 'create') {
+    requireCreatable(scope, collection, change)
+    return
+  }
+  const right = change.verb === 'delete' ? 'delete' : 'update'
+  if (current !== undefined) requireAdmitted(scope, collection, right, current)
+  if (next === undefined) return
+  requireAdmitted(scope, collection, 'update', next)
+  requireAdmitted(scope, collection, 'read', next)
+}
+
+/** @throws Problem `forbidden` unless the caller's rule admits the new document */
+export function requireCreatable(scope: WorkspaceScope, collection: Collection, change: Create): void {
+  requireAdmitted(scope, collection, 'create', createdBy(scope.actor, change))
 }
 
 /** A document as an earlier task leaves it; undefined if that deletes it. */
@@ -260,14 +299,20 @@ function plannedInsert(
   return [...states.values()].find(hasKey)?.current
 }
 
-function stateAfter(change: Change, current: Current | undefined): Current | undefined {
+function stateAfter(
+  { actor }: WorkspaceScope,
+  change: Change,
+  current: Current | undefined,
+): Current | undefined {
   if (change.verb === 'delete') return undefined
-  const { id, content } = change
-  const version = current?.version ?? 0
-  if (change.verb !== 'update') return { id, fields: content.fields, version: version + 1 }
+  if (change.verb === 'create' || current === undefined)
+    return createdBy(actor, { verb: 'create', id: change.id, content: change.content })
+  const { content } = change
+  const version = current.version + 1
+  if (change.verb === 'replace') return { ...current, fields: content.fields, version }
   const isUnchanged = Object.keys(content.fields).length + change.unset.length === 0
-  const fields = updatedFields(current?.fields ?? {}, content.fields, change.unset)
-  return { id, fields, version: version + (isUnchanged ? 0 : 1) }
+  if (isUnchanged) return current
+  return { ...current, fields: updatedFields(current.fields, content.fields, change.unset), version }
 }
 
 /** Adds the index of the failed command if there are several. */

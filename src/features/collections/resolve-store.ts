@@ -1,18 +1,16 @@
 /** Resolves a collection to its store and declaration, and authorizes the caller. */
 
-import { ANON_CACHE_KEY, anonSettings, collectionForbidden } from '../../access/anon-settings.ts'
+import { ANON_CACHE_KEY, anonSettings } from '../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidate } from '../../access/scope-cache.ts'
 import { documentsOf } from '../../access/scope-services.ts'
 import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
-import { mongoStore } from './mongo/store.ts'
+import { mongoRules, mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
-import { type AnonAccess, anonAccess, declarationOf, memoKey } from './schemas/declaration-cache.ts'
+import { permissionsOf, type Right, readersOf, requireRights } from './rules/permissions.ts'
+import { declarationOf, memoKey } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
-
-/** A right in a collection, which anon keys must be granted. */
-export type Right = keyof AnonAccess
 
 export interface CollectionLocation {
   readonly store: Store
@@ -67,7 +65,7 @@ async function locationsOf(
   const locations = new Map<string, CollectionLocation>()
   for (const [name, rights] of rightsByName) {
     const location = await locationOf(scope, name)
-    authorize(scope, location.collection, rights)
+    requireRights(scope, location.collection, rights)
     locations.set(name, location)
   }
   return (name) => {
@@ -79,30 +77,15 @@ async function locationsOf(
 
 async function locationOf(scope: WorkspaceScope, name: string): Promise<CollectionLocation> {
   const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
-  const anon = anonAccess(declared, settings)
+  const permissions = permissionsOf(scope.actor, declared, settings)
   const documents = documentsOf(scope)
   const inMongo = declared?.store !== 'relational' && documents !== undefined
   return {
-    store: inMongo ? mongoStore(mayWrite(anon) ? documents.writable : documents) : postgresStore,
-    collection: { name, anon, ...(declared !== undefined && { declared }) },
+    store: inMongo ? mongoStore(documents.under(mongoRules(permissions))) : postgresStore,
+    collection: {
+      ...{ name, permissions },
+      readers: readersOf(declared, settings),
+      ...(declared !== undefined && { declared }),
+    },
   }
-}
-
-/** True if anon keys may write at all; each change is authorized before. */
-const mayWrite = (anon: AnonAccess) => anon.create || anon.update || anon.delete
-
-/** Authorizes anon keys. The database enforces the same; this check gives a reason. */
-function authorize(
-  scope: WorkspaceScope,
-  { name, declared, anon }: Collection,
-  rights: readonly Right[],
-): void {
-  if (scope.actor.role !== 'anon') return
-  const right = rights.find((one) => !anon[one])
-  if (right === undefined) return
-  throw collectionForbidden(scope, {
-    name,
-    right,
-    isDefault: right === 'read' && declared?.anon.read === undefined,
-  })
 }

@@ -2,11 +2,13 @@
 
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
+import type { Actor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
 import type { Filter, OrderKey } from './query/filter.ts'
-import type { AnonAccess, Declaration } from './schemas/declaration-cache.ts'
+import type { Permissions, Readers } from './rules/permissions.ts'
+import type { Declaration } from './schemas/declaration-cache.ts'
 import type { Violation } from './schemas/evaluate-schema.ts'
 
 /** The state of a collection before any of its documents is read. */
@@ -14,8 +16,9 @@ export interface Collection {
   readonly name: string
   /** Undefined if the collection is not declared. */
   readonly declared?: Declaration
-  /** The rights of anon keys in it. */
-  readonly anon: AnonAccess
+  /** What the caller may do in it. */
+  readonly permissions: Permissions
+  readonly readers: Readers
 }
 
 /** Fields that were checked, and their JSON. */
@@ -32,6 +35,8 @@ export interface Stored {
   /** RFC 3339, milliseconds. */
   readonly created_at: string
   readonly updated_at: string
+  /** The end user who created it; null if nobody did. */
+  readonly owner: string | null
   /** The violations of a schema in mode `warn`. */
   readonly warnings?: readonly Violation[]
 }
@@ -72,6 +77,13 @@ export type Change =
   | { readonly verb: 'delete'; readonly id: string; readonly ifVersions?: readonly number[] }
 
 export type Create = Extract<Change, { verb: 'create' }>
+
+/** The document that a change creates, as far as it is known before. */
+export function createdBy({ user }: Pick<Actor, 'user'>, { id, content }: Create): Stored {
+  const now = new Date().toISOString()
+  const owner = user?.id ?? null
+  return { id, fields: content.fields, version: 1, created_at: now, updated_at: now, owner }
+}
 
 /** The location of a document. */
 export interface DocumentLocation {

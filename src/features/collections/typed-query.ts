@@ -36,7 +36,7 @@ export function checkSelected(selected: readonly string[], declared: Declaration
     checkNames({ filter: { kind: 'all', of: [] }, order: [], limit: 0, selected }, closed)
 }
 
-const SYSTEM_FIELDS = ['id', '_created_at', '_updated_at', '_version']
+const SYSTEM_FIELDS = ['id', '_created_at', '_updated_at', '_version', '_owner']
 
 /**
  * The top-level names that documents may have; undefined if they are unbounded: the schema is not enforced, or allows
@@ -97,10 +97,10 @@ function canonicalBound(value: Json, format: Format | undefined): Json {
   return (typeof value === 'string' ? canonicalOf(format, value) : undefined) ?? null
 }
 
-/** Replaces literals on declared scalar properties by their form of that type. */
-function typed(filter: Filter, declared: Declaration): Filter {
+/** Replaces literals on declared scalar properties by their form of that type. @throws Problem `filter_type_mismatch` */
+export function typed(filter: Filter, declared: Declaration): Filter {
   if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, declared)) }
-  if (filter.kind === 'exists') return filter
+  if (filter.kind === 'exists' || filter.kind === 'unknown') return filter
   const format = formatAt(filter.path, declared)
   if (filter.kind === 'null') return { ...filter, ...(format && { as: format }) }
   const { path, test } = filter

@@ -22,7 +22,8 @@ import {
   withOpIndex,
 } from './plan.ts'
 import type { Filter, Test } from './query/filter.ts'
-import { type Right, withCollections } from './resolve-store.ts'
+import { withCollections } from './resolve-store.ts'
+import type { Right } from './rules/permissions.ts'
 import type { Index } from './schemas/api-types.ts'
 import { type Format, sortKey } from './schemas/canonical-text.ts'
 import {
@@ -106,7 +107,7 @@ async function attemptAll(
   { budget, extraStatements }: Required<WriteOptions>,
 ): Promise<WriteResult[] | undefined> {
   const isBlind = tasks.every(({ collection, command }) => isBlindWrite(collection, command))
-  const plan = isBlind ? planIndependent : planSequential(await readCurrent(scope, tasks))
+  const plan = isBlind ? planIndependent : planSequential(scope, await readCurrent(scope, tasks))
   const planned = await planAll(scope, tasks, plan, budget)
   const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
   const outcomes = await storeOf(tasks).write(scope, writes, extraStatements).catch(undefinedOnDeadlock)

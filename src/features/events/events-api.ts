@@ -2,14 +2,17 @@
 
 import { LRUCache } from 'lru-cache'
 import Type from 'typebox'
-import { anonSettings, collectionForbidden, requireEvents } from '../../access/anon-settings.ts'
+import { anonSettings, requireEvents } from '../../access/anon-settings.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { READERS, WRITERS } from '../../core/policy.ts'
+import { DATA_ROLES, WRITERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import { anonAccess, declarationOf } from '../collections/schemas/declaration-cache.ts'
+import type { Entry } from '../../infra/valkey/streams.ts'
+import { admits, type Permissions, permissionsOf, requireRights } from '../collections/rules/permissions.ts'
+import { declarationOf } from '../collections/schemas/declaration-cache.ts'
+import type { Stored } from '../collections/store.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
 import { CURSOR, cloudEvent, type EventFilter, eventsIn, isChangeTopic, isPlatformTopic } from './events.ts'
@@ -58,7 +61,7 @@ export const subscribeEvents = workspaceOperation({
   name: 'event.subscribe',
   summary:
     'Subscribe to topics of the tenant and to changes of documents, as server-sent events (CloudEvents 1.0)',
-  roles: READERS,
+  roles: DATA_ROLES,
   // Change events contain the documents.
   conditionalScope: { scope: 'collections:read', when: ({ topic }) => topic.split(',').some(isChangeTopic) },
   input: Input({
@@ -66,7 +69,7 @@ export const subscribeEvents = workspaceOperation({
     workspace: Type.Optional(
       Type.Literal('self', {
         description:
-          'Only what this workspace publishes. Changes below `collections` always are, and so is all that anon keys hear.',
+          'Only what this workspace publishes. Changes below `collections` always are, and so is all that anon keys and users hear.',
       }),
     ),
     last_event_id: Type.Optional(Type.String({ pattern: CURSOR })),
@@ -88,7 +91,7 @@ export const subscribeEvents = workspaceOperation({
     const filter = await checkAccess()
     const feed = await eventsIn(scope).subscribe({
       topics,
-      ownWorkspace: workspace === 'self' || scope.actor.role === 'anon',
+      ownWorkspace: workspace === 'self' || scope.actor.role !== 'service',
       ...(after !== undefined && { after }),
       ...(filter !== undefined && { filter }),
     })
@@ -104,15 +107,17 @@ async function subscriptionFilter(
   scope: WorkspaceScope,
   topics: readonly string[],
 ): Promise<EventFilter | undefined> {
-  if (scope.actor.role !== 'anon') return undefined
-  if (topics.some(isPlatformTopic))
-    throw new Problem('forbidden', { detail: 'Anon keys cannot subscribe to events of the platform.' })
-  for (const name of topics.filter(isChangeTopic).map(collectionInTopic)) {
-    if (name === undefined) continue
-    const { reads, isDefault } = await readAccess(scope, name)
-    if (!reads) throw collectionForbidden(scope, { name, right: 'read', isDefault })
+  const { role } = scope.actor
+  if (role !== 'anon' && role !== 'user') return undefined
+  if (topics.some(isPlatformTopic)) {
+    const who = role === 'anon' ? 'Anon keys' : 'Users'
+    throw new Problem('forbidden', { detail: `${who} cannot subscribe to events of the platform.` })
   }
-  return anonFilter(scope)
+  if (role === 'user' && !topics.every(isChangeTopic))
+    throw new Problem('forbidden', { detail: 'Users subscribe to changes of documents.' })
+  for (const name of topics.filter(isChangeTopic).map(collectionInTopic))
+    if (name !== undefined) requireRights(scope, await permissionsIn(scope, name), ['read'])
+  return changeFilter(scope, role)
 }
 
 /** `todos` of `collections.todos.*`; undefined if the topic is of all collections. */
@@ -121,28 +126,58 @@ function collectionInTopic(topic: string): string | undefined {
   return name === '*' ? undefined : name
 }
 
-/** True in `reads` if anon keys may read a collection; in `isDefault` if the workspace's setting decides that. */
-async function readAccess(scope: WorkspaceScope, collection: string) {
-  const [declared, settings] = await Promise.all([declarationOf(scope, collection), anonSettings(scope)])
-  return { reads: anonAccess(declared, settings).read, isDefault: declared?.anon.read === undefined }
+/** What the caller may do in a collection now. */
+async function permissionsIn(scope: WorkspaceScope, name: string) {
+  const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
+  const permissions = permissionsOf(scope.actor, declared, settings)
+  return { name, permissions, ...(declared !== undefined && { declared }) }
 }
 
 /**
- * An anon key receives a change if anon keys could read the collection when it was made, which the change records, and
- * can read it now, which is cached for `feedCheckMs`.
+ * A caller under rules receives a change if its role could read the collection when it was made, which the change records,
+ * and the rule of now, which is cached for `feedCheckMs`, admits the document as the change left or deleted it.
  */
-function anonFilter(scope: WorkspaceScope): EventFilter {
+function changeFilter(scope: WorkspaceScope, role: 'anon' | 'user'): EventFilter {
   // Without `max`, which would allocate memory for all of them in each feed.
   const bounds = { maxSize: LIMITS.schemasPerWorkspaceMax, sizeCalculation: () => 1 }
-  const known = new LRUCache<string, boolean>({ ...bounds, ttl: LIMITS.feedCheckMs })
+  const known = new LRUCache<string, Permissions>({ ...bounds, ttl: LIMITS.feedCheckMs })
   const ask = async (collection: string) => {
-    const { reads } = await readAccess(scope, collection)
-    known.set(collection, reads)
-    return reads
+    const { permissions } = await permissionsIn(scope, collection)
+    known.set(collection, permissions)
+    return permissions
   }
-  return ({ topic, anonReads: then }) => {
-    const collection = collectionInTopic(topic)
-    if (then !== true || collection === undefined) return false
-    return known.get(collection) ?? ask(collection)
+  return (entry) => {
+    const collection = collectionInTopic(entry.topic)
+    if (entry.readers?.[role] !== true || collection === undefined) return false
+    const permissions = known.get(collection)
+    if (permissions !== undefined) return isReadable(permissions, entry)
+    return ask(collection).then((found) => isReadable(found, entry))
   }
+}
+
+/** Parses an event only if the rule depends on its document. */
+function isReadable({ read }: Permissions, entry: Entry): boolean {
+  if (typeof read === 'boolean') return read
+  const document = changedDocument(entry)
+  return document !== undefined && admits(read, document)
+}
+
+interface ChangeEvent {
+  readonly time: string
+  readonly data: {
+    readonly id: string
+    readonly version: number
+    readonly owner?: string
+    readonly document?: Record<string, unknown>
+  }
+}
+
+/** The document of a change. When an updated one was created is not known, so tests of `_created_at` do not match it. */
+function changedDocument({ topic, text, deleted }: Entry): Stored | undefined {
+  const { time, data } = JSON.parse(text) as ChangeEvent
+  const fields = deleted === undefined ? data.document : (JSON.parse(deleted) as Record<string, unknown>)
+  if (fields === undefined) return undefined
+  const createdAt = topic.endsWith('.created') ? time : ''
+  const { id, version, owner = null } = data
+  return { id, fields, version, owner, created_at: createdAt, updated_at: time }
 }

@@ -194,7 +194,11 @@ interface Row {
   readonly document: string | null
   readonly at: string
   readonly event_id: string
+  /** Of the document; null if no user created it. */
+  readonly owner: string | null
+  readonly deleted: string | null
   readonly anon_reads: boolean
+  readonly user_reads: boolean
   readonly more_behind: string | null
   readonly chain_depth: number
 }
@@ -251,7 +255,8 @@ const roundRobin = (after: string): Sql => sql`
     select *, row_number() over (order by turn, seq) as place, sum(bytes) over (order by turn, seq) - bytes as ahead
     from ranked
   )
-  select seq, tenant_id, workspace_id, topic, collection, verb, document_id, version, document::text, at, event_id, anon_reads, chain_depth,
+  select seq, tenant_id, workspace_id, topic, collection, verb, document_id, version, document::text, deleted::text, owner, at, event_id, anon_reads,
+    user_reads, chain_depth,
     (select max(tenant_id) from tenants having count(*) = ${LIMITS.relayTenantsMax}) as more_behind
   from placed where place <= ${LIMITS.relayChangesMax} and ahead < ${LIMITS.relayBytesMax} order by place`
 
@@ -265,14 +270,21 @@ function toMessage(row: Row): OutboxMessage {
     source,
     topic,
     time: at,
-    data: row.topic === null ? { id: document_id, version } : JSON.parse(document ?? 'null'),
+    data: row.topic === null ? changeData(row) : JSON.parse(document ?? 'null'),
     chainDepth: chain_depth,
   })
   const isWhole = document === null || row.topic !== null
   const text = isWhole ? JSON.stringify(event) : withDocument(JSON.stringify(event), document)
   const key = changesOf({ tenantId: tenant_id, workspaceId: workspace_id })
-  return { tenantId: tenant_id, seq, key, message: { topic, source, text, anonReads: row.anon_reads } }
+  const readers = { anon: row.anon_reads, user: row.user_reads }
+  const message = { topic, source, text, readers, ...(row.deleted !== null && { deleted: row.deleted }) }
+  return { tenantId: tenant_id, seq, key, message }
 }
+
+const changeData = ({ document_id: id, version, owner }: Row) => ({
+  ...{ id, version },
+  ...(owner !== null && { owner }),
+})
 
 /** Inserts a document's text into that of its event, whose last member is `data`, so that large documents are not parsed. */
 function withDocument(event: string, document: string): string {

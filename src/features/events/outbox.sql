@@ -19,8 +19,14 @@ create table tenon.outbox (
   document json,
   -- Size of the document as text, which bounds the batches of the relay.
   bytes integer not null default 0,
-  -- True if anon keys could read the collection at the time of the change. Later replays do not show them other changes.
+  -- The end user who created the document; null if nobody did.
+  owner text,
+  -- The deleted document, if rules decide who may read it.
+  deleted json,
+  -- True if anon keys, and users, could read documents of the collection at the time of the change. Later replays do not show
+  -- them other changes.
   anon_reads boolean not null default false,
+  user_reads boolean not null default false,
   -- How many executions led to this change; above a limit it starts no further one.
   chain_depth smallint not null default coalesce(nullif(current_setting('tenon.chain_depth', true), ''), '0')::smallint,
   at timestamptz(3) not null default now(),
@@ -29,9 +35,9 @@ create table tenon.outbox (
   check (case when topic is null then num_nonnulls(collection, verb, document_id, version) = 4
     else num_nonnulls(collection, verb, document_id, version) = 0 and document is not null end)
 );
-create policy data on tenon.outbox for insert to tenon_anon, tenon_service
+create policy data on tenon.outbox for insert to tenon_anon, tenon_user, tenon_service
   with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
-grant insert on tenon.outbox to tenon_anon, tenon_service;
+grant insert on tenon.outbox to tenon_anon, tenon_user, tenon_service;
 create policy admin on tenon.outbox for insert to tenon_admin
   with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and topic is not null);
 grant insert on tenon.outbox to tenon_admin;

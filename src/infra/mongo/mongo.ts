@@ -2,7 +2,7 @@
 
 import type { AggregationCursor, Collection, MongoClient } from 'mongodb'
 import { LIMITS } from '../../core/limits.ts'
-import type { Role } from '../../core/policy.ts'
+import type { Actor } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 
@@ -16,6 +16,8 @@ export interface MongoDocument {
   readonly v: number
   readonly created_at: Date
   readonly updated_at: Date
+  /** The end user who created it. Set by the handle that inserts it; no update changes it. */
+  readonly owner?: string
 }
 export type MongoFilter = Readonly<Record<string, unknown>>
 
@@ -57,8 +59,10 @@ export class MongoDocuments {
     this.#url = url
   }
 
-  handle(ref: WorkspaceRef, role: Role): DocumentsHandle {
-    return new DocumentsHandle(ref, role, () => this.#collection())
+  /** A handle without restrictions for service keys; for all others it is closed until {@link DocumentsHandle.under} opens it. */
+  handle(ref: WorkspaceRef, actor: Pick<Actor, 'role' | 'user'>): DocumentsHandle {
+    const isRestricted = actor.role === 'anon' || actor.role === 'user'
+    return new DocumentsHandle(ref, actor, () => this.#collection(), isRestricted ? CLOSED : OPEN)
   }
 
   async ping(): Promise<void> {
@@ -91,40 +95,61 @@ export class MongoDocuments {
   }
 }
 
-/** The documents of one workspace. Every read carries tenant and workspace, every write is stamped with them. */
+/** The documents that a caller may read, update and delete, and whether they may create any. */
+export interface DocumentRules {
+  readonly create: boolean
+  readonly read: MongoFilter
+  readonly update: MongoFilter
+  readonly delete: MongoFilter
+}
+
+const NOTHING: MongoFilter = { $nor: [{}] }
+const OPEN: DocumentRules = { create: true, read: {}, update: {}, delete: {} }
+const CLOSED: DocumentRules = { create: false, read: NOTHING, update: NOTHING, delete: NOTHING }
+
+/**
+ * The documents of one workspace. Every statement carries tenant and workspace and the caller's rule; every new document
+ * is stamped with tenant, workspace and owner.
+ */
 export class DocumentsHandle {
   readonly #ref: WorkspaceRef
-  readonly #role: Role
-  readonly #canWrite: boolean
+  readonly #actor: Pick<Actor, 'role' | 'user'>
   readonly #open: () => Promise<Collection<StoredDocument>>
+  readonly #rules: DocumentRules
 
   constructor(
     ref: WorkspaceRef,
-    role: Role,
+    actor: Pick<Actor, 'role' | 'user'>,
     open: () => Promise<Collection<StoredDocument>>,
-    canWrite = role !== 'anon',
+    rules: DocumentRules,
   ) {
     this.#ref = ref
-    this.#role = role
-    this.#canWrite = canWrite
+    this.#actor = actor
     this.#open = open
+    this.#rules = rules
   }
 
-  /** A handle that may write in any role, since the collection's declaration allows it. */
-  get writable(): DocumentsHandle {
-    return new DocumentsHandle(this.#ref, this.#role, this.#open, true)
+  /** A handle for one collection, under its rules for the caller. */
+  under(rules: DocumentRules): DocumentsHandle {
+    return new DocumentsHandle(this.#ref, this.#actor, this.#open, rules)
+  }
+
+  /** For work of the platform on the workspace's documents, whoever caused it. */
+  get withoutRules(): DocumentsHandle {
+    return this.under(OPEN)
   }
 
   /** Inserts a document, or returns the one that has its id already. */
   async insert(collection: string, document: MongoDocument): Promise<MongoDocument> {
-    this.#requireWrite()
+    this.#requireCreate()
+    const stamped = this.#stamped(collection, document)
     return this.#run(async (documents) => {
       try {
-        await documents.insertOne(this.#stamped(collection, document))
-        return document
+        await documents.insertOne(stamped)
+        return stamped
       } catch (error) {
         if ((error as { code?: unknown }).code !== DUPLICATE) throw error
-        const known = await documents.findOne(this.#own(collection, { id: document.id }))
+        const known = await documents.findOne(this.#own(collection, { id: document.id }, 'read'))
         if (known === null) throw error
         return known
       }
@@ -133,7 +158,7 @@ export class DocumentsHandle {
 
   /** Inserts the documents with new ids. @returns their number */
   async insertMany(collection: string, documents: readonly MongoDocument[]): Promise<number> {
-    this.#requireWrite()
+    this.#requireCreate()
     const stamped = documents.map((document) => this.#stamped(collection, document))
     return this.#run(async (all) => {
       try {
@@ -147,7 +172,7 @@ export class DocumentsHandle {
   find(collection: string, { filter, set, sort, limit }: MongoQuery): Promise<MongoDocument[]> {
     const computed = Object.keys(set).length === 0 ? [] : [{ $set: set }]
     const stages = [
-      { $match: this.#own(collection, filter) },
+      { $match: this.#own(collection, filter, 'read') },
       ...computed,
       { $sort: sort },
       { $limit: limit },
@@ -163,7 +188,7 @@ export class DocumentsHandle {
 
   count(collection: string, filter: MongoFilter): Promise<number> {
     return this.#run((documents) =>
-      documents.countDocuments(this.#own(collection, filter), { maxTimeMS: this.#timeoutMs }),
+      documents.countDocuments(this.#own(collection, filter, 'read'), { maxTimeMS: this.#timeoutMs }),
     )
   }
 
@@ -181,7 +206,7 @@ export class DocumentsHandle {
 
   get(collection: string, id: string): Promise<MongoDocument | undefined> {
     return this.#run(async (documents) => {
-      const found = await documents.findOne(this.#own(collection, { id }), {
+      const found = await documents.findOne(this.#own(collection, { id }, 'read'), {
         projection: { k: 0 },
         maxTimeMS: this.#timeoutMs,
       })
@@ -191,19 +216,19 @@ export class DocumentsHandle {
 
   /** Replaces the fields of a document at version `from`. @returns true if it had that version */
   replace(collection: string, from: number, to: MongoDocument): Promise<boolean> {
-    this.#requireWrite()
     const { id, ...rest } = to
     return this.#run(async (documents) => {
-      const answer = await documents.updateOne(this.#own(collection, { id, v: from }), { $set: rest })
+      const answer = await documents.updateOne(this.#own(collection, { id, v: from }, 'update'), {
+        $set: rest,
+      })
       return answer.matchedCount === 1
     })
   }
 
   /** @returns true if it existed at version `from` */
   delete(collection: string, id: string, from: number): Promise<boolean> {
-    this.#requireWrite()
     return this.#run(async (documents) => {
-      const answer = await documents.deleteOne(this.#own(collection, { id, v: from }))
+      const answer = await documents.deleteOne(this.#own(collection, { id, v: from }, 'delete'))
       return answer.deletedCount === 1
     })
   }
@@ -211,22 +236,25 @@ export class DocumentsHandle {
   #stamped(collection: string, document: MongoDocument): StoredDocument {
     const { tenantId: tenant, workspaceId: workspace } = this.#ref
     const _id = `${tenant}:${workspace}:${collection}:${document.id}`
-    return { ...document, _id, tenant, workspace, collection }
+    const { user } = this.#actor
+    return { ...document, _id, tenant, workspace, collection, ...(user !== undefined && { owner: user.id }) }
   }
 
   /** Isolation: a filter of a caller is combined with it and cannot replace it. */
-  #own(collection: string, filter: MongoFilter): object {
+  #own(collection: string, filter: MongoFilter, right: 'read' | 'update' | 'delete'): object {
     const { tenantId: tenant, workspaceId: workspace } = this.#ref
-    return { $and: [{ tenant, workspace, collection }, filter] }
+    return { $and: [{ tenant, workspace, collection }, this.#rules[right], filter] }
   }
 
   /** As grants do in PostgreSQL. */
-  #requireWrite(): void {
-    if (!this.#canWrite) throw new Problem('forbidden')
+  #requireCreate(): void {
+    if (!this.#rules.create) throw new Problem('forbidden')
   }
 
   get #timeoutMs(): number {
-    return this.#role === 'anon' ? LIMITS.statementTimeoutMs.anon : LIMITS.statementTimeoutMs.service
+    const { role } = this.#actor
+    const isPublic = role === 'anon' || role === 'user'
+    return LIMITS.statementTimeoutMs[isPublic ? 'anon' : 'service']
   }
 
   async #run<T>(work: (documents: Collection<StoredDocument>) => Promise<T>): Promise<T> {

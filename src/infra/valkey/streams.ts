@@ -11,8 +11,10 @@ export interface Message {
   readonly topic: string
   readonly source: string
   readonly text: string
-  /** For a change: true if anon keys could read the collection then. Undefined means that any subscriber may receive it. */
-  readonly anonReads?: boolean
+  /** For a change: the roles that could read documents of the collection then. */
+  readonly readers?: { readonly anon: boolean; readonly user: boolean }
+  /** The deleted document as JSON, if rules decide who may know of it. Subscribers do not receive it. */
+  readonly deleted?: string
 }
 
 /** A message with its id in the stream. One object for all listeners of a process. */
@@ -192,18 +194,27 @@ export class Streams {
 
 /** Arguments of XADD, with an approximate maximum length. */
 export function addition(key: StreamKey, message: Message, lengthMax: number) {
-  const { topic, source, text, anonReads } = message
+  const { topic, source, text, readers, deleted } = message
   const fields = ['topic', topic, 'source', source, 'event', text]
-  if (anonReads !== undefined) fields.push('anon', anonReads ? '1' : '0')
+  if (readers !== undefined) fields.push('readers', READER_NAMES.filter((name) => readers[name]).join(' '))
+  if (deleted !== undefined) fields.push('deleted', deleted)
   return [key, 'MAXLEN', '~', lengthMax, '*', ...fields] as const
 }
 
 /** The fields are in the order in which {@link addition} writes them. */
 function toEntry([id, fields]: [string, string[]]): Entry {
-  const [, topic = '', , source = '', , text = '', , anon] = fields
+  const [, topic = '', , source = '', , text = '', , readers, , deleted] = fields
   const entry = { id, topic, source, text, frame: `id: ${id}\ndata: ${text}\n\n` }
-  return anon === undefined ? entry : { ...entry, anonReads: anon === '1' }
+  if (readers === undefined) return entry
+  const names = readers.split(' ')
+  return {
+    ...entry,
+    readers: { anon: names.includes('anon'), user: names.includes('user') },
+    ...(deleted !== undefined && { deleted }),
+  }
 }
+
+const READER_NAMES = ['anon', 'user'] as const
 
 /** The interval in which a stream has dropped entries, RFC 3339. */
 export interface StreamGap {

@@ -191,7 +191,12 @@ test('group commit: many documents in the collection: coalesced reads use the in
   )
   await asSuperuser('analyze tenon.documents')
   const table = tableOf({ name: 'plenty' })
-  const purpose = { collection: 'plenty', anonReads: true, oneOfMany: false }
+  const purpose = {
+    collection: 'plenty',
+    readers: { anon: true, user: false },
+    keepsDeleted: false,
+    oneOfMany: false,
+  }
   const content = { fields: { n: 1 }, text: '{"n":1}' }
   const changes = Array.from({ length: 3 }, () =>
     changeStatement(table, purpose, { verb: 'update', id: randomUUID(), content, unset: [] } as never),

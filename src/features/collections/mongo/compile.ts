@@ -28,6 +28,7 @@ const SYSTEM_FIELDS: Readonly<Record<string, { readonly name: string; readonly t
   _created_at: { name: 'created_at', type: 'timestamptz' },
   _updated_at: { name: 'updated_at', type: 'timestamptz' },
   _version: { name: 'v', type: 'bigint' },
+  _owner: { name: 'owner', type: 'text' },
 }
 
 const systemFieldAt = (path: Path) =>
@@ -44,6 +45,8 @@ export function compileFilter(filter: Filter): MongoFilter {
       return someOf(filter.of.map(compileFilter))
     case 'null':
       return filter.not ? present(filter.path) : noneOf(present(filter.path))
+    case 'unknown':
+      return NOTHING
     case 'exists': {
       const test = exists(filter.path)
       return filter.not ? noneOf(test) : test

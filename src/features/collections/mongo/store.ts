@@ -2,12 +2,38 @@
 
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { DocumentsHandle, MongoDocument } from '../../../infra/mongo/mongo.ts'
+import type {
+  DocumentRules,
+  DocumentsHandle,
+  MongoDocument,
+  MongoFilter,
+} from '../../../infra/mongo/mongo.ts'
 import { type Fields, updatedFields } from '../document.ts'
+import { type Filter, NONE } from '../query/filter.ts'
+import { filterOf, type Permissions } from '../rules/permissions.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import type { Change, Outcome, Store, Stored } from '../store.ts'
 import { compileFilter, compileQuery } from './compile.ts'
 import { FORM, fromStored, keysOf, toStored } from './storage-format.ts'
+
+/** The permissions in the form that the handle enforces. */
+export function mongoRules(permissions: Permissions): DocumentRules {
+  const rule = (right: 'read' | 'update' | 'delete') => compileRule(filterOf(permissions[right]))
+  return {
+    create: permissions.create !== false,
+    ...{ read: rule('read'), update: rule('update'), delete: rule('delete') },
+  }
+}
+
+/** A rule that cannot be compiled for the caller's values, since they have another type than a system field, admits nothing. */
+function compileRule(rule: Filter): MongoFilter {
+  try {
+    return compileFilter(rule)
+  } catch (error) {
+    if (error instanceof Problem) return compileFilter(NONE)
+    throw error
+  }
+}
 
 /** Attempts at a change: of concurrent writers of one document, one succeeds at each attempt. */
 const ATTEMPTS_MAX = 50
@@ -84,7 +110,9 @@ async function tryChange(
   const bytes = Buffer.byteLength(JSON.stringify(fields))
   if (bytes > LIMITS.documentBytesMax) return { current: v, bytes }
   const next = toDocument(id, fields, v + 1, found.created_at)
-  return (await documents.replace(name, v, next)) ? written(next) : undefined
+  const { owner } = found
+  const shown: MongoDocument = owner === undefined ? next : { ...next, owner }
+  return (await documents.replace(name, v, next)) ? written(shown) : undefined
 }
 
 /** @returns undefined if the command names no field */
@@ -110,13 +138,14 @@ function toDocument(
 
 const written = (document: MongoDocument): Outcome => ({ version: document.v, stored: toRow(document) })
 
-function toRow({ id, d, v, created_at, updated_at }: MongoDocument): Stored {
+function toRow({ id, d, v, created_at, updated_at, owner }: MongoDocument): Stored {
   return {
     id,
     fields: fromStored(d),
     version: v,
     created_at: created_at.toISOString(),
     updated_at: updated_at.toISOString(),
+    owner: owner ?? null,
   }
 }
 
@@ -139,7 +168,7 @@ async function migrate(documents: DocumentsHandle, name: string): Promise<void> 
   for (let more = true; more; ) {
     const found = await documents.find(name, { filter, set: {}, sort: { id: 1 }, limit })
     for (const { id, d, v, created_at, updated_at } of found)
-      await documents.writable.replace(name, v, toDocument(id, fromStored(d), v, created_at, updated_at))
+      await documents.withoutRules.replace(name, v, toDocument(id, fromStored(d), v, created_at, updated_at))
     more = found.length === limit
   }
 }

@@ -10,9 +10,10 @@ import type { ProblemCode } from '../../../core/problem-catalogue.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import type { Fields } from '../document.ts'
-import { planBlind, validatePlanned } from '../plan.ts'
-import { type Right, withCollection } from '../resolve-store.ts'
-import { type Collection, type Create, problemOf, type Store } from '../store.ts'
+import { planBlind, requireCreatable, validatePlanned } from '../plan.ts'
+import { withCollection } from '../resolve-store.ts'
+import { type Right, requireAdmitted } from '../rules/permissions.ts'
+import { type Collection, type Create, createdBy, problemOf, type Store } from '../store.ts'
 
 interface LineError {
   readonly line: number
@@ -155,10 +156,15 @@ class Import {
       if (this.#options.stopOnError && failures.length > 0) break
       try {
         if (request instanceof Problem) throw request
-        const { id, data } = request
+        const { id, data, isNamed } = request
+        // Which ids exist is not for callers who may not read every document.
+        if (isNamed && collection.permissions.read !== true) throw idRefused()
         const plan = budget.run(() => planBlind(collection, { op: 'create', data }, id))
         const { change } = await validatePlanned(this.#scope, plan, budget)
-        if (change.verb === 'create') creates.push(change)
+        if (change.verb !== 'create') continue
+        requireCreatable(this.#scope, collection, change)
+        requireAdmitted(this.#scope, collection, 'read', createdBy(this.#scope.actor, change))
+        creates.push(change)
       } catch (error) {
         if (!(error instanceof Problem)) throw error
         failures.push({ line, problem: error })
@@ -181,6 +187,12 @@ class Import {
   }
 }
 
+const idRefused = () =>
+  new Problem('validation_failed', {
+    detail: 'An id is assigned by the server, unless you may read the whole collection.',
+    errors: [{ in: 'body', name: 'id', pointer: '/id', detail: 'is assigned by the server' }],
+  })
+
 /** Problems that the database raises for a whole statement although one line causes them. */
 const CAUSED_BY_ONE_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', 'quota_exceeded'])
 
@@ -200,7 +212,7 @@ function withLine({ line, problem }: Failure): Problem {
 /** A line that is not blank. */
 interface Entry {
   readonly line: number
-  readonly request: { readonly id: string; readonly data: Fields } | Problem
+  readonly request: { readonly id: string; readonly data: Fields; readonly isNamed: boolean } | Problem
 }
 
 /** Gives the id of a line that names none. */
@@ -256,8 +268,9 @@ function requestOf(text: string, newId: () => string): Exclude<Entry['request'],
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new Problem('validation_failed', { detail: 'The line is not a JSON object.' })
   // An export contains these fields; they are ignored.
-  const { id, _created_at, _updated_at, _version, _warnings, ...data } = value as Fields
-  return { id: id === undefined ? newId() : documentId(id), data }
+  const { id, _created_at, _updated_at, _version, _owner, _warnings, ...data } = value as Fields
+  const isNamed = id !== undefined
+  return { id: isNamed ? documentId(id) : newId(), data, isNamed }
 }
 
 /** RFC 9562 §4: a UUID is read in either case. */

@@ -7,7 +7,7 @@ import { Input, workspaceOperation } from '../../../access/operation-builders.ts
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { type ByteReply, Bytes } from '../../../core/bytes.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { READERS } from '../../../core/policy.ts'
+import { DATA_ROLES } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CollectionName, type SelectedDocument } from '../document.ts'
 import { Filters, Order, Select } from '../documents-api.ts'
@@ -29,7 +29,7 @@ const Header = (description: string) =>
 export const importDocuments = workspaceOperation({
   name: 'collection.import',
   summary: 'Create documents from lines of JSON; those whose id is there already are left as they are',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({
     name: CollectionName,
     content: Bytes('One JSON object a line. An `id` is kept; what an export shows besides is passed over.'),
@@ -102,7 +102,7 @@ function checkMediaType(headers: { content_type?: string; content_encoding?: str
 export const exportDocuments = workspaceOperation({
   name: 'collection.export',
   summary: 'Read all documents as lines of JSON: filtered and ordered; by id where no order is given',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({ name: CollectionName, select: Select, order: Order, filters: Filters }),
   output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'One document a line, as GET shows it.' })),
   http: {

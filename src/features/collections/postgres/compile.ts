@@ -55,6 +55,8 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
       const value = orNull(writtenAt(columns(filter.path, filter.as)))
       return filter.not ? sql`${value} is not null` : sql`${value} is null`
     }
+    case 'unknown':
+      return sql`false`
     case 'exists': {
       const test = exists(columns(filter.path))
       return filter.not ? sql`not ${test}` : test

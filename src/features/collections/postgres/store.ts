@@ -6,7 +6,17 @@ import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
 import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
-import type { Change, DocumentLocation, Outcome, Query, Store, Stored, Write } from '../store.ts'
+import { hasReadFilter } from '../rules/access.ts'
+import { admits, filterOf } from '../rules/permissions.ts'
+import {
+  type Collection,
+  createdBy,
+  type DocumentLocation,
+  type Outcome,
+  type Query,
+  type Store,
+  type Write,
+} from '../store.ts'
 import { type Column, compileAfter, compileFilter, compileOrder } from './compile.ts'
 import { type Table, type TableRow, tableOf, toStored } from './table.ts'
 import {
@@ -31,7 +41,7 @@ export const postgresStore: Store = {
   read: async (scope, places) => {
     const statements = places.map(({ collection, id }) => {
       const table = tableOf(collection)
-      return sql`select ${table.row} from ${table.name} where ${table.own} and id = ${id}`
+      return sql`select ${table.row} from ${table.name} where ${table.own} and id = ${id} and ${readRule(collection)}`
     })
     const found = await (places.length === 1
       ? scope.batchShared('reading', ...statements)
@@ -48,7 +58,7 @@ export const postgresStore: Store = {
 
   list: async (scope, collection, query) => {
     const table = tableOf(collection)
-    const { rows, ...counted } = await listRows(scope, table, query, collection.declared !== undefined)
+    const { rows, ...counted } = await listRows(scope, table, query, collection)
     if (rows.length === 0) await checkDeclarations(scope, [{ collection }])
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
@@ -75,6 +85,18 @@ export const postgresStore: Store = {
   },
 }
 
+/** The caller's read rule. The policy of the table enforces it as well; here the planner sees its values. */
+function readRule({ name, declared, permissions: { read } }: Collection): Sql {
+  if (read === true) return sql`true`
+  try {
+    return compileFilter(filterOf(read), tableOf({ name, ...(declared && { declared }) }).resolve)
+  } catch (error) {
+    // A value of the caller has another type than a system field, so it matches no document.
+    if (error instanceof Problem) return sql`false`
+    throw error
+  }
+}
+
 /** Makes all changes or none; if one is rejected, its outcome has the reason, and the others are undefined. */
 async function tryAll(
   scope: WorkspaceScope,
@@ -95,7 +117,7 @@ async function tryAll(
     const failed = failedStatement(error)
     if (failed !== undefined && failed < locks.length) throw error
     const at = (failed ?? locks.length) - locks.length
-    const outcome = outcomeOfError(error, steps[at], writes.length === 1)
+    const outcome = outcomeOfError(scope, error, steps[at], writes.length === 1)
     const before = steps.slice(0, at).reduce((sum, step) => sum + step.writes.length, 0)
     // If several writes share one statement, the error does not tell which one failed.
     const named = writes.length > 1 && steps[at]?.writes.length === 1 && failed !== undefined
@@ -116,8 +138,8 @@ function locksOf({ actor }: WorkspaceScope, writes: readonly Write[]): Sql[] {
     wanted.set(collection.name, { collection, ids: known.ids.add(change.id) })
   }
   const count = [...wanted.values()].reduce((sum, { ids }) => sum + ids.size, 0)
-  // A lock takes the right to update, which an anon key that deletes may lack.
-  if (count < 2 || actor.role === 'anon') return []
+  // A lock takes the right to update, which others that delete may lack.
+  if (count < 2 || actor.role === 'anon' || actor.role === 'user') return []
   return [...wanted.entries()]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([, { collection, ids }]) => {
@@ -126,13 +148,18 @@ function locksOf({ actor }: WorkspaceScope, writes: readonly Write[]): Sql[] {
     })
 }
 
-function outcomeOfError(error: unknown, step: Step | undefined, alone: boolean): Outcome | undefined {
+function outcomeOfError(
+  { actor }: WorkspaceScope,
+  error: unknown,
+  step: Step | undefined,
+  alone: boolean,
+): Outcome | undefined {
   const refused = changeRefused(error)
   if (refused !== undefined) return outcomeOf(refused.current)
   const { collection, change } = step?.writes[0] ?? {}
   // For several writes it stays an error, since the outcome of the others is unknown.
   if (alone && change?.verb === 'create' && violated(error)?.endsWith('_pkey'))
-    return { version: 1, stored: unseen(change) }
+    return { version: 1, stored: createdBy(actor, change) }
   return collection && takenOf(error, collection)
 }
 
@@ -163,9 +190,9 @@ async function stepsOf(scope: WorkspaceScope, writes: readonly Write[]): Promise
   return steps
 }
 
-/** True if the caller may not read the documents that it writes. Each such change is a statement of its own that returns nothing. */
-const isBlind = ({ actor }: WorkspaceScope, { collection }: Write): boolean =>
-  actor.role === 'anon' && !collection.anon.read
+/** True if the caller may not read the document that it creates. Each such change is a statement of its own that returns nothing. */
+const isBlind = ({ actor }: WorkspaceScope, { collection, change }: Write): boolean =>
+  change.verb === 'create' && !admits(collection.permissions.read, createdBy(actor, change))
 
 const alike = (a: Write | undefined, b: Write) =>
   a?.change.verb === 'create' &&
@@ -185,7 +212,7 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
   }
   if (isBlind(scope, first)) {
     const statement = blindCreateStatement(table, purpose, change)
-    return { writes, statement, outcomes: () => [{ version: 1, stored: unseen(change) }] }
+    return { writes, statement, outcomes: () => [{ version: 1, stored: createdBy(scope.actor, change) }] }
   }
   const creates = writes.flatMap((write) => (write.change.verb === 'create' ? [write.change] : []))
   const outcomes = (rows: Rows) => {
@@ -195,16 +222,13 @@ function stepOf(scope: WorkspaceScope, writes: readonly Write[], oneOfMany: bool
   return { writes, statement: createStatement(table, purpose, creates), outcomes }
 }
 
-const purposeOf = ({ name, anon }: Write['collection'], oneOfMany: boolean): StatementPurpose => ({
-  ...{ collection: name, oneOfMany },
-  anonReads: anon.read,
+const purposeOf = (
+  { name, readers, declared }: Write['collection'],
+  oneOfMany: boolean,
+): StatementPurpose => ({
+  ...{ collection: name, oneOfMany, readers },
+  keepsDeleted: declared !== undefined && hasReadFilter(declared.rules),
 })
-
-/** The document as it was sent, for callers that may not read it. */
-function unseen({ id, content }: Extract<Change, { verb: 'create' }>): Stored {
-  const now = new Date().toISOString()
-  return { id, fields: content.fields, version: 1, created_at: now, updated_at: now }
-}
 
 /** Reads back the documents that an earlier attempt of the same request created. */
 async function withExisting(
@@ -239,19 +263,19 @@ function outcomeOf(current: Current): Outcome {
   return { current: current.version, bytes: current.bytes }
 }
 
-/** @param alone true if the table holds this collection alone */
 async function listRows(
   scope: WorkspaceScope,
   table: Table,
   { filter, order, after, limit, count }: Query,
-  alone: boolean,
+  collection: Collection,
 ): Promise<{ rows: TableRow[]; total?: number }> {
   const { name, own, resolve: columns } = table
-  const where = sql`${own} and ${compileFilter(filter, columns)}`
+  const where = sql`${own} and ${readRule(collection)} and ${compileFilter(filter, columns)}`
   const page = pageStatement(table, where, { order, limit, ...(after !== undefined && { after }) })
   if (count === undefined) return { rows: await scope.rows<TableRow>(page) }
-  // An estimate of the shared table would reveal documents of other tenants.
-  const guess = count === 'estimated' && alone
+  // An estimate of the shared table would reveal documents of other tenants, one under a rule those of other users.
+  const isOpen = collection.declared !== undefined && collection.permissions.read === true
+  const guess = count === 'estimated' && isOpen
   const counts = guess
     ? [counted(name, where, LIMITS.exactCountMax), planned(name, where)]
     : [counted(name, where)]
@@ -317,7 +341,7 @@ async function checkDeclarations(
   const collections = used.map(({ collection }) => collection)
   const names = collections.filter(({ declared }) => declared === undefined).map(({ name }) => name)
   const mayBeClosed =
-    scope.actor.role === 'anon' && collections.some(({ declared }) => declared?.anon.read === undefined)
+    scope.actor.role === 'anon' && collections.some(({ declared }) => declared?.rules.anon.read === undefined)
   if (names.length === 0 && !mayBeClosed) return
   const found = await scope.rows(sql`
     select from schemas where collection in (select jsonb_array_elements_text(${JSON.stringify(names)}::jsonb))

@@ -44,6 +44,7 @@ const SYSTEM_FIELDS: Readonly<Record<string, Column>> = {
   _created_at: { sql: sql`created_at`, type: 'timestamptz' },
   _updated_at: { sql: sql`updated_at`, type: 'timestamptz' },
   _version: { sql: sql`version`, type: 'bigint' },
+  _owner: { sql: sql`owner`, type: 'text' },
 }
 
 const NO_STAMP = { names: sql``, values: sql`` }
@@ -79,7 +80,7 @@ const UNDECLARED_COLUMNS = {
   columnOf: new Map<string, TableColumn>(),
   compared: [],
   rest: sql`data`,
-  row: sql`id, data as extra, version, created_at, updated_at`,
+  row: sql`id, data as extra, version, created_at, updated_at, owner`,
   document: sql`extra`,
   resolve: resolver([], [], sql`data`, true),
 }
@@ -101,7 +102,7 @@ function ofDeclaration(declared: Declaration): Table {
     row: commas([
       sql`id`,
       ...columns.map((column) => column.sql),
-      sql`extra, version, created_at, updated_at`,
+      sql`extra, version, created_at, updated_at, owner`,
     ]),
     document: [rest, ...membersOf(columns)].reduce((all, members) => sql`${all} || ${members}`),
     resolve: resolver(columns, compared, rest, declared.mode === 'enforce'),
@@ -209,12 +210,13 @@ export interface TableRow extends Omit<Stored, 'fields'> {
 }
 
 export function toStored(table: Table, row: TableRow): Stored {
-  const { id, version, created_at, updated_at, extra } = row
-  if (table.columns.length === 0) return { id, fields: extra, version, created_at, updated_at }
+  const { id, version, created_at, updated_at, owner, extra } = row
+  const system = { id, version, created_at, updated_at, owner }
+  if (table.columns.length === 0) return { ...system, fields: extra }
   const entries: [string, unknown][] = []
   for (const { property, column } of table.columns)
     if (row[column] !== null) entries.push([property, row[column]])
   for (const entry of Object.entries(extra)) entries.push(entry)
   const fields = Object.fromEntries(entries)
-  return { id, fields, version, created_at, updated_at }
+  return { ...system, fields }
 }

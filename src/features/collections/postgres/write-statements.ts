@@ -3,6 +3,7 @@
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../../core/limits.ts'
 import { commas, Sql, type StatementKind, sql, textArray } from '../../../infra/postgres/sql.ts'
+import type { Readers } from '../rules/permissions.ts'
 import type { Change, Create } from '../store.ts'
 import { CASTS } from './compile.ts'
 import { split, type Table, type TableColumn } from './table.ts'
@@ -36,7 +37,7 @@ const withKind = (single: Sql, item: StatementParams, kind: StatementKind<Statem
 function insertOne(table: Table, params: StatementParams): Sql {
   const source = ownValues(params)
   const written = sql`${insertInto(table, sql`values (${rowOf(table, source)})`)} ${skipExisting(table)}`
-  const event = sql`select id, version, ${source.text} as document from written`
+  const event = sql`select id, version, owner, ${source.text} as document, null::json as deleted from written`
   return sql`with written as (${written}), event as (${outboxRow(params, 'created', event)})
     select ${returned(params.purpose)} from written`
 }
@@ -46,7 +47,8 @@ const insertBatch = (table: Table) => (params: StatementParams) =>
   insertItems(
     table,
     params,
-    sql`select id, version, ${BATCH_PARAMS.text} as document from written join items on given_id = id`,
+    sql`select id, version, owner, ${BATCH_PARAMS.text} as document, null::json as deleted
+      from written join items on given_id = id`,
   )
 
 function insertItems(table: Table, params: StatementParams, events: Sql): Sql {
@@ -57,11 +59,12 @@ function insertItems(table: Table, params: StatementParams, events: Sql): Sql {
 
 const skipExisting = (table: Table): Sql => sql`on conflict (${table.key}) do nothing returning ${table.row}`
 
-/** For anon keys that may write the collection and not read it: returns nothing, and fails if the id exists. */
+/** For callers that may not read what they create: returns nothing, and fails if the id exists. */
 export function blindCreateStatement(table: Table, purpose: StatementPurpose, create: Create): Sql {
   const params = newRow(table, purpose, create)
   const source = ownValues(params)
-  const event = sql`select ${source.id} as id, 1 as version, ${source.text} as document`
+  const event = sql`select ${source.id} as id, 1 as version, tenon.caller() ->> 'id' as owner, ${source.text} as document,
+    null::json as deleted`
   return sql`with event as (${outboxRow(params, 'created', event)})
     ${insertInto(table, sql`values (${rowOf(table, source)})`)}`
 }
@@ -119,8 +122,15 @@ const atVersions = ({ versions }: Source): Sql =>
 function deleteOne(table: Table, params: StatementParams): Sql {
   const source = ownValues(params)
   const here = isRow(table, source)
-  const written = sql`delete from ${table.name} where ${here} and ${atVersions(source)} returning id, version`
-  const event = outboxRow(params, 'deleted', eventsOf(sql`null::json`))
+  const { keepsDeleted } = params.purpose
+  const row = keepsDeleted ? table.row : sql`id, version, owner`
+  const written = sql`delete from ${table.name} where ${here} and ${atVersions(source)} returning ${row}`
+  const deleted = keepsDeleted ? documentOf(table) : sql`null::json`
+  const event = outboxRow(
+    params,
+    'deleted',
+    sql`select id, version, owner, null::json as document, ${deleted} as deleted from written`,
+  )
   return reported(params, currentOf(table, here), written, event)
 }
 
@@ -173,13 +183,15 @@ function reported({ purpose }: StatementParams, current: Sql, written: Sql, even
 /** The document as the outbox keeps it. */
 const documentOf = (table: Table): Sql => sql`(${table.document})::json`
 
-const eventsOf = (document: Sql): Sql => sql`select id, version, ${document} as document from written`
+const eventsOf = (document: Sql): Sql =>
+  sql`select id, version, owner, ${document} as document, null::json as deleted from written`
 
 /** Inserts a row of the outbox for each row that was written. */
 const outboxRow = ({ purpose }: StatementParams, verb: Verb, events: Sql): Sql =>
-  sql`insert into tenon.outbox (collection, verb, document_id, version, document, bytes, anon_reads)
-    select ${purpose.collection}, ${verb}, id, version, document,
-      coalesce(octet_length(document::text), 0), ${purpose.anonReads}
+  sql`insert into tenon.outbox
+      (collection, verb, document_id, version, document, deleted, owner, bytes, anon_reads, user_reads)
+    select ${purpose.collection}, ${verb}, id, version, document, deleted, owner,
+      coalesce(octet_length(coalesce(document, deleted)::text), 0), ${purpose.readers.anon}, ${purpose.readers.user}
     from (${events}) as written_event`
 
 interface Sets {
@@ -215,8 +227,10 @@ const setAll =
 /** The context of a statement besides its table. */
 export interface StatementPurpose {
   readonly collection: string
-  /** True if anon keys may read the collection now, so they also receive its change events. */
-  readonly anonReads: boolean
+  /** The roles that receive the change events of the collection. */
+  readonly readers: Readers
+  /** True if the event of a deletion has the document, since rules decide who may know of it. */
+  readonly keepsDeleted: boolean
   /**
    * One of several changes that are made together or not at all: a change that fails ends the transaction (TN003) instead
    * of being reported as a row, and no documents are returned, since they could exceed the size of a reply.

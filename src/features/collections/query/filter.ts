@@ -59,6 +59,13 @@ export type Filter =
   | { readonly kind: 'null'; readonly path: Path; readonly not: boolean; readonly as?: Format }
   /** Existing, even if null; with `not`, missing. */
   | { readonly kind: 'exists'; readonly path: Path; readonly not: boolean }
+  /** Compared with a value that the caller of a rule lacks. Matches nothing, with and without `not`, as null does in SQL. */
+  | { readonly kind: 'unknown'; readonly path: Path; readonly not: boolean }
+
+/** Matches every document. */
+export const ALL: Filter = { kind: 'all', of: [] }
+/** Matches no document. */
+export const NONE: Filter = { kind: 'any', of: [] }
 
 export interface OrderKey {
   readonly path: Path

@@ -22,7 +22,7 @@ export function refusal(source: Source, detail: string, hint?: string): Problem 
 }
 
 /** Names of the platform that a query may use. */
-const SYSTEM_FIELDS = new Set(['_created_at', '_updated_at', '_version'])
+const SYSTEM_FIELDS = new Set(['_created_at', '_updated_at', '_version', '_owner'])
 
 /** A piece between separators; `quoted` if it was in quotes, which are removed. */
 export interface Piece {

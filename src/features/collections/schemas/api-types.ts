@@ -8,6 +8,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
+import { Access } from '../rules/access.ts'
 import { CollectionName, highestNumber, type Scalar, type TableColumn } from './columns.ts'
 
 const FieldNames = Type.Array(Type.String(), {
@@ -83,7 +84,7 @@ export function checkIndexes(
       `a collection has at most ${LIMITS.indexesMax} indexes, unique ones included`,
     )
   for (const { fields, unique } of definitions) {
-    const unknown = fields.find((field) => !scalars.has(field))
+    const unknown = fields.find((field) => field !== '_owner' && !scalars.has(field))
     if (unknown !== undefined) throw indexProblem(unique ? 'unique' : 'indexes', notScalar(unknown, scalars))
   }
   if (inMongo)
@@ -140,6 +141,7 @@ export function indexesOf(
 
 /** The column by which the field is compared. */
 function columnOf(field: string, columns: readonly TableColumn[]): string {
+  if (field === '_owner') return 'owner'
   const column = columns.findLast(({ property }) => property === field)
   if (column === undefined) throw new TypeError(`${field} has no column`)
   return column.column
@@ -150,26 +152,6 @@ export const Mode = Type.Union([Type.Literal('off'), Type.Literal('warn'), Type.
   description:
     'What becomes of a document that does not fit: refused (enforce), stored and told of (warn), nothing.',
 })
-const Access = Type.Object(
-  {
-    anon: Type.Optional(
-      Type.Object(
-        {
-          read: Type.Optional(Type.Boolean()),
-          create: Type.Optional(Type.Boolean()),
-          update: Type.Optional(Type.Boolean()),
-          delete: Type.Optional(Type.Boolean()),
-        },
-        { additionalProperties: false },
-      ),
-    ),
-  },
-  {
-    additionalProperties: false,
-    description:
-      'What anon keys may do. By default they change nothing, and read if the setting `anon.collections` of the workspace says so.',
-  },
-)
 export const JsonSchema = Type.Record(Type.String(), Type.Unknown(), {
   description: 'JSON Schema 2020-12 of the fields of a document; references only to its own `#/$defs/…`.',
 })
@@ -193,6 +175,11 @@ export const Schema = Type.Object({
   access: Access,
   indexes: Type.Array(IndexState),
   revision: Type.Integer({ description: 'Grows by one with every change.' }),
+  warnings: Type.Optional(
+    Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
+      description: 'After a change: rules that no index serves.',
+    }),
+  ),
   created_at: Time,
   updated_at: Time,
 })

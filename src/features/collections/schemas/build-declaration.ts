@@ -3,9 +3,15 @@
 import type { AdminScope } from '../../../access/scope.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
-import { bodyProblem } from '../../operation-helpers.ts'
 import { checkFields } from '../document.ts'
 import { evaluateInThread } from '../enforce-schema.ts'
+import {
+  type Access,
+  checkAccess,
+  type DeclarationWarning,
+  policyConditions,
+  unservedRules,
+} from '../rules/access.ts'
 import {
   checkIndexes,
   type Index,
@@ -23,7 +29,7 @@ import {
   type TableColumn,
   withDefaults,
 } from './columns.ts'
-import type { AnonAccess } from './declaration-cache.ts'
+import { toDeclaration } from './declaration-cache.ts'
 import { evaluateDocument, isPending } from './evaluate-schema.ts'
 import { checkSchema, type Prepared, prepare, type SchemaObject } from './schema-language.ts'
 
@@ -31,7 +37,7 @@ export interface DeclarationRequest extends RequestedIndexes {
   readonly store: 'relational' | 'document'
   readonly schema: unknown
   readonly mode: 'off' | 'warn' | 'enforce'
-  readonly access: { readonly anon?: Partial<AnonAccess> }
+  readonly access: Access
   /** True if documents of the store `document` are outside PostgreSQL. */
   readonly hasDocumentStore: boolean
 }
@@ -44,6 +50,9 @@ export interface BuiltDeclaration {
   readonly prepared: Prepared
   readonly columns: readonly TableColumn[]
   readonly indexes: readonly Index[]
+  /** For tenon.set_policies (collection-tables.sql). */
+  readonly policies: ReturnType<typeof policyConditions>
+  readonly warnings: readonly DeclarationWarning[]
 }
 
 /** @throws Problem `schema_invalid`, `validation_failed` or `not_supported`, with every error of its kind */
@@ -55,13 +64,29 @@ export async function buildDeclaration(
   const schema = checkSchema(request.schema)
   const prepared = prepare(schema)
   await checkDefaults(scope, schema)
-  checkAccess(request.access)
   const definitions = indexDefinitions(request)
   const inMongo = request.hasDocumentStore && request.store === 'document'
   checkIndexes(definitions, { mode: request.mode, scalars: scalarsOf(schema), inMongo })
   const indexed = definitions.flatMap(({ fields }) => fields)
   const columns = columnsOf(schema, request.store, indexed, before)
-  return { schema, prepared, columns, indexes: indexesOf(definitions, columns, before) }
+  const indexes = indexesOf(definitions, columns, before)
+  const { access, store, mode } = request
+  const declared = toDeclaration({
+    id: 'sch',
+    relation: 'unnamed',
+    store,
+    mode,
+    columns,
+    indexes,
+    access,
+    schema,
+  })
+  checkAccess(declared)
+  return {
+    ...{ schema, prepared, columns, indexes },
+    policies: policyConditions(declared),
+    warnings: unservedRules(declared),
+  }
 }
 
 /** Rejects defaults that do not fit their own property: documents that rely on them would be invalid. */
@@ -84,11 +109,4 @@ async function checkDefaults(scope: AdminScope, schema: SchemaObject): Promise<v
     throw new Problem('schema_invalid', { detail, errors: errors.slice(0, 20) })
   }
   checkFields(withDefaults(defaultsOf(schema), {}))
-}
-
-/** Updates and deletes need the right to read: an update returns the whole document, and both reveal if it exists. */
-function checkAccess({ anon }: DeclarationRequest['access']): void {
-  if (anon?.read !== false || !(anon.update || anon.delete)) return
-  const detail = 'anon keys that may update or delete must be able to read'
-  throw bodyProblem('/access/anon/read', detail, `access: ${detail}`)
 }

@@ -1,7 +1,6 @@
 /** Changes a declaration that has documents: validates them first, then alters the table in one transaction. */
 
 import { enterWorkspace } from '../../../access/access.ts'
-import { ANON_DEFAULTS } from '../../../access/anon-settings.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { documentsOf, hasDocumentStore } from '../../../access/scope-services.ts'
@@ -14,11 +13,12 @@ import { bodyProblem, findRow } from '../../operation-helpers.ts'
 import { evaluateInThread } from '../enforce-schema.ts'
 import { mongoStore } from '../mongo/store.ts'
 import { postgresStore } from '../postgres/store.ts'
-import type { Filter, OrderKey } from '../query/filter.ts'
+import { ALL, type Filter, type OrderKey } from '../query/filter.ts'
+import { EVERYTHING } from '../rules/permissions.ts'
 import type { Collection, Store, Stored } from '../store.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
 import { type BuiltDeclaration, buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
-import { anonAccess, DECLARATION, type DeclarationRow, memoKey, toDeclaration } from './declaration-cache.ts'
+import { DECLARATION, type DeclarationRow, memoKey, toDeclaration } from './declaration-cache.ts'
 import { evaluateDocument, isPending, type Violation } from './evaluate-schema.ts'
 import { buildingOf, type IndexBuild, recordBuilding, resumeBuilding } from './index-build.ts'
 import { isCompatible } from './is-compatible.ts'
@@ -100,12 +100,13 @@ async function tryChange(
       await transaction.row(sql`
         select tenon.change_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(built.schema)}::jsonb,
           ${mode}, ${JSON.stringify(built.columns)}::jsonb, ${JSON.stringify(built.indexes)}::jsonb,
-          ${JSON.stringify(access)}::jsonb)
+          ${JSON.stringify(access)}::jsonb, ${JSON.stringify(built.policies)}::jsonb)
         from schemas where id = ${row.id}`)
       const schema = await transaction.row<Schema>(sql`select ${COLUMNS} from schemas where id = ${row.id}`)
       if (schema === undefined) return undefined
-      if (buildingOf(schema).length === 0) return { schema }
-      return { schema, building: await recordBuilding(transaction, ref, schema) }
+      const shown = withWarnings(schema, built)
+      if (buildingOf(schema).length === 0) return { schema: shown }
+      return { schema: shown, building: await recordBuilding(transaction, ref, schema) }
     })
   } catch (error) {
     // A concurrent change has renamed the table.
@@ -113,6 +114,10 @@ async function tryChange(
     throw error
   }
 }
+
+/** The declaration as the response to a change shows it. */
+export const withWarnings = (schema: Schema, { warnings }: BuiltDeclaration): Schema =>
+  warnings.length === 0 ? schema : { ...schema, warnings: [...warnings] }
 
 /** False if the old schema was enforced and the new one accepts every document that the old one accepts. */
 function needsValidation(row: Row, built: BuiltDeclaration, mode: string): boolean {
@@ -187,7 +192,6 @@ interface InvalidDocument {
   readonly detail: string
 }
 
-const ALL: Filter = { kind: 'all', of: [] }
 const BY_ID: readonly OrderKey[] = [{ path: ['id'], descending: false, nullsFirst: false }]
 
 class ExistingDocumentsScan {
@@ -203,7 +207,8 @@ class ExistingDocumentsScan {
   /** @param row the declaration under which the documents are stored */
   constructor(row: Row, schema: Prepared) {
     const declared = toDeclaration(row)
-    this.#collection = { name: row.collection, declared, anon: anonAccess(declared, ANON_DEFAULTS) }
+    const readers = { anon: false, user: false }
+    this.#collection = { name: row.collection, declared, permissions: EVERYTHING, readers }
     this.#table = sql`tenon_data.${Sql.identifier(row.relation)}`
     this.#isDocumentStore = row.store === 'document'
     this.#schema = schema

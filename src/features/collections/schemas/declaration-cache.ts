@@ -1,9 +1,9 @@
 /** Reads the declaration of a collection and caches it for a few seconds. */
 
-import type { AnonSettings } from '../../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { memo } from '../../../access/scope-cache.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { type Access, type AccessRules, readAccess } from '../rules/access.ts'
 import type { Index } from './api-types.ts'
 import type { Format } from './canonical-text.ts'
 import { type Defaults, defaultsOf, formatsOf, type Scalar, scalarsOf, type TableColumn } from './columns.ts'
@@ -17,8 +17,8 @@ export interface Declaration {
   readonly mode: 'off' | 'warn' | 'enforce'
   readonly columns: readonly TableColumn[]
   readonly indexes: readonly Index[]
-  /** The rights of anon keys, as far as the declaration sets them. */
-  readonly anon: Partial<AnonAccess>
+  /** What anon keys and users may do, as far as the declaration says it. */
+  readonly rules: AccessRules
   readonly schema: Prepared
   /** Declared scalar properties, by which filters on them are compared. */
   readonly scalars: ReadonlyMap<string, Scalar>
@@ -28,28 +28,13 @@ export interface Declaration {
   readonly defaults: Defaults
 }
 
-export interface AnonAccess {
-  readonly read: boolean
-  readonly create: boolean
-  readonly update: boolean
-  readonly delete: boolean
-}
-
-/** The rights of anon keys in a collection, declared or not. */
-export function anonAccess(
-  declared: Pick<Declaration, 'anon'> | undefined,
-  { collections }: Pick<AnonSettings, 'collections'>,
-): AnonAccess {
-  return { read: collections === 'read', create: false, update: false, delete: false, ...declared?.anon }
-}
-
 export const memoKey = (collection: string) => `schema/${collection}`
 
 /** The row of a declaration, as `DECLARATION` selects it. */
 export interface DeclarationRow
   extends Pick<Declaration, 'id' | 'relation' | 'store' | 'mode' | 'columns' | 'indexes'> {
   readonly schema: SchemaObject
-  readonly access: { readonly anon?: Partial<AnonAccess> }
+  readonly access: Access
 }
 export const DECLARATION = sql`id, relation, store, mode, columns, indexes, access, schema`
 
@@ -57,7 +42,7 @@ export function toDeclaration(row: DeclarationRow): Declaration {
   const { id, relation, store, mode, columns, indexes, access, schema } = row
   return {
     ...{ id, relation, store, mode, columns, indexes },
-    anon: access.anon ?? {},
+    rules: readAccess(access),
     schema: prepare(schema),
     scalars: scalarsOf(schema),
     formats: formatsOf(schema),

@@ -18,7 +18,7 @@ import { ACTIVE, findInactiveReason } from '../../tenants/tenants.ts'
 import { CollectionName } from '../document.ts'
 import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-types.ts'
 import { buildDeclaration } from './build-declaration.ts'
-import { changeSchema } from './change-schema.ts'
+import { changeSchema, withWarnings } from './change-schema.ts'
 import { memoKey } from './declaration-cache.ts'
 import { outcomeOf, startBuilding } from './index-build.ts'
 
@@ -43,10 +43,11 @@ export const createSchema = adminOperation({
   },
   run: async (scope, input) => {
     const { mode = 'enforce', access = {}, indexes: requested = [], unique = [] } = input
-    const { schema, columns, indexes } = await buildDeclaration(scope, {
+    const built = await buildDeclaration(scope, {
       ...{ store: input.store, schema: input.schema, mode, access },
       ...{ indexes: requested, unique, hasDocumentStore: hasDocumentStore(scope) },
     })
+    const { schema, columns, indexes, policies } = built
     await checkUnoccupied(scope, input)
     const id = scope.newId('sch')
     const [[row] = []] = await scope
@@ -59,7 +60,8 @@ export const createSchema = adminOperation({
         from workspaces w where w.id = ${input.workspace_id} and ${ACTIVE}
           and (select count(*) from schemas s where s.workspace_id = w.id) < ${LIMITS.schemasPerWorkspaceMax}
         returning ${COLUMNS}`,
-        sql`select tenon.create_collection_table(tenant_id, workspace_id, id) from schemas where id = ${id}`,
+        sql`select tenon.create_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(policies)}::jsonb)
+          from schemas where id = ${id}`,
       )
       .catch((error: unknown) => {
         throw creationProblem(error, input.collection)
@@ -67,7 +69,7 @@ export const createSchema = adminOperation({
     const created = row as Schema | undefined
     if (created === undefined) throw await notCreated(scope, input.workspace_id)
     invalidate(scope, refOf(created), memoKey(created.collection))
-    return created
+    return withWarnings(created, built)
   },
 })
 

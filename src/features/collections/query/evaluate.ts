@@ -1,0 +1,203 @@
+/**
+ * Evaluates a filter on one document in this process: for rules, where no store is asked. Stores compile the same filters; the
+ * tests in test/conformance/rules compare all three.
+ */
+
+import type { Json } from '../../../core/work.ts'
+import { canonicalOf, completeTimestamp, type Format } from '../schemas/canonical-text.ts'
+import type { Comparison, Filter, Literal, Members, Path, Pattern, Step, Test } from './filter.ts'
+import { isIndex } from './filter.ts'
+
+/** The value at a path of a document; undefined if there is none. */
+export type ValueAt = (path: Path) => unknown
+
+/** True if the document matches. */
+export function evaluate(filter: Filter, valueAt: ValueAt): boolean {
+  switch (filter.kind) {
+    case 'all':
+      return filter.of.every((part) => evaluate(part, valueAt))
+    case 'any':
+      return filter.of.some((part) => evaluate(part, valueAt))
+    case 'unknown':
+      return false
+    case 'exists':
+      return (valueAt(filter.path) !== undefined) !== filter.not
+    case 'null':
+      return isPresent(valueAt(filter.path)) === filter.not
+    case 'test': {
+      const value = valueAt(filter.path)
+      if (!isPresent(value)) return false
+      return passes(filter.test, inForm(value, filter.as), filter.path) !== filter.not
+    }
+  }
+}
+
+/** The value at a path below an object or array; a whole number names a member or an element. */
+export function valueBelow(base: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>(memberOf, base)
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined
+  if (Array.isArray(value) && !isIndex(name)) return undefined
+  return Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined
+}
+
+const isPresent = (value: unknown): boolean => value !== undefined && value !== null
+
+/** The canonical text of a value; undefined if it does not have the format. */
+function inForm(value: unknown, as: Format | undefined): unknown {
+  if (as === undefined) return value
+  return typeof value === 'string' ? canonicalOf(as, value) : undefined
+}
+
+function passes(test: Test, value: unknown, path: Path): boolean {
+  switch (test.op) {
+    case 'in':
+      return test.values.some((literal) => equalsLiteral(value, literal, path))
+    case 'like':
+      return typeof value === 'string' && isLike(value, test.pattern, test.fold)
+    case 'at':
+      return valuesAt(value, test.steps).some((found) => equalsLiteral(found, test.value, path))
+    case 'array':
+      return Array.isArray(value) && compareArray(value, test.how, test.values)
+    case 'object':
+      return isMembers(value) && compareObject(value, test.how, test.members)
+    case 'gt':
+    case 'gte':
+    case 'lt':
+    case 'lte':
+      return compared(value, test.op, test.value, path)
+  }
+}
+
+/** Timestamps of the platform are compared as such, ids without their case. */
+const SYSTEM_FORMS: Readonly<Record<string, (text: string) => unknown>> = {
+  id: (text) => text.toLowerCase(),
+  _created_at: (text) => Date.parse(completeTimestamp(text) ?? text),
+  _updated_at: (text) => Date.parse(completeTimestamp(text) ?? text),
+}
+
+function formsOf(value: unknown, path: Path): unknown {
+  const form = path.length === 1 && Object.hasOwn(SYSTEM_FORMS, path[0]) ? SYSTEM_FORMS[path[0]] : undefined
+  return form !== undefined && typeof value === 'string' ? form(value) : value
+}
+
+const equalsLiteral = (value: unknown, literal: Literal, path: Path): boolean =>
+  literal.some((form) => equals(formsOf(value, path), formsOf(form, path)))
+
+/** Equality of JSON values: members of objects in any order. */
+function equals(a: unknown, b: unknown): boolean {
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b
+  if (Array.isArray(a) || Array.isArray(b))
+    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((v, i) => equals(v, b[i]))
+  const names = Object.keys(a)
+  return (
+    names.length === Object.keys(b).length &&
+    names.every((name) => equals(memberOf(a, name), memberOf(b, name)))
+  )
+}
+
+const SIGNS: Readonly<Record<Comparison, (order: number) => boolean>> = {
+  gt: (order) => order > 0,
+  gte: (order) => order >= 0,
+  lt: (order) => order < 0,
+  lte: (order) => order <= 0,
+}
+
+/** Never across types. */
+function compared(value: unknown, op: Comparison, literal: Literal, path: Path): boolean {
+  const own = formsOf(value, path)
+  const forms = literal.map((form) => formsOf(form, path))
+  const bound =
+    forms.find((form) => typeof form === 'number') ?? forms.find((form) => typeof form === 'string')
+  if (typeof own === 'number' && typeof bound === 'number') return SIGNS[op](own - bound)
+  if (typeof own === 'string' && typeof bound === 'string') return SIGNS[op](byCodePoint(own, bound))
+  return false
+}
+
+/** UTF-8 has the order of code points; JavaScript compares code units. */
+const byCodePoint = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b))
+
+/** Matches each run of literal text at its first place, so the work is at most the product of both lengths. */
+function isLike(text: string, pattern: Pattern, fold: boolean): boolean {
+  const characters = [...(fold ? text.toLowerCase() : text)]
+  const parts = pattern.flatMap((part): ('one' | 'any' | string)[] =>
+    typeof part === 'string'
+      ? [part]
+      : [...(fold ? part.text.toLowerCase() : part.text)].map((one) => `=${one}`),
+  )
+  let [at, next] = [0, 0]
+  /** Where the last `any` stands, and up to where it has matched. */
+  let [last, matched] = [-1, 0]
+  while (at < characters.length) {
+    const part = parts[next]
+    if (part === 'one' || part === `=${characters[at]}`) {
+      at += 1
+      next += 1
+    } else if (part === 'any') {
+      last = next
+      matched = at
+      next += 1
+    } else if (last >= 0) {
+      matched += 1
+      at = matched
+      next = last + 1
+    } else return false
+  }
+  return parts.slice(next).every((part) => part === 'any')
+}
+
+/** The values to which the steps lead. */
+function valuesAt(value: unknown, steps: readonly Step[]): unknown[] {
+  return steps.reduce<unknown[]>(
+    (found, step) => found.flatMap((one) => stepInto(one, step)).filter((one) => one !== undefined),
+    [value],
+  )
+}
+
+function stepInto(value: unknown, step: Step): unknown[] {
+  if (step === 'every') return Array.isArray(value) ? value : []
+  if ('member' in step) return isMembers(value) ? [memberOf(value, step.member)] : []
+  return Array.isArray(value) ? [value[step.index]] : []
+}
+
+const isMembers = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function compareArray(
+  value: readonly unknown[],
+  how: 'cs' | 'cd' | 'ov',
+  values: readonly Literal[],
+): boolean {
+  const has = (literal: Literal) => literal.some((form) => value.some((element) => contains(element, form)))
+  if (how === 'cs') return values.every(has)
+  if (how === 'ov') return values.some(has)
+  const forms = values.flat()
+  return value.every((element) => forms.some((form) => equals(element, form)))
+}
+
+function compareObject(
+  value: Readonly<Record<string, unknown>>,
+  how: 'cs' | 'cd',
+  members: Members,
+): boolean {
+  if (how === 'cs') return contains(value, members)
+  return Object.entries(value).every(
+    ([name, member]) => Object.hasOwn(members, name) && equals(member, members[name]),
+  )
+}
+
+/** As `@>` of jsonb below the top level: members of objects, elements of arrays, at any depth. */
+function contains(value: unknown, operand: Json | undefined): boolean {
+  if (Array.isArray(operand))
+    return Array.isArray(value) && operand.every((one) => value.some((element) => contains(element, one)))
+  if (typeof operand === 'object' && operand !== null)
+    return (
+      isMembers(value) &&
+      Object.entries(operand).every(
+        ([name, member]) => Object.hasOwn(value, name) && contains(memberOf(value, name), member),
+      )
+    )
+  return equals(value, operand)
+}

@@ -1,0 +1,86 @@
+/** Binds a rule to its caller: the result is a filter without variables, which stores compile like any other. */
+
+import type { EndUser } from '../../../core/policy.ts'
+import { Problem } from '../../../core/problem.ts'
+import { readBodyFilter } from '../query/body.ts'
+import { evaluate } from '../query/evaluate.ts'
+import { ALL, type Filter, NONE, negated } from '../query/filter.ts'
+import type { Declaration } from '../schemas/declaration-cache.ts'
+import { typed } from '../typed-query.ts'
+import { literalOf, type Rule, type Variable, variableIn } from './rule-language.ts'
+
+/** What rules compare documents with. */
+export interface RuleCaller {
+  /** Undefined for anon keys, so that no test of a user's value matches. */
+  readonly user?: EndUser | undefined
+  readonly now: Date
+}
+
+/** @param declared gives the literals their types, as it does for queries */
+export function bindRule(rule: Rule, caller: RuleCaller, declared: Declaration): Filter {
+  switch (rule.kind) {
+    case 'all':
+    case 'any':
+      return { kind: rule.kind, of: rule.of.map((part) => bindRule(part, caller, declared)) }
+    case 'filter':
+      return typedOrUnknown(rule.filter, declared)
+    case 'compared':
+      return bindComparison(rule, caller, declared)
+    case 'caller':
+      return bindCallerTest(rule, caller)
+  }
+}
+
+/** The value of a variable; undefined if the caller has none. An address that was not verified is none. */
+export function callerValue(variable: Variable, { user, now }: RuleCaller): unknown {
+  const [name, claim] = variable
+  if (name === 'now') return now.toISOString()
+  if (user === undefined) return undefined
+  if (name === 'id') return user.id
+  if (name === 'email') return user.emailVerified ? user.email : undefined
+  return Object.hasOwn(user.claims, claim ?? '') ? (user.claims[claim ?? ''] ?? undefined) : undefined
+}
+
+function bindComparison(
+  { field, path, operator, operand, not }: Extract<Rule, { kind: 'compared' }>,
+  caller: RuleCaller,
+  declared: Declaration,
+): Filter {
+  const unknown: Filter = { kind: 'unknown', path, not }
+  const bound = Array.isArray(operand)
+    ? operand.map((value) => bindOperand(value, caller))
+    : bindOperand(operand, caller)
+  if (bound === undefined || (Array.isArray(bound) && bound.includes(undefined))) return unknown
+  try {
+    const filter = readBodyFilter({ [field]: { [operator]: bound } })
+    return typedOrUnknown(not ? negated(filter) : filter, declared)
+  } catch (error) {
+    // The value is of a type that the operator does not take.
+    if (error instanceof Problem) return unknown
+    throw error
+  }
+}
+
+function bindOperand(operand: unknown, caller: RuleCaller): unknown {
+  const variable = variableIn(operand)
+  return variable === undefined ? literalOf(operand) : callerValue(variable, caller)
+}
+
+/** A test of the caller is decided here. One that neither holds nor fails, since there is no value, stays unknown. */
+function bindCallerTest({ variable, filter }: Extract<Rule, { kind: 'caller' }>, caller: RuleCaller): Filter {
+  const value = callerValue(variable, caller)
+  const valueAt = () => value
+  if (evaluate(filter, valueAt)) return ALL
+  return evaluate(negated(filter), valueAt) ? NONE : { kind: 'unknown', path: ['value'], not: false }
+}
+
+/** Tests whose value does not have the type of the field match nothing; in a query they are an error. */
+function typedOrUnknown(filter: Filter, declared: Declaration): Filter {
+  if ('of' in filter) return { ...filter, of: filter.of.map((part) => typedOrUnknown(part, declared)) }
+  try {
+    return typed(filter, declared)
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error
+    return { kind: 'unknown', path: filter.path, not: false }
+  }
+}

@@ -1,0 +1,127 @@
+/** What a caller may do with the documents of a collection, from its declaration and the settings of its workspace. */
+
+import { type AnonSettings, collectionForbidden } from '../../../access/anon-settings.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { Actor } from '../../../core/policy.ts'
+import { Problem } from '../../../core/problem.ts'
+import { evaluate, valueBelow } from '../query/evaluate.ts'
+import { ALL, type Filter, NONE, type Path } from '../query/filter.ts'
+import type { Declaration } from '../schemas/declaration-cache.ts'
+import type { Stored } from '../store.ts'
+import type { RIGHT_NAMES } from './access.ts'
+import { bindRule } from './bind-rule.ts'
+
+export type Right = (typeof RIGHT_NAMES)[number]
+
+/** All documents, none, or those that match. */
+type Permission = boolean | Filter
+export type Permissions = Readonly<Record<Right, Permission>>
+
+/** For service keys and the platform itself. */
+export const EVERYTHING: Permissions = { read: true, create: true, update: true, delete: true }
+const NO_PERMISSION: Permissions = { read: false, create: false, update: false, delete: false }
+
+/** Keys of services and admins are not restricted. Users have what the declaration grants, anon keys also what the workspace's settings do. */
+export function permissionsOf(
+  { role, user }: Pick<Actor, 'role' | 'user'>,
+  declared: Declaration | undefined,
+  { collections }: Pick<AnonSettings, 'collections'>,
+): Permissions {
+  if (role !== 'anon' && role !== 'user') return EVERYTHING
+  const usual = role === 'anon' ? { ...NO_PERMISSION, read: collections === 'read' } : NO_PERMISSION
+  if (declared === undefined) return usual
+  const caller = { user, now: new Date() }
+  const granted = Object.entries(declared.rules[role]).map(([right, rule]) => [
+    right,
+    typeof rule === 'boolean' ? rule : simplified(bindRule(rule, caller, declared)),
+  ])
+  return { ...usual, ...Object.fromEntries(granted) }
+}
+
+/** The roles that may read some documents of a collection now; they also receive its change events. */
+export interface Readers {
+  readonly anon: boolean
+  readonly user: boolean
+}
+
+export function readersOf(
+  declared: Declaration | undefined,
+  { collections }: Pick<AnonSettings, 'collections'>,
+): Readers {
+  const { anon, user } = declared?.rules ?? { anon: {}, user: {} }
+  return { anon: (anon.read ?? collections === 'read') !== false, user: (user.read ?? false) !== false }
+}
+
+/** Folds groups whose result does not depend on the document. */
+function simplified(filter: Filter): Permission {
+  if (filter.kind === 'unknown') return false
+  if (!('of' in filter)) return filter
+  const deciding = filter.kind === 'any'
+  const parts = filter.of.map(simplified)
+  if (parts.includes(deciding)) return deciding
+  const open = parts.filter((part) => typeof part !== 'boolean')
+  const [only, ...more] = open
+  if (only === undefined) return !deciding
+  return more.length === 0 ? only : { kind: filter.kind, of: open }
+}
+
+/** The permission as a filter. */
+export const filterOf = (permission: Permission): Filter =>
+  typeof permission === 'boolean' ? (permission ? ALL : NONE) : permission
+
+/** True if the permission admits the document. */
+export const admits = (permission: Permission, document: Stored): boolean =>
+  typeof permission === 'boolean' ? permission : evaluate(permission, (path) => valueAt(document, path))
+
+const SYSTEM_FIELDS: Readonly<Record<string, (stored: Stored) => unknown>> = {
+  id: (stored) => stored.id,
+  _created_at: (stored) => stored.created_at,
+  _updated_at: (stored) => stored.updated_at,
+  _version: (stored) => stored.version,
+  _owner: (stored) => stored.owner,
+}
+
+/** The value at a path of a document, system fields included; undefined if there is none. */
+export function valueAt(stored: Stored, path: Path): unknown {
+  const [name] = path
+  const system = path.length === 1 && Object.hasOwn(SYSTEM_FIELDS, name) ? SYSTEM_FIELDS[name] : undefined
+  return system === undefined ? valueBelow(stored.fields, path) : system(stored)
+}
+
+/**
+ * Refuses a caller to whom a right is closed for every document. The database enforces the same; this check gives a reason.
+ * @throws Problem `forbidden`
+ */
+export function requireRights(
+  scope: WorkspaceScope,
+  { name, declared, permissions }: { name: string; declared?: Declaration; permissions: Permissions },
+  rights: readonly Right[],
+): void {
+  const right = rights.find((one) => permissions[one] === false)
+  if (right === undefined) return
+  if (scope.actor.role === 'anon') {
+    const isDefault = right === 'read' && declared?.rules.anon.read === undefined
+    throw collectionForbidden(scope, { name, right, isDefault })
+  }
+  const isDeclared = declared?.rules.user[right] !== undefined
+  throw new Problem('forbidden', {
+    detail: isDeclared
+      ? `The rule access.user.${right} of ${name} gives you no document.`
+      : `Users may not ${right} documents of ${name}.`,
+    hint: `The declaration of a collection lets them: "access": {"user": {"${right}": …}}.`,
+  })
+}
+
+/** @throws Problem `forbidden` unless the rule admits the document */
+export function requireAdmitted(
+  { actor }: Pick<WorkspaceScope, 'actor'>,
+  { name, permissions }: { name: string; permissions: Permissions },
+  right: Right,
+  document: Stored,
+): void {
+  if (admits(permissions[right], document)) return
+  throw new Problem('forbidden', {
+    detail: `The rule access.${actor.role}.${right} of ${name} does not admit this document.`,
+    hint: `An admin asks why: POST /v1/collections/${name}/access/explain.`,
+  })
+}

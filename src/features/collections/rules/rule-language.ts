@@ -1,0 +1,209 @@
+/**
+ * The language of rules on documents: `true`, `false`, or a filter of the structured query grammar that may also use values of
+ * the caller (`$user.id`, `$user.email`, `$user.claims.<name>`) and the time (`$now`), as docs/access.md describes it.
+ */
+
+import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
+import { exceedsDepth, isObject } from '../../../core/json.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import { readBodyFilter } from '../query/body.ts'
+import { type Filter, negated, type Path, pathsOf } from '../query/filter.ts'
+import { readPath } from '../query/syntax.ts'
+
+/** A value of the caller: the names that lead to it. */
+export type Variable = readonly ['id'] | readonly ['email'] | readonly ['claims', string] | readonly ['now']
+
+/** A rule, with negations moved down to its tests. */
+export type Rule =
+  | { readonly kind: 'all' | 'any'; readonly of: readonly Rule[] }
+  /** Depends on the document alone. */
+  | { readonly kind: 'filter'; readonly filter: Filter }
+  /** Compares a field with values of the caller, which stand in the operand as {@link variableIn} reads them. */
+  | {
+      readonly kind: 'compared'
+      readonly field: string
+      readonly path: Path
+      readonly operator: RuleOperator
+      readonly operand: unknown
+      readonly not: boolean
+    }
+  /** Tests a value of the caller: a filter on the field `value`. */
+  | { readonly kind: 'caller'; readonly variable: Variable; readonly filter: Filter }
+
+/** Operators that take values of the caller. */
+const OPERATORS = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'in', 'cs', 'ov'] as const
+export type RuleOperator = (typeof OPERATORS)[number]
+
+/** The rule as it is declared. */
+export type RuleSource = boolean | Readonly<Record<string, unknown>>
+
+/** @throws Problem `validation_failed` or that of the query grammar */
+export function readRule(source: Exclude<RuleSource, boolean>): Rule {
+  if (exceedsDepth(source, RULE_JSON_DEPTH_MAX) || JSON.stringify(source).length > LIMITS.ruleCharsMax)
+    throw ruleProblem(
+      `A rule has at most ${LIMITS.ruleCharsMax} characters, and ${LIMITS.ruleDepthMax} levels.`,
+    )
+  return new RuleReader().read(source)
+}
+
+/** Each level of a rule is an object in an array; the deepest values of all are those of `cs`. */
+const RULE_JSON_DEPTH_MAX = 2 * LIMITS.ruleDepthMax + 6
+
+const VARIABLE = /^\$user\.(?:(id|email)|claims\.([A-Za-z0-9_-]{1,64}))$/
+const NAMES = ['$user.id', '$user.email', '$user.claims.<name>', '$now']
+
+/**
+ * The variable that a text names; undefined for a text that begins with no `$`.
+ * @throws Problem `validation_failed` for a text that begins with `$` and names none
+ */
+export function variableIn(text: unknown): Variable | undefined {
+  if (typeof text !== 'string' || !text.startsWith('$') || text.startsWith('$$')) return undefined
+  if (text === '$now') return ['now']
+  const [, name, claim] = VARIABLE.exec(text) ?? []
+  if (claim !== undefined) return ['claims', claim]
+  if (name === 'id' || name === 'email') return [name]
+  const near = nearest(text, NAMES)
+  throw ruleProblem(
+    `There is no variable ${text.slice(0, 100)}${near === undefined ? '' : `; did you mean ${near}?`}`,
+    `There are ${NAMES.join(', ')}. A text that begins with a dollar sign is written with two.`,
+  )
+}
+
+/** The variables of an operand: itself, or elements of a list. */
+export function variablesIn(operand: unknown): Variable[] {
+  const values: unknown[] = Array.isArray(operand) ? operand : [operand]
+  return values.flatMap((value) => {
+    const variable = variableIn(value)
+    return variable === undefined ? [] : [variable]
+  })
+}
+
+/** The text that is meant: a dollar sign at its beginning is doubled in rules. */
+export const literalOf = (value: unknown): unknown =>
+  typeof value === 'string' && value.startsWith('$$') ? value.slice(1) : value
+
+export const ruleProblem = (detail: string, hint?: string): Problem =>
+  new Problem('validation_failed', { detail, ...(hint !== undefined && { hint }) })
+
+/** True if a text in the value begins with a dollar sign: a variable, or a text that is written with two. */
+function hasDollar(value: unknown): boolean {
+  if (typeof value === 'string') return value.startsWith('$')
+  return typeof value === 'object' && value !== null && Object.values(value).some(hasDollar)
+}
+
+class RuleReader {
+  #tests = 0
+
+  read(source: Readonly<Record<string, unknown>>): Rule {
+    return this.#all(source, false, 0)
+  }
+
+  #all(source: Readonly<Record<string, unknown>>, not: boolean, depth: number): Rule {
+    if (depth > LIMITS.ruleDepthMax)
+      throw ruleProblem(`Rules are nested at most ${LIMITS.ruleDepthMax} deep.`)
+    const of = Object.entries(source).map(([key, value]) => this.#member(key, value, not, depth))
+    return { kind: not ? 'any' : 'all', of }
+  }
+
+  #member(key: string, value: unknown, not: boolean, depth: number): Rule {
+    if (key === '$not') return this.#all(objectOf(key, value), !not, depth + 1)
+    if (key === '$and' || key === '$or') {
+      if (!Array.isArray(value)) throw ruleProblem(`${key} takes an array of filters.`)
+      const kind = (key === '$or') === not ? 'all' : 'any'
+      return { kind, of: value.map((one) => this.#all(objectOf(key, one), not, depth + 1)) }
+    }
+    this.#spend()
+    const variable = variableIn(key)
+    if (variable !== undefined) return callerTest(variable, value, not)
+    if (!hasDollar(value)) return filterOf({ [key]: value }, not)
+    const tests = isObject(value) ? Object.entries(value) : [['eq', value] as const]
+    const of = tests.map(([name, operand]) => this.#test(key, name.replace(/^\$/, ''), operand, not))
+    return { kind: not ? 'any' : 'all', of }
+  }
+
+  #test(field: string, name: string, operand: unknown, not: boolean): Rule {
+    this.#spend()
+    if (!hasDollar(operand)) return filterOf({ [field]: { [name]: operand } }, not)
+    if (name === 'not') {
+      const tests = isObject(operand) ? Object.entries(operand) : [['eq', operand] as const]
+      const of = tests.map(([inner, value]) => this.#test(field, inner.replace(/^\$/, ''), value, !not))
+      return { kind: not ? 'all' : 'any', of }
+    }
+    const operator = OPERATORS.find((one) => one === (name === 'ne' ? 'neq' : name))
+    if (operator === undefined)
+      throw ruleProblem(
+        `${field.slice(0, 100)}: ${name.slice(0, 50)} takes no variable.`,
+        `${OPERATORS.join(', ')} do.`,
+      )
+    checkOperand(field, operand)
+    const path = readPath(field, { code: 'filter_invalid', in: 'body', name: field })
+    return { kind: 'compared', field, path, operator, operand, not }
+  }
+
+  #spend(): void {
+    this.#tests += 1
+    if (this.#tests > LIMITS.ruleTestsMax)
+      throw ruleProblem(`A rule has at most ${LIMITS.ruleTestsMax} tests.`)
+  }
+}
+
+/** Variables stand alone, or in a list. */
+function checkOperand(field: string, operand: unknown): void {
+  const values = Array.isArray(operand) ? operand : [operand]
+  for (const value of values) {
+    if (typeof value === 'object' && hasDollar(value))
+      throw ruleProblem(
+        `${field.slice(0, 100)}: a variable stands alone or in a list, not inside of a value.`,
+      )
+    variableIn(value)
+  }
+}
+
+function objectOf(key: string, value: unknown): Readonly<Record<string, unknown>> {
+  if (!isObject(value)) throw ruleProblem(`${key} takes filters, which are objects.`)
+  return value
+}
+
+function filterOf(source: Readonly<Record<string, unknown>>, not: boolean): Rule {
+  const filter = readBodyFilter(source)
+  return { kind: 'filter', filter: not ? negated(filter) : filter }
+}
+
+function callerTest(variable: Variable, value: unknown, not: boolean): Rule {
+  if (variable[0] === 'now')
+    throw ruleProblem('$now is compared with a field: {"publish_at": {"lte": "$now"}}.')
+  if (hasDollar(value)) throw ruleProblem('Two values of the caller are not compared with each other.')
+  const filter = readBodyFilter({ value })
+  return { kind: 'caller', variable, filter: not ? negated(filter) : filter }
+}
+
+/** The fields of the document that a rule uses. */
+export function fieldsOf(rule: Rule): Path[] {
+  switch (rule.kind) {
+    case 'all':
+    case 'any':
+      return rule.of.flatMap(fieldsOf)
+    case 'filter':
+      return pathsOf(rule.filter)
+    case 'compared':
+      return [rule.path]
+    case 'caller':
+      return []
+  }
+}
+
+/** The variables that a rule uses. */
+export function variablesOf(rule: Rule): Variable[] {
+  switch (rule.kind) {
+    case 'all':
+    case 'any':
+      return rule.of.flatMap(variablesOf)
+    case 'filter':
+      return []
+    case 'compared':
+      return variablesIn(rule.operand)
+    case 'caller':
+      return [rule.variable]
+  }
+}
