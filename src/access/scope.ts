@@ -39,8 +39,9 @@ function contextOf({ role, chainDepth, user }: Actor, tenant = '', workspace = '
   }
 }
 
-/** The end user as `tenon.caller()` returns it to policies (roles.sql). */
-const sessionUser = ({ id, email, claims }: EndUser): string => JSON.stringify({ id, email, claims })
+/** The end user as `tenon.caller()` returns it to policies (roles.sql). An address that was not verified is none. */
+const sessionUser = ({ id, email, emailVerified, claims }: EndUser): string =>
+  JSON.stringify({ id, ...(emailVerified && { email }), claims })
 
 /**
  * An actor, and statements with its rights. Features supply all other capabilities as functions of the scope:

@@ -3,6 +3,7 @@
 import type { AnyOperation } from '../core/operation.ts'
 import * as apiKeys from './api-keys/operations.ts'
 import { listAudit, verifyAudit } from './audit/audit-api.ts'
+import { explainAccess } from './collections/rules/explain-access.ts'
 import * as schemas from './collections/schemas/schemas-api.ts'
 import { graphFlow, simulateFlow, validateFlow } from './flows/analyze.ts'
 import * as approvals from './flows/approvals/approvals.ts'
@@ -62,6 +63,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   oauth.rotateOAuthClient,
   oauth.deleteOAuthClient,
   oauth.rotateIssuerKeys,
+  explainAccess,
   schemas.createSchema,
   schemas.getSchema,
   schemas.listSchemas,

@@ -18,7 +18,7 @@ export type Variable = readonly ['id'] | readonly ['email'] | readonly ['claims'
 export type Rule =
   | { readonly kind: 'all' | 'any'; readonly of: readonly Rule[] }
   /** Depends on the document alone. */
-  | { readonly kind: 'filter'; readonly filter: Filter }
+  | { readonly kind: 'filter'; readonly filter: Filter; readonly source: TestSource }
   /** Compares a field with values of the caller, which stand in the operand as {@link variableIn} reads them. */
   | {
       readonly kind: 'compared'
@@ -29,7 +29,18 @@ export type Rule =
       readonly not: boolean
     }
   /** Tests a value of the caller: a filter on the field `value`. */
-  | { readonly kind: 'caller'; readonly variable: Variable; readonly filter: Filter }
+  | {
+      readonly kind: 'caller'
+      readonly variable: Variable
+      readonly filter: Filter
+      readonly source: TestSource
+    }
+
+/** A test as the rule spells it; `not` if it stands below a negation. */
+interface TestSource {
+  readonly test: Readonly<Record<string, unknown>>
+  readonly not: boolean
+}
 
 /** Operators that take values of the caller. */
 const OPERATORS = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'in', 'cs', 'ov'] as const
@@ -114,8 +125,7 @@ class RuleReader {
       return { kind, of: value.map((one) => this.#all(objectOf(key, one), not, depth + 1)) }
     }
     this.#spend()
-    const variable = variableIn(key)
-    if (variable !== undefined) return callerTest(variable, value, not)
+    if (variableIn(key) !== undefined) return callerTest(key, value, not)
     if (!hasDollar(value)) return filterOf({ [key]: value }, not)
     const tests = isObject(value) ? Object.entries(value) : [['eq', value] as const]
     const of = tests.map(([name, operand]) => this.#test(key, name.replace(/^\$/, ''), operand, not))
@@ -167,15 +177,19 @@ function objectOf(key: string, value: unknown): Readonly<Record<string, unknown>
 
 function filterOf(source: Readonly<Record<string, unknown>>, not: boolean): Rule {
   const filter = readBodyFilter(source)
-  return { kind: 'filter', filter: not ? negated(filter) : filter }
+  return { kind: 'filter', filter: not ? negated(filter) : filter, source: { test: source, not } }
 }
 
-function callerTest(variable: Variable, value: unknown, not: boolean): Rule {
+function callerTest(key: string, value: unknown, not: boolean): Rule {
+  const variable = variableIn(key) ?? ['now']
   if (variable[0] === 'now')
     throw ruleProblem('$now is compared with a field: {"publish_at": {"lte": "$now"}}.')
   if (hasDollar(value)) throw ruleProblem('Two values of the caller are not compared with each other.')
   const filter = readBodyFilter({ value })
-  return { kind: 'caller', variable, filter: not ? negated(filter) : filter }
+  return {
+    ...{ kind: 'caller', variable, filter: not ? negated(filter) : filter },
+    source: { test: { [key]: value }, not },
+  }
 }
 
 /** The fields of the document that a rule uses. */

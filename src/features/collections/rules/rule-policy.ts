@@ -7,6 +7,7 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { type Column, compileFilter } from '../postgres/compile.ts'
 import { tableOf } from '../postgres/table.ts'
 import type { Comparison } from '../query/filter.ts'
+import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { typed } from '../typed-query.ts'
 import { literalOf, type Rule, type Variable, variableIn, variablesIn } from './rule-language.ts'
@@ -58,9 +59,28 @@ function compileComparison({ path, operator, operand, not }: Compared, declared:
   const column = tableOf({ name: '', declared }).resolve(path, format)
   const test = compileOperator(column, operator, operand, format)
   if (not === (operator === 'neq')) return test
-  const known = variablesIn(operand).map((variable) => sql`${callerJson(variable)} is not null`)
+  const scalar = path.length === 1 ? declared.scalars.get(path[0]) : undefined
+  const isList = operator === 'in' && !Array.isArray(operand)
+  const known = variablesIn(operand).map((variable) => isComparable(callerJson(variable), scalar, isList))
   const present = jsonOf(column)
   return sql`(${known.reduce((all, one) => sql`${all} and ${one}`, sql`${present} is not null`)} and (${test}) is not true)`
+}
+
+const JSON_TYPES: Readonly<Record<Scalar, string>> = {
+  string: 'string',
+  integer: 'number',
+  number: 'number',
+  boolean: 'boolean',
+}
+
+/** True if there is a value, and it has the declared type of the field: of a list, each element. */
+function isComparable(value: Sql, scalar: Scalar | undefined, isList: boolean): Sql {
+  const type = scalar === undefined ? sql`` : sql` <> ${JSON_TYPES[scalar]}::text`
+  if (!isList)
+    return scalar === undefined ? sql`${value} is not null` : sql`(jsonb_typeof(${value})${type}) is false`
+  const isArray = sql`(jsonb_typeof(${value}) = 'array') is true`
+  if (scalar === undefined) return isArray
+  return sql`(${isArray} and not exists (select from ${elementsOf(value)} where jsonb_typeof(e)${type}))`
 }
 
 function compileOperator(

@@ -19,6 +19,8 @@ export interface Declaration {
   readonly indexes: readonly Index[]
   /** What anon keys and users may do, as far as the declaration says it. */
   readonly rules: AccessRules
+  /** The same as it was declared. */
+  readonly access: Access
   readonly schema: Prepared
   /** Declared scalar properties, by which filters on them are compared. */
   readonly scalars: ReadonlyMap<string, Scalar>
@@ -43,6 +45,7 @@ export function toDeclaration(row: DeclarationRow): Declaration {
   return {
     ...{ id, relation, store, mode, columns, indexes },
     rules: readAccess(access),
+    access,
     schema: prepare(schema),
     scalars: scalarsOf(schema),
     formats: formatsOf(schema),
