@@ -10,7 +10,7 @@ const only = (name, from, to, comment) => ({
 /** The files of a feature that other features may import (docs/decisions/0031-interfaces-of-features.md). */
 const INTERFACES = [
   'analytics/time-series',
-  'collections/(documents-api|schemas/(declaration-cache|evaluate-schema))',
+  'collections/(documents-api|rules/change-events|schemas/evaluate-schema)',
   'events/(events|events-api)',
   'flows/(flow-summary|executions/executions)',
   'functions/functions',

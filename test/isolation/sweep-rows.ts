@@ -176,6 +176,13 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: ({ workspace }) => ({ payloads: [], tenant_id: workspace.tenantId }),
     foreign: 'not_found',
   },
+  'collection.explain': {
+    path: () => '/v1/collections/secrets/access/explain',
+    body: ({ workspace, documentId }) => ({
+      ...{ workspace_id: workspace.workspaceId, as: 'anon', op: 'read', id: documentId },
+    }),
+    foreign: 'not_found',
+  },
   'schema.create': {
     path: () => '/v1/schemas',
     body: ({ workspace }) => ({

@@ -12,7 +12,8 @@ import {
   type ValidationOutcome,
 } from './enforce-schema.ts'
 import type { CollectionLocation } from './resolve-store.ts'
-import { type Right, requireAdmitted } from './rules/permissions.ts'
+import type { Right } from './rules/access.ts'
+import { requireAdmitted } from './rules/permissions.ts'
 import { sortKey } from './schemas/canonical-text.ts'
 import { withDefaults } from './schemas/columns.ts'
 import { evaluateChange, isPending, type Violation } from './schemas/evaluate-schema.ts'

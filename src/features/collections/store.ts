@@ -7,7 +7,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
 import type { Filter, OrderKey } from './query/filter.ts'
-import type { Permissions, Readers } from './rules/permissions.ts'
+import type { Permissions, Readers } from './rules/access.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
 import type { Violation } from './schemas/evaluate-schema.ts'
 

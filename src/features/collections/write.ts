@@ -23,7 +23,7 @@ import {
 } from './plan.ts'
 import type { Filter, Test } from './query/filter.ts'
 import { withCollections } from './resolve-store.ts'
-import type { Right } from './rules/permissions.ts'
+import type { Right } from './rules/access.ts'
 import type { Index } from './schemas/api-types.ts'
 import { type Format, sortKey } from './schemas/canonical-text.ts'
 import {

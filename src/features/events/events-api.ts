@@ -1,18 +1,14 @@
 /** Publishes events to the tenant's stream, and subscribes to it and to the workspace's document changes. */
 
-import { LRUCache } from 'lru-cache'
 import Type from 'typebox'
-import { anonSettings, requireEvents } from '../../access/anon-settings.ts'
+import { requireEvents } from '../../access/anon-settings.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { DATA_ROLES, WRITERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { Entry } from '../../infra/valkey/streams.ts'
-import { admits, type Permissions, permissionsOf, requireRights } from '../collections/rules/permissions.ts'
-import { declarationOf } from '../collections/schemas/declaration-cache.ts'
-import type { Stored } from '../collections/store.ts'
+import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
 import { CURSOR, cloudEvent, type EventFilter, eventsIn, isChangeTopic, isPlatformTopic } from './events.ts'
@@ -115,69 +111,6 @@ async function subscriptionFilter(
   }
   if (role === 'user' && !topics.every(isChangeTopic))
     throw new Problem('forbidden', { detail: 'Users subscribe to changes of documents.' })
-  for (const name of topics.filter(isChangeTopic).map(collectionInTopic))
-    if (name !== undefined) requireRights(scope, await permissionsIn(scope, name), ['read'])
+  for (const topic of topics.filter(isChangeTopic)) await requireReadable(scope, topic)
   return changeFilter(scope, role)
-}
-
-/** `todos` of `collections.todos.*`; undefined if the topic is of all collections. */
-function collectionInTopic(topic: string): string | undefined {
-  const name = topic.split('.')[1]
-  return name === '*' ? undefined : name
-}
-
-/** What the caller may do in a collection now. */
-async function permissionsIn(scope: WorkspaceScope, name: string) {
-  const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
-  const permissions = permissionsOf(scope.actor, declared, settings)
-  return { name, permissions, ...(declared !== undefined && { declared }) }
-}
-
-/**
- * A caller under rules receives a change if its role could read the collection when it was made, which the change records,
- * and the rule of now, which is cached for `feedCheckMs`, admits the document as the change left or deleted it.
- */
-function changeFilter(scope: WorkspaceScope, role: 'anon' | 'user'): EventFilter {
-  // Without `max`, which would allocate memory for all of them in each feed.
-  const bounds = { maxSize: LIMITS.schemasPerWorkspaceMax, sizeCalculation: () => 1 }
-  const known = new LRUCache<string, Permissions>({ ...bounds, ttl: LIMITS.feedCheckMs })
-  const ask = async (collection: string) => {
-    const { permissions } = await permissionsIn(scope, collection)
-    known.set(collection, permissions)
-    return permissions
-  }
-  return (entry) => {
-    const collection = collectionInTopic(entry.topic)
-    if (entry.readers?.[role] !== true || collection === undefined) return false
-    const permissions = known.get(collection)
-    if (permissions !== undefined) return isReadable(permissions, entry)
-    return ask(collection).then((found) => isReadable(found, entry))
-  }
-}
-
-/** Parses an event only if the rule depends on its document. */
-function isReadable({ read }: Permissions, entry: Entry): boolean {
-  if (typeof read === 'boolean') return read
-  const document = changedDocument(entry)
-  return document !== undefined && admits(read, document)
-}
-
-interface ChangeEvent {
-  readonly time: string
-  readonly data: {
-    readonly id: string
-    readonly version: number
-    readonly owner?: string
-    readonly document?: Record<string, unknown>
-  }
-}
-
-/** The document of a change. When an updated one was created is not known, so tests of `_created_at` do not match it. */
-function changedDocument({ topic, text, deleted }: Entry): Stored | undefined {
-  const { time, data } = JSON.parse(text) as ChangeEvent
-  const fields = deleted === undefined ? data.document : (JSON.parse(deleted) as Record<string, unknown>)
-  if (fields === undefined) return undefined
-  const createdAt = topic.endsWith('.created') ? time : ''
-  const { id, version, owner = null } = data
-  return { id, fields, version, owner, created_at: createdAt, updated_at: time }
 }

@@ -261,8 +261,7 @@ const roundRobin = (after: string): Sql => sql`
   from placed where place <= ${LIMITS.relayChangesMax} and ahead < ${LIMITS.relayBytesMax} order by place`
 
 function toMessage(row: Row): OutboxMessage {
-  const { seq, tenant_id, workspace_id, collection, verb, document_id, version, document, at, chain_depth } =
-    row
+  const { seq, tenant_id, workspace_id, collection, verb, document, at, chain_depth } = row
   const topic = row.topic ?? `collections.${collection}.${verb}`
   const source = sourceOf(workspace_id)
   const event = cloudEvent({

@@ -47,7 +47,7 @@ export const CALLERS: readonly Caller[] = [
 ]
 
 /** Neither: the test is unknown. */
-export interface Reading {
+interface Reading {
   readonly holds: (doc: Doc, caller: Caller) => boolean
   readonly fails: (doc: Doc, caller: Caller) => boolean
 }

@@ -12,7 +12,8 @@ import { bodyProblem } from '../../operation-helpers.ts'
 import type { Fields } from '../document.ts'
 import { planBlind, requireCreatable, validatePlanned } from '../plan.ts'
 import { withCollection } from '../resolve-store.ts'
-import { type Right, requireAdmitted } from '../rules/permissions.ts'
+import type { Right } from '../rules/access.ts'
+import { requireAdmitted } from '../rules/permissions.ts'
 import { type Collection, type Create, createdBy, problemOf, type Store } from '../store.ts'
 
 interface LineError {

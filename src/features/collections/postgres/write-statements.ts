@@ -3,7 +3,7 @@
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../../core/limits.ts'
 import { commas, Sql, type StatementKind, sql, textArray } from '../../../infra/postgres/sql.ts'
-import type { Readers } from '../rules/permissions.ts'
+import type { Readers } from '../rules/access.ts'
 import type { Change, Create } from '../store.ts'
 import { CASTS } from './compile.ts'
 import { split, type Table, type TableColumn } from './table.ts'

@@ -1,25 +1,17 @@
-/** The member `access` of a declaration: its API type, its check, and its parsed form. */
+/** The member `access` of a declaration: its API type, and its parsed form. */
 
 import Type, { type Static } from 'typebox'
-import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
-import { escapePointer } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
-import { bodyProblem } from '../../operation-helpers.ts'
-import { compileFilter } from '../postgres/compile.ts'
-import { tableOf } from '../postgres/table.ts'
-import { type Filter, pathText } from '../query/filter.ts'
-import type { Declaration } from '../schemas/declaration-cache.ts'
-import { typed } from '../typed-query.ts'
-import { fieldsOf, type Rule, readRule, ruleProblem, variableIn, variablesOf } from './rule-language.ts'
-import { type PolicyCondition, policyCondition } from './rule-policy.ts'
+import type { Filter } from '../query/filter.ts'
+import { type Rule, readRule } from './rule-language.ts'
 
 export const RIGHT_NAMES = ['read', 'create', 'update', 'delete'] as const
-const ROLE_NAMES = ['anon', 'user'] as const
-type RoleName = (typeof ROLE_NAMES)[number]
-type RightName = (typeof RIGHT_NAMES)[number]
+export const ROLE_NAMES = ['anon', 'user'] as const
+export type RoleName = (typeof ROLE_NAMES)[number]
+export type Right = (typeof RIGHT_NAMES)[number]
 
 const RuleSource = Type.Union([Type.Boolean(), Type.Record(Type.String(), Type.Unknown())])
-const Rights = Type.Object(
+const RightsSchema = Type.Object(
   {
     read: Type.Optional(RuleSource),
     create: Type.Optional(RuleSource),
@@ -30,7 +22,7 @@ const Rights = Type.Object(
 )
 
 export const Access = Type.Object(
-  { anon: Type.Optional(Rights), user: Type.Optional(Rights) },
+  { anon: Type.Optional(RightsSchema), user: Type.Optional(RightsSchema) },
   {
     additionalProperties: false,
     description:
@@ -40,7 +32,7 @@ export const Access = Type.Object(
 export type Access = Static<typeof Access>
 
 /** The rules of both roles; absent ones are not declared. */
-export type AccessRules = Readonly<Record<RoleName, Readonly<Partial<Record<RightName, boolean | Rule>>>>>
+export type AccessRules = Readonly<Record<RoleName, Readonly<Partial<Record<Right, boolean | Rule>>>>>
 
 /** True if what a caller may read depends on the document. */
 export const hasReadFilter = ({ anon, user }: AccessRules): boolean =>
@@ -52,82 +44,14 @@ export function readAccess(access: Access): AccessRules {
     Object.fromEntries(
       Object.entries(access[role] ?? {}).map(([right, source]) => [
         right,
-        typeof source === 'boolean' ? source : within(role, right as RightName, () => readRule(source)),
+        typeof source === 'boolean' ? source : within(role, right as Right, () => readRule(source)),
       ]),
     )
   return { anon: rulesOf('anon'), user: rulesOf('user') }
 }
 
-/**
- * Checks that the fields of the rules exist and that types match.
- * @throws Problem `validation_failed` that names the rule
- */
-export function checkAccess(declared: Declaration): void {
-  for (const role of ROLE_NAMES) {
-    checkReadable(role, declared.rules[role])
-    for (const [right, rule] of Object.entries(declared.rules[role]))
-      if (typeof rule === 'object') within(role, right as RightName, () => checkRule(rule, role, declared))
-  }
-}
-
-/** Updates and deletes need the right to read: an update returns the whole document, and both reveal if it exists. */
-function checkReadable(
-  role: RoleName,
-  { read, update = false, delete: remove = false }: AccessRules[RoleName],
-): void {
-  const isClosed = read === false || (read === undefined && role === 'user')
-  if (!isClosed || (update === false && remove === false)) return
-  const whose = role === 'anon' ? 'anon keys' : 'users'
-  const detail = `${whose} that may update or delete must be able to read`
-  throw bodyProblem(`/access/${role}/read`, detail, `access: ${detail}`)
-}
-
-function checkRule(rule: Rule, role: RoleName, declared: Declaration): void {
-  if (role === 'anon' && variablesOf(rule).some(([name]) => name !== 'now'))
-    throw ruleProblem('An anon key has no user: of the variables, it can use $now alone.')
-  const known = [...declaredNames(declared), 'id', '_owner', '_created_at', '_updated_at', '_version']
-  for (const path of fieldsOf(rule)) {
-    if (known.includes(path[0])) continue
-    const near = nearest(path[0], known)
-    throw ruleProblem(
-      `${pathText([path[0]]).slice(0, 100)} is no declared field${near === undefined ? '' : `; did you mean ${near}?`}`,
-    )
-  }
-  checkTypes(rule, declared)
-  policyCondition(rule, declared)
-}
-
-const declaredNames = ({ schema: { schema } }: Declaration): string[] =>
-  typeof schema === 'boolean' ? [] : Object.keys(Object(schema['properties']))
-
-function checkTypes(rule: Rule, declared: Declaration): void {
-  if ('of' in rule) {
-    for (const part of rule.of) checkTypes(part, declared)
-  } else if (rule.kind === 'compared') {
-    for (const sample of samplesOf(rule))
-      compileFilter(typed(sample, declared), tableOf({ name: '', declared }).resolve)
-  } else if (rule.kind === 'filter') {
-    compileFilter(typed(rule.filter, declared), tableOf({ name: '', declared }).resolve)
-  }
-}
-
-/** Comparisons with texts in the place of the variables whose type is known: those of claims is not. */
-function samplesOf({ path, operator, operand }: Extract<Rule, { kind: 'compared' }>): Filter[] {
-  return [operand].flat().flatMap((value): Filter[] => {
-    const [name] = variableIn(value) ?? []
-    if (name === undefined || name === 'claims') return []
-    const sample = name === 'now' ? new Date(0).toISOString() : 'text'
-    const isOrder = operator === 'gt' || operator === 'gte' || operator === 'lt' || operator === 'lte'
-    const test = isOrder
-      ? ({ op: operator, value: [sample] } as const)
-      : ({ op: 'in', values: [[sample]] } as const)
-    if (operator === 'cs' || operator === 'ov') return []
-    return [{ kind: 'test', path, test, not: false }]
-  })
-}
-
 /** Runs a check of one rule, and names the rule in its problem. */
-function within<T>(role: RoleName, right: RightName, check: () => T): T {
+export function within<T>(role: RoleName, right: Right, check: () => T): T {
   try {
     return check()
   } catch (error) {
@@ -148,58 +72,12 @@ function within<T>(role: RoleName, right: RightName, check: () => T): T {
   }
 }
 
-/** A finding about a declaration that is accepted all the same. */
-export interface DeclarationWarning {
-  readonly pointer: string
-  readonly detail: string
-}
+/** What a caller may do with documents: all of them, none, or those that match. */
+export type Permission = boolean | Filter
+export type Permissions = Readonly<Record<Right, Permission>>
 
-/** Read rules that no index serves: each page then reads the whole collection. */
-export function unservedRules(declared: Declaration): DeclarationWarning[] {
-  const first = new Set(declared.indexes.map(({ fields }) => fields[0]))
-  return ROLE_NAMES.flatMap((role) => {
-    const { read } = declared.rules[role]
-    if (typeof read !== 'object' || isServed(read, first)) return []
-    const names = [...new Set(equalFields(read))]
-    const wanted = names.length === 0 ? 'the field that narrows it most' : names.join(' or ')
-    const pointer = `/access/${role}/${escapePointer('read')}`
-    return [{ pointer, detail: `No index begins with ${wanted}, so each query reads all documents.` }]
-  })
-}
-
-/** True if each way to match the rule compares the first field of an index for equality. */
-function isServed(rule: Rule, first: ReadonlySet<string | undefined>): boolean {
-  if (rule.kind === 'any') return rule.of.length > 0 && rule.of.every((part) => isServed(part, first))
-  if (rule.kind === 'all') return rule.of.some((part) => isServed(part, first))
-  // Decided once for a query, whatever the documents.
-  if (rule.kind === 'caller') return true
-  return equalFields(rule).some((name) => first.has(name))
-}
-
-function equalFields(rule: Rule): string[] {
-  if ('of' in rule) return rule.of.flatMap(equalFields)
-  if (rule.kind === 'caller') return []
-  if (rule.kind === 'filter') return equalFieldsOf(rule.filter)
-  const isEqual = !rule.not && (rule.operator === 'eq' || rule.operator === 'in')
-  return isEqual && rule.path.length === 1 ? [rule.path[0]] : []
-}
-
-function equalFieldsOf(filter: Filter): string[] {
-  if ('of' in filter) return filter.of.flatMap(equalFieldsOf)
-  const isEqual = filter.kind === 'test' && !filter.not && filter.test.op === 'in'
-  return isEqual && filter.path.length === 1 ? [filter.path[0]] : []
-}
-
-/** The conditions of the policies of a table: `{user: {read: {template, literals}, …}, anon: {…}}`; `true` and `false` as they are. */
-export function policyConditions(
-  declared: Declaration,
-): Readonly<Record<RoleName, Readonly<Partial<Record<RightName, boolean | PolicyCondition>>>>> {
-  const conditionsOf = (role: RoleName) =>
-    Object.fromEntries(
-      Object.entries(declared.rules[role]).map(([right, rule]) => [
-        right,
-        typeof rule === 'boolean' ? rule : policyCondition(rule, declared),
-      ]),
-    )
-  return { anon: conditionsOf('anon'), user: conditionsOf('user') }
+/** The roles that may read some documents of a collection now; they also receive its change events. */
+export interface Readers {
+  readonly anon: boolean
+  readonly user: boolean
 }

@@ -32,7 +32,7 @@ export function bindRule(rule: Rule, caller: RuleCaller, declared: Declaration):
 }
 
 /** The value of a variable; undefined if the caller has none. An address that was not verified is none. */
-export function callerValue(variable: Variable, { user, now }: RuleCaller): unknown {
+function callerValue(variable: Variable, { user, now }: RuleCaller): unknown {
   const [name, claim] = variable
   if (name === 'now') return now.toISOString()
   if (user === undefined) return undefined

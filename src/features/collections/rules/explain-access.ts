@@ -17,11 +17,11 @@ import { evaluate } from '../query/evaluate.ts'
 import { withCollection } from '../resolve-store.ts'
 import { type Declaration, declarationOf } from '../schemas/declaration-cache.ts'
 import { createdBy, documentNotFound, type Stored } from '../store.ts'
+import { type Permissions, RIGHT_NAMES, type Right } from './access.ts'
 import { bindRule, type RuleCaller } from './bind-rule.ts'
-import { admits, type Permissions, permissionsOf, type Right, valueAt } from './permissions.ts'
+import { admits, permissionsOf, valueAt } from './permissions.ts'
 import type { Rule } from './rule-language.ts'
 
-const Right = Type.Union((['read', 'create', 'update', 'delete'] as const).map((name) => Type.Literal(name)))
 const As = Type.Union(
   [
     Type.Literal('anon'),
@@ -63,7 +63,7 @@ export const explainAccess = adminOperation({
     name: CollectionName,
     workspace_id: Ref('workspace'),
     as: As,
-    op: Right,
+    op: Type.Enum([...RIGHT_NAMES]),
     id: Type.Optional(Ref('document')),
     document: Type.Optional(Fields),
   }),

@@ -8,14 +8,8 @@ import { evaluate, valueBelow } from '../query/evaluate.ts'
 import { ALL, type Filter, NONE, type Path } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import type { Stored } from '../store.ts'
-import type { RIGHT_NAMES } from './access.ts'
+import type { Permission, Permissions, Readers, Right } from './access.ts'
 import { bindRule } from './bind-rule.ts'
-
-export type Right = (typeof RIGHT_NAMES)[number]
-
-/** All documents, none, or those that match. */
-type Permission = boolean | Filter
-export type Permissions = Readonly<Record<Right, Permission>>
 
 /** For service keys and the platform itself. */
 export const EVERYTHING: Permissions = { read: true, create: true, update: true, delete: true }
@@ -36,12 +30,6 @@ export function permissionsOf(
     typeof rule === 'boolean' ? rule : simplified(bindRule(rule, caller, declared)),
   ])
   return { ...usual, ...Object.fromEntries(granted) }
-}
-
-/** The roles that may read some documents of a collection now; they also receive its change events. */
-export interface Readers {
-  readonly anon: boolean
-  readonly user: boolean
 }
 
 export function readersOf(

@@ -44,7 +44,7 @@ interface TestSource {
 
 /** Operators that take values of the caller. */
 const OPERATORS = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'in', 'cs', 'ov'] as const
-export type RuleOperator = (typeof OPERATORS)[number]
+type RuleOperator = (typeof OPERATORS)[number]
 
 /** The rule as it is declared. */
 export type RuleSource = boolean | Readonly<Record<string, unknown>>

@@ -5,13 +5,13 @@ import { type InputError, Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { checkFields } from '../document.ts'
 import { evaluateInThread } from '../enforce-schema.ts'
+import type { Access } from '../rules/access.ts'
 import {
-  type Access,
   checkAccess,
   type DeclarationWarning,
   policyConditions,
   unservedRules,
-} from '../rules/access.ts'
+} from '../rules/check-access.ts'
 import {
   checkIndexes,
   type Index,

@@ -1,0 +1,136 @@
+/** Checks the rules of a declaration, and compiles them to the policies of its table. */
+
+import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
+import { bodyProblem } from '../../operation-helpers.ts'
+import { compileFilter } from '../postgres/compile.ts'
+import { tableOf } from '../postgres/table.ts'
+import { type Filter, pathText } from '../query/filter.ts'
+import type { Declaration } from '../schemas/declaration-cache.ts'
+import { typed } from '../typed-query.ts'
+import { type AccessRules, type Right, ROLE_NAMES, type RoleName, within } from './access.ts'
+import { fieldsOf, type Rule, ruleProblem, variableIn, variablesOf } from './rule-language.ts'
+import { type PolicyCondition, policyCondition } from './rule-policy.ts'
+
+/**
+ * Checks that the fields of the rules exist and that types match.
+ * @throws Problem `validation_failed` that names the rule
+ */
+export function checkAccess(declared: Declaration): void {
+  for (const role of ROLE_NAMES) {
+    checkReadable(role, declared.rules[role])
+    for (const [right, rule] of Object.entries(declared.rules[role]))
+      if (typeof rule === 'object') within(role, right as Right, () => checkRule(rule, role, declared))
+  }
+}
+
+/** Updates and deletes need the right to read: an update returns the whole document, and both reveal if it exists. */
+function checkReadable(
+  role: RoleName,
+  { read, update = false, delete: remove = false }: AccessRules[RoleName],
+): void {
+  const isClosed = read === false || (read === undefined && role === 'user')
+  if (!isClosed || (update === false && remove === false)) return
+  const whose = role === 'anon' ? 'anon keys' : 'users'
+  const detail = `${whose} that may update or delete must be able to read`
+  throw bodyProblem(`/access/${role}/read`, detail, `access: ${detail}`)
+}
+
+function checkRule(rule: Rule, role: RoleName, declared: Declaration): void {
+  if (role === 'anon' && variablesOf(rule).some(([name]) => name !== 'now'))
+    throw ruleProblem('An anon key has no user: of the variables, it can use $now alone.')
+  const known = [...declaredNames(declared), 'id', '_owner', '_created_at', '_updated_at', '_version']
+  for (const path of fieldsOf(rule)) {
+    if (known.includes(path[0])) continue
+    const near = nearest(path[0], known)
+    throw ruleProblem(
+      `${pathText([path[0]]).slice(0, 100)} is no declared field${near === undefined ? '' : `; did you mean ${near}?`}`,
+    )
+  }
+  checkTypes(rule, declared)
+  policyCondition(rule, declared)
+}
+
+const declaredNames = ({ schema: { schema } }: Declaration): string[] =>
+  typeof schema === 'boolean' ? [] : Object.keys(Object(schema['properties']))
+
+function checkTypes(rule: Rule, declared: Declaration): void {
+  if ('of' in rule) {
+    for (const part of rule.of) checkTypes(part, declared)
+  } else if (rule.kind === 'compared') {
+    for (const sample of samplesOf(rule))
+      compileFilter(typed(sample, declared), tableOf({ name: '', declared }).resolve)
+  } else if (rule.kind === 'filter') {
+    compileFilter(typed(rule.filter, declared), tableOf({ name: '', declared }).resolve)
+  }
+}
+
+/** Comparisons with texts in the place of the variables whose type is known: those of claims is not. */
+function samplesOf({ path, operator, operand }: Extract<Rule, { kind: 'compared' }>): Filter[] {
+  return [operand].flat().flatMap((value): Filter[] => {
+    const [name] = variableIn(value) ?? []
+    if (name === undefined || name === 'claims') return []
+    const sample = name === 'now' ? new Date(0).toISOString() : 'text'
+    const isOrder = operator === 'gt' || operator === 'gte' || operator === 'lt' || operator === 'lte'
+    const test = isOrder
+      ? ({ op: operator, value: [sample] } as const)
+      : ({ op: 'in', values: [[sample]] } as const)
+    if (operator === 'cs' || operator === 'ov') return []
+    return [{ kind: 'test', path, test, not: false }]
+  })
+}
+
+/** A finding about a declaration that is accepted all the same. */
+export interface DeclarationWarning {
+  readonly pointer: string
+  readonly detail: string
+}
+
+/** Read rules that no index serves: each page then reads the whole collection. */
+export function unservedRules(declared: Declaration): DeclarationWarning[] {
+  const first = new Set(declared.indexes.map(({ fields }) => fields[0]))
+  return ROLE_NAMES.flatMap((role) => {
+    const { read } = declared.rules[role]
+    if (typeof read !== 'object' || isServed(read, first)) return []
+    const names = [...new Set(equalFields(read))]
+    const wanted = names.length === 0 ? 'the field that narrows it most' : names.join(' or ')
+    const pointer = `/access/${role}/read`
+    return [{ pointer, detail: `No index begins with ${wanted}, so each query reads all documents.` }]
+  })
+}
+
+/** True if each way to match the rule compares the first field of an index for equality. */
+function isServed(rule: Rule, first: ReadonlySet<string | undefined>): boolean {
+  if (rule.kind === 'any') return rule.of.length > 0 && rule.of.every((part) => isServed(part, first))
+  if (rule.kind === 'all') return rule.of.some((part) => isServed(part, first))
+  // Decided once for a query, whatever the documents.
+  if (rule.kind === 'caller') return true
+  return equalFields(rule).some((name) => first.has(name))
+}
+
+function equalFields(rule: Rule): string[] {
+  if ('of' in rule) return rule.of.flatMap(equalFields)
+  if (rule.kind === 'caller') return []
+  if (rule.kind === 'filter') return equalFieldsOf(rule.filter)
+  const isEqual = !rule.not && (rule.operator === 'eq' || rule.operator === 'in')
+  return isEqual && rule.path.length === 1 ? [rule.path[0]] : []
+}
+
+function equalFieldsOf(filter: Filter): string[] {
+  if ('of' in filter) return filter.of.flatMap(equalFieldsOf)
+  const isEqual = filter.kind === 'test' && !filter.not && filter.test.op === 'in'
+  return isEqual && filter.path.length === 1 ? [filter.path[0]] : []
+}
+
+/** The conditions of the policies of a table: `{user: {read: {template, literals}, …}, anon: {…}}`; `true` and `false` as they are. */
+export function policyConditions(
+  declared: Declaration,
+): Readonly<Record<RoleName, Readonly<Partial<Record<Right, boolean | PolicyCondition>>>>> {
+  const conditionsOf = (role: RoleName) =>
+    Object.fromEntries(
+      Object.entries(declared.rules[role]).map(([right, rule]) => [
+        right,
+        typeof rule === 'boolean' ? rule : policyCondition(rule, declared),
+      ]),
+    )
+  return { anon: conditionsOf('anon'), user: conditionsOf('user') }
+}
