@@ -21,14 +21,18 @@ test('database roles: create tables only through a declaration of their own tena
       await expect(sqlAsRole(role, own, `create table ${schema}.x (id int)`)).rejects.toThrow(
         /permission denied/,
       )
-    for (const inner of ["act_for_workspace('a', 'b')", 'create_table(null)', 'alter_table(null, null)'])
+    for (const inner of [
+      "act_for_workspace('a', 'b')",
+      'create_table(null, null)',
+      'alter_table(null, null, null)',
+    ])
       await expect(sqlAsRole(role, own, `select tenon.${inner}`)).rejects.toThrow(/permission denied/)
   }
   const id = 'sch_01k5zzzzzzzzzzzzzzzzzzzzzz'
   const insert = (of: TestWorkspace, columns: string, schemaId = id) =>
     `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns)
      values ('${schemaId}', '${of.tenantId}', '${of.workspaceId}', 'x', 'relational', '{}', 'off', '${columns}');
-     select tenon.create_collection_table('${of.tenantId}', '${of.workspaceId}', '${schemaId}')`
+     select tenon.create_collection_table('${of.tenantId}', '${of.workspaceId}', '${schemaId}', '{}')`
   await expect(sqlAsRole('tenon_admin', own, insert(b, '[]'))).rejects.toThrow(/row-level security/)
   await expect(sqlAsRole('tenon_admin', ['', ''], insert(a, '[]'))).rejects.toThrow(/row-level security/)
   await expect(sqlAsRole('tenon_service', own, insert(a, '[]'))).rejects.toThrow(/permission denied/)
@@ -70,8 +74,8 @@ test('table functions called for another tenant or workspace: refused', async ()
   const { id } = await createTable(a)
   const calls = (of: TestWorkspace) =>
     [
-      `create_collection_table('${of.tenantId}', '${of.workspaceId}', '${id}')`,
-      `change_collection_table('${of.tenantId}', '${of.workspaceId}', '${id}', '{}', 'off', '[]', '[]', '{}')`,
+      `create_collection_table('${of.tenantId}', '${of.workspaceId}', '${id}', '{}')`,
+      `change_collection_table('${of.tenantId}', '${of.workspaceId}', '${id}', '{}', 'off', '[]', '[]', '{}', '{}')`,
       `drop_collection_table('${of.tenantId}', '${of.workspaceId}', '${id}')`,
     ].map((text) => `select tenon.${text}`)
   for (const by of [b, sibling, { tenantId: b.tenantId, workspaceId: '' }, { tenantId: '', workspaceId: '' }])
@@ -155,7 +159,7 @@ test('declaration changed with hostile columns, indexes or by another tenant: re
   const own = [a.tenantId, a.workspaceId]
   const set = (what: string) => `update tenon.schemas set ${what} where id = '${id}' returning id`
   const change = (columns: string, indexes: string) =>
-    `select tenon.change_collection_table(tenant_id, workspace_id, id, schema, mode, ${columns}, ${indexes}, access)
+    `select tenon.change_collection_table(tenant_id, workspace_id, id, schema, mode, ${columns}, ${indexes}, access, '{}')
      from tenon.schemas where id = '${id}'`
   const HOSTILE = [
     [`'{}'`, 'indexes'],

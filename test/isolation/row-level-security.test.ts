@@ -34,7 +34,7 @@ test('table of a collection: every policy is bound to its tenant and workspace o
   const counting = { policyname: 'counting', cmd: 'SELECT', qual: bound, with_check: null }
   const owner = { policyname: 'owner', cmd: 'SELECT', qual: bound, with_check: null }
   const service = { policyname: 'service', cmd: 'ALL', qual: bound, with_check: bound }
-  const anon = { policyname: 'anon', cmd: 'SELECT', qual: bound, with_check: null }
+  const anon = { policyname: 'anon_read', cmd: 'SELECT', qual: bound, with_check: null }
   // A declaration without an access rule follows the workspace's setting.
   const setting = '( SELECT tenon.anon_workspace() AS anon_workspace)'
   const bySetting = { ...anon, qual: bound.replace('tenon.workspace()', setting) }
@@ -95,7 +95,7 @@ test('collection declared and written undeclared at the same time: one waits, th
   const write = "insert into tenon.documents (collection, id, data) values ('z', gen_random_uuid(), '{}')"
   const declare = `insert into tenon.schemas (id, collection, store, schema, mode)
     values ('sch_01k5zzzzzzzzzzzzzzzzzzzzzx', 'z', 'relational', '{}', 'off');
-    select tenon.create_collection_table('${tenantId}', '${workspaceId}', 'sch_01k5zzzzzzzzzzzzzzzzzzzzzx')`
+    select tenon.create_collection_table('${tenantId}', '${workspaceId}', 'sch_01k5zzzzzzzzzzzzzzzzzzzzzx', '{}')`
   for (const [first, second, code] of [
     [write, declare, 'TN001'],
     [declare, write, 'TN002'],
@@ -123,7 +123,7 @@ test('declaration: leaves the session settings of its transaction unchanged', as
   const { tenantId, workspaceId } = await createTestWorkspace()
   const insert = `insert into tenon.schemas (id, tenant_id, workspace_id, collection, store, schema, mode)
     values ('sch_01k5zzzzzzzzzzzzzzzzzzzzzy', '${tenantId}', '${workspaceId}', 'y', 'relational', '{}', 'off');
-    select tenon.create_collection_table('${tenantId}', '${workspaceId}', 'sch_01k5zzzzzzzzzzzzzzzzzzzzzy')`
+    select tenon.create_collection_table('${tenantId}', '${workspaceId}', 'sch_01k5zzzzzzzzzzzzzzzzzzzzzy', '{}')`
   const settings =
     "select current_setting('tenon.tenant') || ':' || current_setting('tenon.workspace') as ref"
   expect(await sqlAsRole('tenon_operator', ['', ''], `${insert}; ${settings}`)).toEqual([{ ref: ':' }])
@@ -169,6 +169,7 @@ test('database roles: none is superuser, bypasses row-level security or inherits
     ['tenon_relay', false, false, false],
     ['tenon_service', false, false, false],
     ['tenon_triggers', false, false, false],
+    ['tenon_user', false, false, false],
   ])
   const owners = await asSuperuser(`
     select distinct r.rolname from pg_class c join pg_namespace n on n.oid = c.relnamespace

@@ -22,9 +22,10 @@ test('identity headers: read in one file', async () => {
   ])
 })
 
-test('admin scope inside a workspace: entered to validate documents and to count bytes only', async () => {
+test('admin scope inside a workspace: entered to validate documents, explain rules and count bytes only', async () => {
   expect(await filesThat(/\benterWorkspace\(/)).toEqual([
     'access/access.ts',
+    'features/collections/rules/explain-access.ts',
     'features/collections/schemas/change-schema.ts',
     'features/quotas/quotas-api.ts',
   ])

@@ -22,7 +22,7 @@ test('security definer functions: callable by the listed roles, with a fixed sea
       and r.rolname like 'tenon%' and r.rolname <> 'tenon_owner' and has_function_privilege(r.rolname, p.oid, 'execute')
     group by 1 order by 1`)
   const writers = ['tenon_service']
-  const inside = ['tenon_admin', 'tenon_anon', 'tenon_service']
+  const inside = ['tenon_admin', 'tenon_anon', 'tenon_service', 'tenon_user']
   expect(called).toEqual([
     { name: 'accounts_named', roles: ['tenon_admin'] },
     { name: 'append_audit', roles: ['tenon_operator'] },
@@ -31,7 +31,7 @@ test('security definer functions: callable by the listed roles, with a fixed sea
     { name: 'create_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     {
       name: 'delete_expired_replies',
-      roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service'],
+      roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service', 'tenon_user'],
     },
     { name: 'drop_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'enable_counting', roles: ['tenon_operator'] },
@@ -51,7 +51,7 @@ test('security definer functions: callable by the listed roles, with a fixed sea
   expect(open).toEqual([])
 })
 
-test('login role: may set nine roles and no other', async () => {
+test('login role: may set ten roles and no other', async () => {
   const roles = await asSuperuser(`
     select rolname from pg_roles where rolname <> 'tenon_app' and pg_has_role('tenon_app', oid, 'set') order by 1`)
   const databaseRoles = [
@@ -64,6 +64,7 @@ test('login role: may set nine roles and no other', async () => {
     'tenon_relay',
     'tenon_service',
     'tenon_triggers',
+    'tenon_user',
   ]
   expect(roles).toEqual(databaseRoles.map((rolname) => ({ rolname })))
 })

@@ -42,6 +42,7 @@ test('me: API key: its properties, without its text', async () => {
     tenant_id: workspace.tenantId,
     workspace_id: workspace.workspaceId,
     key: { id, kind: 'anon', last4, expires_at: '2099-01-01T00:00:00.000Z' },
+    user: null,
     scopes: [],
   })
   expect(JSON.stringify(seen)).not.toContain(key)
@@ -56,6 +57,7 @@ test('me: operator: one domain; token of a workspace: both; token without a role
     tenant_id: null,
     workspace_id: null,
     key: null,
+    user: null,
     scopes: [],
   })
   const { tenantId: tenant_id, workspaceId: workspace_id } = workspace
@@ -79,6 +81,7 @@ test('me: gateway caller: data domain only', async () => {
     tenant_id: workspace.tenantId,
     workspace_id: workspace.workspaceId,
     key: null,
+    user: null,
     scopes: [],
   })
 })

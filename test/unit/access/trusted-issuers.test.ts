@@ -33,12 +33,14 @@ describe('trusted issuers: accepted', () => {
           workspace: ['workspace_id'],
           roles: ['realm_access', 'roles'],
           scope: ['scope'],
+          user: ['claims'],
         },
         // The role operator is not among the defaults.
         roles: new Map([
           ['tenant_admin', 'tenant_admin'],
           ['workspace_admin', 'workspace_admin'],
           ['service', 'service'],
+          ['user', 'user'],
           ['anon', 'anon'],
         ]),
         tenants: new Set([TENANT]),

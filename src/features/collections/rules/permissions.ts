@@ -1,4 +1,4 @@
-/** What a caller may do with the documents of a collection, from its declaration and the settings of its workspace. */
+/** Finds the permissions of a caller in a collection, from its declaration and the settings of its workspace, and applies them. */
 
 import { type AnonSettings, collectionForbidden } from '../../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
