@@ -4,7 +4,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { closeSubscriptions } from '../../support/clients/sse.ts'
 import { publishedChanges } from '../../support/fixtures/outbox.ts'
-import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -198,4 +204,30 @@ test('HEAD: compared with GET: same headers, no body', async () => {
   const head = await call('HEAD', at('heads', body.id), { as })
   expect([head.status, head.headers.get('etag'), head.body]).toEqual([200, '"v1"', ''])
   expect((await call('HEAD', at('heads', workspace.workspaceId), { as })).status).toBe(404)
+})
+
+test('write – that takes longer than a statement may – 503 overloaded with Retry-After, nothing is changed', async () => {
+  const body = {
+    ...{ workspace_id: workspace.workspaceId, collection: unique('c'), store: 'relational' },
+    ...{ schema: { properties: { n: { type: 'integer' } } }, access: { anon: { create: true } } },
+  }
+  const { body: declared } = await call('POST', '/v1/schemas', { as: workspace.operator, body })
+  const path = `/v1/collections/${declared.collection}/documents`
+  // The database is slow: a statement of an anon key may take 5 s.
+  await asSuperuser(`
+    create function public.slow_${declared.id}() returns trigger language plpgsql as
+      'begin perform pg_catalog.pg_sleep(8); return new; end';
+    create trigger slow before insert on tenon_data.${declared.id}
+      for each row execute function public.slow_${declared.id}()`)
+  try {
+    const {
+      status,
+      headers,
+      body: problem,
+    } = await call('POST', path, { as: workspace.anon, body: { n: 1 } })
+    expect([status, problem.code, headers.get('retry-after')]).toEqual([503, 'overloaded', '1'])
+    expect((await call('GET', path, { as: workspace.service })).body.data).toEqual([])
+  } finally {
+    await asSuperuser(`drop function public.slow_${declared.id}() cascade`)
+  }
 })

@@ -115,6 +115,7 @@ async function tryAll(
     return await withExisting(scope, writes, outcomes)
   } catch (error) {
     const failed = failedStatement(error)
+    if (error instanceof Problem && error.code === 'query_timeout') throw changeTimedOut(error)
     if (failed !== undefined && failed < locks.length) throw error
     const at = (failed ?? locks.length) - locks.length
     const outcome = outcomeOfError(scope, error, steps[at], writes.length === 1)
@@ -126,6 +127,10 @@ async function tryAll(
     return writes.map((_, index) => (index === before ? outcome : undefined))
   }
 }
+
+/** A change names its documents, so nothing narrows it; the server was busy, and has rolled the change back. */
+const changeTimedOut = (cause: Problem): Problem =>
+  new Problem('overloaded', { detail: 'The change took too long, so it was not made.', cause })
 
 /**
  * Locks several documents before any is changed, always in the same order, so that concurrent writers cannot deadlock.
