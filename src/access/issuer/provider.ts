@@ -124,7 +124,7 @@ function flows({ resources, accounts }: IssuerSettings): Configuration {
       rpInitiatedLogout: { enabled: false },
       userinfo: { enabled: false },
       revocation: { enabled: true },
-      // For the metadata only: api/issuer-routes.ts handles the route.
+      // For the metadata only: api/issuer/issuer-routes.ts handles the route.
       registration: { enabled: true },
       clientCredentials: { enabled: true },
       resourceIndicators: {

@@ -1,10 +1,8 @@
 /** Mounts the embedded issuer: the routes of the OAuth provider, and the pages for sign-in, invitations and passwords. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AuthServices } from '../access/authentication/auth-services.ts'
-import { hasValidLength } from '../access/issuer/accounts-store.ts'
-import type { Requester } from '../access/issuer/audit-events.ts'
-import type { EmbeddedIssuer } from '../access/issuer/embedded-issuer.ts'
+import type { AuthServices } from '../../access/authentication/auth-services.ts'
+import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
 import {
   consentPage,
   invitationPage,
@@ -13,12 +11,22 @@ import {
   type Page,
   passwordPage,
   plainPage,
-} from '../access/issuer/pages.ts'
-import type { InteractionRequest } from '../access/issuer/sign-in.ts'
-import { networkOf } from '../access/rate-limit/memory-buckets.ts'
-import { LIMITS } from '../core/limits.ts'
-import { Problem } from '../core/problem.ts'
-import { toReply } from './problems.ts'
+} from '../../access/issuer/pages.ts'
+import type { InteractionRequest } from '../../access/issuer/sign-in.ts'
+import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import { toReply } from '../problems.ts'
+import {
+  type Form,
+  formOf,
+  passwordError,
+  readForms,
+  rejectCrossSite,
+  requesterOf,
+  show,
+  tokenOf,
+} from './forms.ts'
 
 /** Routes that the provider handles; its others are not offered. */
 const PROVIDER_ROUTES =
@@ -194,56 +202,9 @@ async function changePassword({ signIn }: EmbeddedIssuer, request: FastifyReques
   )
 }
 
-/** Why a new password is not accepted; undefined if it is. */
-function passwordError({ password = '', again = '' }: Form): string | undefined {
-  const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
-  if (password !== again) return 'The two are not the same.'
-  return hasValidLength(password) ? undefined : `A password has ${least} to ${most} characters.`
-}
-
 const interactionOf = (request: FastifyRequest, reply: FastifyReply): InteractionRequest => ({
   request: request.raw,
   response: reply.raw,
   uid: (request.params as { uid: string }).uid,
   by: requesterOf(request),
 })
-
-export const requesterOf = ({ ip, id }: FastifyRequest): Requester => ({ address: ip, requestId: id })
-
-/** The token of a link, in the query, which is never logged. */
-export function tokenOf({ query }: FastifyRequest): string {
-  const { token } = query as { token?: unknown }
-  return typeof token === 'string' ? token : ''
-}
-
-const FORM_BYTES_MAX = 8_192
-
-type Form = Readonly<Record<string, string>>
-
-/** Makes a part of the application accept forms only. */
-export function readForms(app: FastifyInstance): void {
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    'application/x-www-form-urlencoded',
-    { parseAs: 'string', bodyLimit: FORM_BYTES_MAX },
-    (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
-  )
-}
-
-/**
- * Rejects forms of other sites, in addition to SameSite cookies. With the referrer policy of these pages, browsers send
- * the origin `null`.
- * @param origin of this API
- * @throws Problem `forbidden`
- */
-export function rejectCrossSite({ headers }: FastifyRequest, origin: string): void {
-  const site = headers['sec-fetch-site']
-  const foreign = headers.origin !== undefined && headers.origin !== origin && headers.origin !== 'null'
-  if (foreign || (site !== undefined && site !== 'same-origin' && site !== 'none'))
-    throw new Problem('forbidden', { detail: 'This form comes from another site.' })
-}
-
-export const formOf = ({ body }: FastifyRequest): Form => (body ?? {}) as Form
-
-export const show = (reply: FastifyReply, { status, headers, html }: Page) =>
-  reply.code(status).headers(headers).send(html)
