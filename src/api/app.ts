@@ -108,7 +108,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   mountFlowSchema(app)
   await mountWebhooks(app, platform)
   await mountCallbacks(app, platform)
-  await mountIssuer(app, authServices.identity)
+  await mountIssuer(app, authServices)
   await mountPayloadPage(app, platform, authServices)
   await mountApprovalPages(app, platform, authServices)
   mountDevMail(app, platform.config)

@@ -8,13 +8,16 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { hashPassword, verifyPassword } from './passwords.ts'
 
+/** `user` is the role of end users of a workspace (users/users-store.ts). */
+export type SubjectRole = Role | 'user'
+
 /** An account that may sign in: accepted, not disabled, in an active tenant and workspace. */
 export interface Account {
   readonly id: string
   /** null: an operator. */
   readonly tenantId: TenantId | null
   readonly workspaceId: WorkspaceId | null
-  readonly role: Role
+  readonly role: SubjectRole
   readonly email: string
   /** Increases when the account is disabled or gets another password. */
   readonly generation: number

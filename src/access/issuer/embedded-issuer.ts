@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Provider } from 'oidc-provider'
+import { isObject } from '../../core/json.ts'
 import { issuerUrl, publicUrl } from '../../infra/config.ts'
 import { DERIVED } from '../../infra/crypto/secrets.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
@@ -11,11 +12,13 @@ import type { AccountsStore } from './accounts-store.ts'
 import { IssuerAudit, type Requester } from './audit-events.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { IssuedToken } from './issuer-state.ts'
-import { Registration } from './oauth-clients-store.ts'
+import { type OAuthClients, Registration } from './oauth-clients-store.ts'
 import { openProvider } from './provider.ts'
 import { ResourceIndicators } from './resource-indicators.ts'
 import { type IssuerSettings, SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
+import { UserService } from './users/user-service.ts'
+import type { UsersStore } from './users/users-store.ts'
 
 /** The claims that identify a token, its subject and its client. */
 interface SubjectClaims extends IssuedToken {
@@ -34,6 +37,12 @@ export interface Claims extends SubjectClaims {
   readonly groups?: readonly string[]
   readonly tenantId?: string | undefined
   readonly workspaceId?: string | undefined
+  /** Of a user of a workspace. */
+  readonly user?: {
+    readonly email: string
+    readonly emailVerified: boolean
+    readonly claims: Readonly<Record<string, unknown>>
+  }
 }
 
 /** The claims of a token for a hosted MCP server. */
@@ -48,6 +57,12 @@ export interface HostedClaims extends SubjectClaims {
 }
 
 const CLOCK_TOLERANCE_SECONDS = 30
+
+/** Present in tokens of users of a workspace only. */
+function userOf({ role, email, email_verified: emailVerified, claims }: JWTPayload): Pick<Claims, 'user'> {
+  if (role !== 'user' || typeof email !== 'string') return {}
+  return { user: { email, emailVerified: emailVerified === true, claims: isObject(claims) ? claims : {} } }
+}
 
 const textOf = (claim: unknown) => (typeof claim === 'string' ? claim : undefined)
 
@@ -67,6 +82,9 @@ export class EmbeddedIssuer {
   /** Of the issuer's own pages. */
   readonly origin: string
   readonly accounts: AccountsStore
+  readonly users: UsersStore
+  readonly userService: UserService
+  readonly oauthClients: OAuthClients
   readonly signIn: SignIn
   readonly registration: Registration
   readonly audit: IssuerAudit
@@ -77,13 +95,16 @@ export class EmbeddedIssuer {
   #current: { readonly keys: KeySet; readonly provider: Provider } | undefined
 
   private constructor(services: IssuerServices) {
-    const { config, secrets, accounts, oauthClients } = services
+    const { config, secrets, accounts, users, oauthClients } = services
     const base = publicUrl(config)
     const audience = `${base}/v1`
     this.issuer = issuerUrl(config)
     this.audience = audience
     this.accounts = accounts
+    this.users = users
+    this.oauthClients = oauthClients
     this.audit = new IssuerAudit(services)
+    this.userService = new UserService(services, this.audit)
     this.#settings = {
       ...services,
       issuer: this.issuer,
@@ -146,6 +167,7 @@ export class EmbeddedIssuer {
       scopes: textOf(scope)?.split(' ') ?? [],
       tenantId: textOf(tenant_id),
       workspaceId: textOf(workspace_id),
+      ...userOf(payload),
     }
   }
 

@@ -12,7 +12,6 @@ import {
   passwordPage,
   plainPage,
 } from '../../access/issuer/pages.ts'
-import type { InteractionRequest } from '../../access/issuer/sign-in.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -27,19 +26,26 @@ import {
   show,
   tokenOf,
 } from './forms.ts'
+import { EXPIRED, interactionOf, undefinedIfExpired } from './interaction.ts'
+import { isUserPrompt, mountUserPages, openUserPrompt, signInUser } from './user-routes.ts'
 
 /** Routes that the provider handles; its others are not offered. */
 const PROVIDER_ROUTES =
   /^\/auth\/(token|jwks|revoke|authorize(\/[\w-]+)?|session\/end\/confirm|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
 
-export async function mountIssuer(app: FastifyInstance, identity: AuthServices['identity']): Promise<void> {
+export async function mountIssuer(app: FastifyInstance, services: AuthServices): Promise<void> {
+  const { identity } = services
   await app.register(async (issuer) => {
     issuer.addHook('onRequest', (request, reply, done) => {
       limitBody(request, reply)
       done()
     })
     await issuer.register(async (auth) => mountProvider(auth, identity))
-    await issuer.register(async (pages) => mountPages(pages, identity))
+    await issuer.register(async (pages) => {
+      readForms(pages)
+      mountPages(pages, identity)
+      mountUserPages(pages, services)
+    })
     mountRegistration(issuer, identity)
   })
 }
@@ -82,7 +88,6 @@ function mountProvider(app: FastifyInstance, identity: AuthServices['identity'])
 }
 
 function mountPages(app: FastifyInstance, identity: AuthServices['identity']): void {
-  readForms(app)
   type Handler = (issuer: EmbeddedIssuer, request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
   const get = (path: string, handler: Handler) =>
     app.get(path, async (request, reply) => handler(await identity(), request, reply))
@@ -95,6 +100,7 @@ function mountPages(app: FastifyInstance, identity: AuthServices['identity']): v
   get('/auth/interaction/:uid', async ({ signIn }, request, reply) => {
     const prompt = await undefinedIfExpired(signIn.ask(interactionOf(request, reply)))
     if (prompt === undefined) return show(reply, EXPIRED)
+    if (isUserPrompt(prompt)) return openUserPrompt(prompt, request, reply)
     return show(reply, prompt.kind === 'login' ? loginPage(prompt) : consentPage(prompt))
   })
   post('/auth/interaction/:uid', submitInteraction)
@@ -137,6 +143,8 @@ async function submitInteraction(
   const form = formOf(request)
   const { action } = form
   if (action === 'login') {
+    const prompt = await undefinedIfExpired(signIn.ask(interaction))
+    if (isUserPrompt(prompt)) return signInUser(signIn, { interaction, prompt }, request, reply)
     const result = await undefinedIfExpired(
       signIn.login(interaction, credentialsIn(form, request, form['password'])),
     )
@@ -156,20 +164,11 @@ const credentialsIn = ({ tenant = '', email = '' }: Form, { ip }: FastifyRequest
   network: networkOf(ip),
 })
 
-const EXPIRED = plainPage('This sign-in is over', 'Go back to where you began it, and begin again.', 404)
 const INVALID_INVITATION = plainPage(
   'This invitation is not valid',
   'It was used already, or it has run out. Ask for a new one.',
   404,
 )
-
-/** @returns undefined if no authorization is under way in this browser */
-function undefinedIfExpired<T>(work: Promise<T>): Promise<T | undefined> {
-  return work.catch((error: unknown) => {
-    if (error instanceof Problem && error.code === 'not_found') return undefined
-    throw error
-  })
-}
 
 async function acceptInvitation({ accounts, audit }: EmbeddedIssuer, request: FastifyRequest): Promise<Page> {
   const token = tokenOf(request)
@@ -201,10 +200,3 @@ async function changePassword({ signIn }: EmbeddedIssuer, request: FastifyReques
     200,
   )
 }
-
-const interactionOf = (request: FastifyRequest, reply: FastifyReply): InteractionRequest => ({
-  request: request.raw,
-  response: reply.raw,
-  uid: (request.params as { uid: string }).uid,
-  by: requesterOf(request),
-})
