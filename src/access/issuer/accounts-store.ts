@@ -9,7 +9,7 @@ import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { hashPassword, verifyPassword } from './passwords.ts'
 
 /** `user` is the role of end users of a workspace (users/users-store.ts). */
-export type SubjectRole = Role | 'user'
+type SubjectRole = Role | 'user'
 
 /** An account that may sign in: accepted, not disabled, in an active tenant and workspace. */
 export interface Account {

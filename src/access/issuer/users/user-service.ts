@@ -13,7 +13,7 @@ import type { UserLink } from './user-links.ts'
 import type { UserAccount, UserWorkspace } from './users-store.ts'
 
 /** A person at a page, perhaps one without an account. */
-export interface Visitor {
+interface Visitor {
   readonly by: Requester
   /** The client's network, as `networkOf` returns it. */
   readonly network: string
