@@ -39,10 +39,6 @@ export const Name = Type.String({
   pattern: VISIBLE_PATTERN,
   description: 'One line, without invisible characters or ones that change the direction of reading.',
 })
-/** The pattern of `<input type="email">` (HTML Standard): users of workspaces have addresses in ASCII. */
-export const USER_EMAIL_PATTERN =
-  "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
-
 export const Slug = Type.String({
   pattern: '^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$',
   description: 'Lower-case letters, digits and inner hyphens, at most 40.',

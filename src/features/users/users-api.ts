@@ -1,7 +1,11 @@
 /** End users of a workspace: invited by an admin or by signing up, disabled, signed out, exported or deleted at any time. */
 
 import Type, { type Static } from 'typebox'
-import { AUTH_DEFAULTS, type AuthSettings } from '../../access/issuer/users/auth-settings.ts'
+import {
+  AUTH_DEFAULTS,
+  type AuthSettings,
+  USER_EMAIL_PATTERN,
+} from '../../access/issuer/users/auth-settings.ts'
 import {
   AnyName,
   adminOperation,
@@ -11,7 +15,6 @@ import {
   OptionalTime,
   Ref,
   Time,
-  USER_EMAIL_PATTERN,
 } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { issuerAdminOf, userInvitationOf } from '../../access/scope-services.ts'

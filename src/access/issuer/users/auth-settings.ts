@@ -3,7 +3,11 @@
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import { Name } from '../../operation-builders.ts'
+import { VISIBLE_PATTERN } from '../../../core/visible-text.ts'
+
+/** The pattern of `<input type="email">` (HTML Standard): users of workspaces have addresses in ASCII. */
+export const USER_EMAIL_PATTERN =
+  "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
 
 const SignUp = Type.Unsafe<'off' | 'invite' | 'open'>(
   Type.String({
@@ -15,7 +19,9 @@ const SignUp = Type.Unsafe<'off' | 'invite' | 'open'>(
 
 const Branding = Type.Object(
   {
-    name: Type.Optional(Name),
+    name: Type.Optional(
+      Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax, pattern: VISIBLE_PATTERN }),
+    ),
     logo_url: Type.Optional(
       Type.String({
         maxLength: Math.ceil(LIMITS.users.logoBytesMax / 3) * 4 + 40,
