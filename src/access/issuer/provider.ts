@@ -86,6 +86,8 @@ function flows(settings: IssuerSettings): Configuration {
     pkce: { required: () => true },
     clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'none'],
     allowOmittingSingleRegisteredRedirectUri: false,
+    // OpenID Initiating User Registration 1.0 §4.1.
+    discovery: { prompt_values_supported: ['none', 'login', 'consent', 'create'] },
     // Accounts have the first one only.
     claims: { openid: ['sub', 'email', 'email_verified', 'name'] },
     rotateRefreshToken: true,

@@ -64,7 +64,8 @@ create table tenon.user_links (
 );
 create index on tenon.user_links (tenant_id, workspace_id, user_id);
 create index on tenon.user_links (expires_at);
-call tenon.allow('tenon_issuer', 'tenon.user_links', 'all', 'select, insert, delete');
+-- `update` for the lock of the row that is deleted.
+call tenon.allow('tenon_issuer', 'tenon.user_links', 'all', 'select, insert, update, delete');
 -- Admins invite users. They cannot create a link that takes over a user who has accepted: the issuer checks it again.
 call tenon.allow('tenon_operator', 'tenon.user_links', 'all');
 call tenon.allow('tenon_admin', 'tenon.user_links', 'tenant');
