@@ -1,6 +1,6 @@
 /** Sign-in at clients for users: who may use them, sessions of other people, redirects, and the end of tokens. */
 
-import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
 import {
   addAccount,
@@ -32,6 +32,8 @@ import {
   WEB_REDIRECT,
 } from '../../support/clients/users.ts'
 import { addTestWorkspace, call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
+import { type SecondApiNode, startSecondApiNode } from '../../support/stack/second-api-node.ts'
+import { configure } from '../../support/stack/workspace-settings.ts'
 
 let app: UserApp
 let sibling: UserApp
@@ -47,6 +49,21 @@ beforeAll(async () => {
   adminClient = await addClient(workspace.operator, inWorkspace(workspace))
 }, 60_000)
 
+/** A node with a throttle of its own: many tests sign in from this address. */
+let node: SecondApiNode
+beforeAll(async () => {
+  // Without a folder for mails.
+  node = await startSecondApiNode({ TENON_MAIL_DIR: '' })
+}, 60_000)
+afterAll(() => node?.stop())
+
+/** An attempt at that node, which is refused. */
+const attempt = (clientId: string, who: TestUser) => {
+  const flow = authorization(clientId)
+  const url = flow.url.replace(inject('tenon').url, node.at.url)
+  return trySignIn(new Browser(REDIRECT), { ...flow, url }, who)
+}
+
 const web = (clientId: string, more: Record<string, string> = {}) =>
   authorization(clientId, { redirect_uri: WEB_REDIRECT, ...more })
 
@@ -57,16 +74,15 @@ describe('client for users', () => {
     ['an address without a user', () => app, () => newUser()],
     ['a wrong password', () => app, () => ({ ...user, password: 'a wrong password' })],
   ])('%s: 401 with the same page', async (_who, client, person) => {
-    const page = await trySignIn(new Browser(REDIRECT), authorization(client().clientId), person())
+    const page = await attempt(client().clientId, person())
     expect([page.status, page.html]).toEqual([401, expect.stringContaining('do not belong together')])
     expect(page.html).not.toContain(person().email)
   })
 
   test('a known and an unknown address: take the same time', async () => {
-    const attempt = (email: string) =>
-      trySignIn(new Browser(REDIRECT), authorization(app.clientId), { email, password: 'a wrong password' })
-    const known = await medianMs(3, () => attempt(user.email))
-    const unknown = await medianMs(3, () => attempt(newUser().email))
+    const guess = (email: string) => attempt(app.clientId, { email, password: 'a wrong password' })
+    const known = await medianMs(3, () => guess(user.email))
+    const unknown = await medianMs(3, () => guess(newUser().email))
     expect(Math.max(known, unknown) / Math.min(known, unknown)).toBeLessThan(2)
   })
 
@@ -79,6 +95,20 @@ describe('client for users', () => {
     const body = { ...fields, audience: 'users', ...more }
     const reply = await call('POST', '/v1/oauth-clients', { as, body })
     expect([reply.status, reply.body.code]).toEqual([400, 'validation_failed'])
+  })
+
+  test('sign-up on a platform that cannot send mail: refused when it is switched on', async () => {
+    const { workspaceId: workspace_id, operator: as } = app.workspace
+    const send = (sign_up: string) =>
+      call('POST', '/v1/services/configure', { as, at: node.at, body: { workspace_id, auth: { sign_up } } })
+    const reply = await send('open')
+    expect([reply.status, reply.body.code, reply.body.hint]).toEqual([
+      409,
+      'state_conflict',
+      expect.stringContaining('SMTP_URL'),
+    ])
+    expect((await send('invite')).status).toBe(200)
+    await configure(app.workspace, { auth: { sign_up: 'open' } })
   })
 
   test('created by an admin of another workspace: 404', async () => {
