@@ -225,7 +225,7 @@ describe('user', () => {
     const one = await addUser(app)
     const { body } = await userTokens(app, one)
     const { url } = inject('tenon')
-    const stream = await fetch(`${url}/v1/events/subscribe?topic=users`, {
+    const stream = await fetch(`${url}/v1/events/subscribe?topic=collections.*`, {
       headers: bearer(body['access_token']),
     })
     expect(stream.status).toBe(200)
