@@ -19,6 +19,7 @@ import type { SubjectStatus } from './authentication/subject-status.ts'
 import type { IssuerState } from './issuer/issuer-state.ts'
 import type { OAuthClients } from './issuer/oauth-clients-store.ts'
 import type { SigningKeys } from './issuer/signing-keys.ts'
+import type { UserMails } from './issuer/users/user-mails.ts'
 import type { Limiter } from './rate-limit/limiter.ts'
 import type { TenantStates } from './tenant-states.ts'
 
@@ -46,6 +47,7 @@ export interface PlatformServices {
   readonly oauthClients: OAuthClients
   readonly subjectStatus: SubjectStatus
   readonly issuerState: IssuerState
+  readonly userMails: UserMails
   /** Base URL for clients. */
   readonly publicUrl: string
   readonly memo: TtlCache<Sized<unknown>>

@@ -10,6 +10,7 @@ import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
 import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
+import { newLinkToken } from './issuer/users/user-links.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 
 const servicesOf = (scope: Scope): PlatformServices => internalsOf(scope).services
@@ -68,14 +69,31 @@ export function issuerAdminOf(scope: AdminScope) {
     },
     /** The page where account holders change their own password. */
     passwordUrl: `${publicUrl}/auth/password`,
-    /** Drops cached state of an account whose password was ended, on this node. */
-    forgetAccount: (id: string): void => subjectStatus.forget(id),
+    /** Drops cached state of an account or a user that was signed out, on this node. */
+    forgetSubject: (id: string): void => subjectStatus.forget(id),
     /** Drops a cached client that was deleted or has another secret, on this node. */
     forgetClient: (id: string): void => oauthClients.forget(id),
     /** @returns the `kid` of the new signing key. @throws Problem `forbidden` unless the actor is an operator */
     rotateKeys: async (revoke: boolean): Promise<string> => {
       if (scope.actor.role !== 'operator') throw new Problem('forbidden')
       return signingKeys.rotate(revoke)
+    },
+  }
+}
+
+/** True if mails are sent, or stored in a folder. */
+export const canSendMail = (scope: AdminScope): boolean => servicesOf(scope).userMails.isConfigured
+
+/** A new invitation of a user: the page where the password is set, the digest to store, and the mail. */
+export function userInvitationOf(scope: AdminScope) {
+  const { userMails } = servicesOf(scope)
+  const { token, digest } = newLinkToken()
+  return {
+    url: userMails.linkTo(token),
+    digest,
+    /** Does nothing if no mail can be sent. @param brandName the name of the application, as users know it */
+    send: (to: string, brandName: string): void => {
+      if (userMails.isConfigured) userMails.invitation({ to, brandName }, token)
     },
   }
 }

@@ -29,7 +29,7 @@ import { mountCallbacks } from './callbacks.ts'
 import { allowPages } from './cors.ts'
 import { mountDevMail } from './dev-mail.ts'
 import { FLOW_SCHEMA_PATH, mountDocs, mountFlowSchema } from './docs.ts'
-import { mountIssuer } from './issuer-routes.ts'
+import { mountIssuer } from './issuer/issuer-routes.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
 import { PROBLEM_TYPE, toProblem, toReply } from './problems.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
@@ -108,7 +108,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   mountFlowSchema(app)
   await mountWebhooks(app, platform)
   await mountCallbacks(app, platform)
-  await mountIssuer(app, authServices.identity)
+  await mountIssuer(app, authServices)
   await mountPayloadPage(app, platform, authServices)
   await mountApprovalPages(app, platform, authServices)
   mountDevMail(app, platform.config)

@@ -14,7 +14,7 @@ import { decideByLink, type OpenedLink, openLink } from '../features/flows/appro
 import { publicUrl } from '../infra/config.ts'
 import { formValue } from './approval-form.ts'
 import { approverSignInPage, decisionPage, otherPersonPage, outcomePage } from './approval-pages.ts'
-import { formOf, readForms, rejectCrossSite, requesterOf, show, tokenOf } from './issuer-routes.ts'
+import { formOf, readForms, rejectCrossSite, requesterOf, show, tokenOf } from './issuer/forms.ts'
 
 const UNKNOWN = plainPage('There is no such approval', 'The link is not complete, or it was changed.', 404)
 const EXPIRED = plainPage('This link has expired', 'The time for this decision is over.', 410)

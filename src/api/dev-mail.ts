@@ -7,7 +7,7 @@ import { escapeHtml, page } from '../access/issuer/pages.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { Config } from '../infra/config.ts'
-import { show } from './issuer-routes.ts'
+import { show } from './issuer/forms.ts'
 
 export function mountDevMail(app: FastifyInstance, { SMTP_URL, TENON_MAIL_DIR: folder }: Config): void {
   if (folder === undefined || SMTP_URL !== undefined) return

@@ -263,8 +263,8 @@ const TAGS = [
   },
   {
     name: 'Identity',
-    description: 'People, OAuth clients, and the keys of the embedded issuer.',
-    nouns: ['account', 'oauth_client', 'issuer'],
+    description: 'People, end users of workspaces, OAuth clients, and the keys of the embedded issuer.',
+    nouns: ['account', 'user', 'oauth_client', 'issuer'],
   },
   {
     name: 'Temporal',

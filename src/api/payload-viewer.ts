@@ -11,7 +11,7 @@ import type { Platform } from '../app/platform.ts'
 import { Problem } from '../core/problem.ts'
 import { decodePayloads } from '../features/flows/codec-api.ts'
 import { publicUrl } from '../infra/config.ts'
-import { formOf, readForms, rejectCrossSite, show } from './issuer-routes.ts'
+import { formOf, readForms, rejectCrossSite, show } from './issuer/forms.ts'
 
 const PATH = '/auth/payloads'
 

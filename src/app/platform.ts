@@ -10,6 +10,8 @@ import { AccountsStore } from '../access/issuer/accounts-store.ts'
 import { IssuerState } from '../access/issuer/issuer-state.ts'
 import { OAuthClients } from '../access/issuer/oauth-clients-store.ts'
 import { SigningKeys } from '../access/issuer/signing-keys.ts'
+import { UserMails } from '../access/issuer/users/user-mails.ts'
+import { UsersStore } from '../access/issuer/users/users-store.ts'
 import { Limiter } from '../access/rate-limit/limiter.ts'
 import { TenantStates } from '../access/tenant-states.ts'
 import { Meters } from '../features/analytics/meters.ts'
@@ -58,7 +60,8 @@ export function openPlatform(
   log: Log,
   retryBudget: RetryBudget = { workflow: 0, activity: 0 },
 ) {
-  const { parts, payloads } = openServices(config, log, retryBudget)
+  const mailer = new Mailer(config)
+  const { parts, payloads } = openServices(config, log, { retryBudget, mailer })
   const {
     database,
     documents,
@@ -76,7 +79,6 @@ export function openPlatform(
   const relay = new Relay(database, config.REDIS_URL, log)
   const reconciler = new ExecutionReconciler(database, log)
   const approvalMailer = new ApprovalMailer(database, log)
-  const mailer = new Mailer(config)
   const streamConsumers = new StreamConsumers(database, streams, log)
   const pinged = { postgres: database, temporal, objects, streams, ...(documents && { documents }) }
   const checks: readonly Check[] = Object.entries(pinged).map(([name, one]) => ({
@@ -126,7 +128,7 @@ export function openPlatform(
 function openServices(
   config: Config,
   log: Log,
-  retryBudget: RetryBudget,
+  { retryBudget, mailer }: { readonly retryBudget: RetryBudget; readonly mailer: Mailer },
 ): { parts: PlatformServices; payloads: PayloadStore } {
   const onLost = (error: unknown) => log.warn({ err: error }, 'valkey connection failed')
   const onUnseen = (error: unknown) => log.warn({ err: error }, 'execution watch failed')
@@ -160,7 +162,12 @@ function openServices(
     tenantStates: new TenantStates(database),
     signingKeys: new SigningKeys(database, secrets),
     oauthClients,
-    subjectStatus: new SubjectStatus(new AccountsStore(database), oauthClients, issuerState),
+    subjectStatus: new SubjectStatus(
+      { accounts: new AccountsStore(database), users: new UsersStore(database) },
+      oauthClients,
+      issuerState,
+    ),
+    userMails: new UserMails(mailer, log, publicUrl(config)),
     issuerState,
     publicUrl: publicUrl(config),
     memo: openMemo(),

@@ -13,12 +13,14 @@ import { mcpVerbs } from './mcp.ts'
 import { schemaVerbs } from './schema.ts'
 import type { UpOptions } from './stack/up.ts'
 import { triggerVerbs } from './triggers.ts'
+import { userVerbs } from './users.ts'
 import { addVerb } from './verb.ts'
 
 const VERBS = [
   adminVerbs,
   loginVerbs,
   keyVerbs,
+  userVerbs,
   workspaceVerbs,
   egressVerbs,
   schemaVerbs,

@@ -19,6 +19,7 @@ export type IdPrefix =
   | 'req'
   | 'agent'
   | 'acct'
+  | 'usr'
   | 'client'
 
 /** A source of new ids. Each scope has one; that of an activity is seeded, so that retries create the same ids. */

@@ -113,6 +113,23 @@ export const LIMITS = {
   attemptsWindowMs: 900_000,
   attemptsRememberedMax: 20_000,
   redirectUrisMax: 10,
+  /**
+   * End users of workspaces: how long links of mails are valid, the interval between mails of one kind to one address, the
+   * window of the limits per client address and workspace, how long a mail is tried again, and how long the page of the
+   * user's own account stays open.
+   */
+  users: {
+    claimsBytesMax: 8_192,
+    claimsDepthMax: 5,
+    linkSeconds: { sign_up: 86_400, email: 86_400, reset: 3_600 },
+    mailIntervalMs: 60_000,
+    mailsWindowMs: 3_600_000,
+    mailRetryMs: 120_000,
+    pageSeconds: 900,
+    logoBytesMax: 65_536,
+    /** WCAG 2.2, 1.4.3: of the workspace's colour with white. */
+    contrastMin: 4.5,
+  },
   /** Dynamic client registration: per address and window of attempts, in total, and how long a registration is kept. */
   registrationsPerAddressMax: 30,
   registrationsMax: 10_000,

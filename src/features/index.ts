@@ -29,6 +29,7 @@ import { getOperation, listOperations } from './tenants/jobs.ts'
 import * as suspension from './tenants/suspension.ts'
 import * as tenants from './tenants/tenants.ts'
 import { configureServices, getServices } from './tenants/workspace-settings.ts'
+import * as users from './users/users-api.ts'
 
 export const OPERATIONS: readonly AnyOperation[] = [
   getMe,
@@ -57,6 +58,14 @@ export const OPERATIONS: readonly AnyOperation[] = [
   accounts.resetAccount,
   accounts.confirmAccount,
   accounts.deleteAccount,
+  users.createUser,
+  users.exportUsers,
+  users.getUser,
+  users.listUsers,
+  users.inviteUser,
+  users.updateUser,
+  users.signOutUser,
+  users.deleteUser,
   oauth.createOAuthClient,
   oauth.getOAuthClient,
   oauth.listOAuthClients,

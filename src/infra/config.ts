@@ -111,7 +111,7 @@ const ConfigSchema = Type.Object({
   ),
   SMTP_URL: Type.Optional(
     Url(
-      'SMTP server for mails to approvers, with credentials if it needs them: smtps://user:password@host:465.',
+      'SMTP server for mails to approvers and users, with credentials if it needs them: smtps://user:password@host:465.',
       'smtps?',
     ),
   ),
@@ -126,6 +126,17 @@ const ConfigSchema = Type.Object({
         'Folder for mails as .eml files, if SMTP_URL is not set; loopback clients read them at /dev/mail. For development.',
     }),
   ),
+  TENON_USER_MAILS_PER_ADDRESS: Type.Integer({
+    default: 20,
+    minimum: 1,
+    description:
+      'Mails to users of a workspace (sign-up, reset of a password, change of address) that clients of one address (IPv6: /64) may cause per hour. Counted per process.',
+  }),
+  TENON_USER_MAILS_PER_WORKSPACE: Type.Integer({
+    default: 1_000,
+    minimum: 1,
+    description: 'The same for one workspace, from all addresses together.',
+  }),
   TENON_MCP_ORIGINS: Type.String({
     default: '',
     pattern: '^$|^https?://[^,/\\s]+(,https?://[^,/\\s]+)*$',

@@ -67,6 +67,7 @@ function ids(): string[] {
     ours.keyId,
     ours.accountId,
     ours.clientId,
+    ours.userId,
     ours.schemaId,
     ours.operationId,
     ours.documentId,
@@ -198,6 +199,8 @@ test('after the sweep: our resources are unchanged', async () => {
   expect(webhook).toMatchObject({ kind: 'webhook', paused: false })
   expect((await call('GET', `/v1/api-keys/${keyId}`, { as })).body.status).toBe('active')
   expect((await call('GET', `/v1/accounts/${ours.accountId}`, { as })).body.status).toBe('invited')
+  const user = await call('GET', `/v1/users/${ours.userId}`, { as })
+  expect(user.body).toMatchObject({ name: 'ours', status: 'invited' })
   const client = await call('GET', `/v1/oauth-clients/${ours.clientId}`, { as })
   expect(client.body).toMatchObject({ name: 'ours', rotated_at: null })
   expect((await call('GET', `/v1/schemas/${schemaId}`, { as })).body.collection).toBe('declared')

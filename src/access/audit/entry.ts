@@ -25,7 +25,7 @@ type ActorKind =
 export interface AuditActor {
   /** Id of the key, subject of the token, workflow id of the execution; null if the caller is unknown. */
   readonly subject: string | null
-  readonly role: Role | null
+  readonly role: Role | 'user' | null
   readonly kind: ActorKind
 }
 

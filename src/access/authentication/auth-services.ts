@@ -9,12 +9,15 @@ import { Egress } from '../../infra/http-client/egress.ts'
 import type { PlatformServices } from '../internals.ts'
 import { AccountsStore } from '../issuer/accounts-store.ts'
 import { EmbeddedIssuer } from '../issuer/embedded-issuer.ts'
+import { UserLinks } from '../issuer/users/user-links.ts'
+import { UsersStore } from '../issuer/users/users-store.ts'
 import { ApprovalSession } from './approval-session.ts'
 import { Authenticator, type TokenIssuer } from './authenticator.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { McpServerRegistry } from './mcp-server-registry.ts'
 import { SessionCookie } from './session-cookie.ts'
 import { McpClients, type SubjectStatus } from './subject-status.ts'
+import { UserSession } from './user-session.ts'
 
 export interface AuthServices {
   /** Opens the embedded issuer. Rejects while the database is unavailable; the next call tries again. */
@@ -24,6 +27,7 @@ export interface AuthServices {
   readonly mcpClients: McpClients
   readonly payloadSession: PayloadSession
   readonly approvalSession: ApprovalSession
+  readonly userSession: UserSession
 }
 
 /** @param now milliseconds that never go back; tests replace the clock */
@@ -34,10 +38,15 @@ export function openAuthServices(
 ): AuthServices {
   const { database, subjectStatus, secrets } = services
   const mcpServers = new McpServerRegistry(database, publicUrl(config))
-  const accounts = new AccountsStore(database, (account) => subjectStatus.forget(account))
+  const forget = (subject: string) => subjectStatus.forget(subject)
+  const stores = {
+    accounts: new AccountsStore(database, forget),
+    users: new UsersStore(database, forget),
+    userLinks: new UserLinks(database, forget),
+  }
   let issuer: Promise<EmbeddedIssuer> | undefined
   const identity = () => {
-    issuer ??= EmbeddedIssuer.open({ ...services, config, mcpServers, accounts }).catch((error: unknown) => {
+    issuer ??= EmbeddedIssuer.open({ ...services, ...stores, config, mcpServers }).catch((error: unknown) => {
       issuer = undefined
       throw error
     })
@@ -54,6 +63,7 @@ export function openAuthServices(
     mcpClients: new McpClients(mcpServers, identity, subjectStatus),
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
     approvalSession: new ApprovalSession(secrets, publicUrl(config)),
+    userSession: new UserSession(secrets, publicUrl(config)),
   }
 }
 

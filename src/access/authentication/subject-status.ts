@@ -12,9 +12,11 @@ import { type AccountsStore, generationId } from '../issuer/accounts-store.ts'
 import type { EmbeddedIssuer, HostedClaims } from '../issuer/embedded-issuer.ts'
 import type { IssuedToken, IssuerState } from '../issuer/issuer-state.ts'
 import type { OAuthClients } from '../issuer/oauth-clients-store.ts'
+import type { UsersStore } from '../issuer/users/users-store.ts'
 import type { McpServerRegistry, PublishedServer } from './mcp-server-registry.ts'
 
 const ACCOUNT_ID = new RegExp(idPattern('acct'))
+const USER_ID = new RegExp(idPattern('usr'))
 const CLIENT_ID = new RegExp(idPattern('client'))
 
 /** The claims of a verified token that identify it and its subject. */
@@ -24,15 +26,21 @@ interface SubjectToken extends IssuedToken {
   readonly credential?: string | undefined
 }
 
+/** The stores of subjects that sign in. */
+interface People {
+  readonly accounts: AccountsStore
+  readonly users: UsersStore
+}
+
 export class SubjectStatus {
-  readonly #accounts: AccountsStore
+  readonly #people: People
   readonly #clients: OAuthClients
   readonly #state: IssuerState
-  /** Ids of generations by account; null if the account does not exist. */
+  /** Ids of generations by account or user; null if there is none. */
   readonly #known = new TtlCache<string | null>()
 
-  constructor(accounts: AccountsStore, clients: OAuthClients, state: IssuerState) {
-    this.#accounts = accounts
+  constructor(people: People, clients: OAuthClients, state: IssuerState) {
+    this.#people = people
     this.#clients = clients
     this.#state = state
   }
@@ -52,21 +60,22 @@ export class SubjectStatus {
 
   /**
    * @param subject of a token of the embedded issuer, or its client
-   * @param credential the machine's secret that it was issued for, or the generation of the account
+   * @param credential the machine's secret that it was issued for, or the generation of the account or user
    */
   async isActive(subject: string, credential?: string): Promise<boolean> {
     if (CLIENT_ID.test(subject)) return this.#clients.exists(subject, credential)
-    if (!ACCOUNT_ID.test(subject)) return true
+    const store = USER_ID.test(subject) ? this.#people.users : this.#people.accounts
+    if (!USER_ID.test(subject) && !ACCOUNT_ID.test(subject)) return true
     const generation = await this.#known.load(subject, async () => {
-      const current = await this.#accounts.generationOf(subject)
+      const current = await store.generationOf(subject)
       return current === undefined ? null : generationId(current)
     })
     return generation !== null && (credential === undefined || credential === generation)
   }
 
-  /** Drops an account from the cache of this node; other nodes reload it within `LIMITS.credentialCacheMs`. */
-  forget(account: string): void {
-    this.#known.drop(account)
+  /** Drops an account or a user from the cache of this node; other nodes reload it within `LIMITS.credentialCacheMs`. */
+  forget(subject: string): void {
+    this.#known.drop(subject)
   }
 
   /** True if the client acts for accounts, the subject is one, and both are active. */

@@ -4,10 +4,12 @@ import type { IncomingMessage } from 'node:http'
 import type { JWTPayload } from 'jose'
 import type { errors, KoaContextWithOIDC, Provider } from 'oidc-provider'
 import { EVERYBODY, type Role } from '../../core/policy.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
 import type { AuditActor, AuditEvent, AuditOwner } from '../audit/entry.ts'
 import type { AcceptedAccount, Account, TenantBounds } from './accounts-store.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import { TokenReused } from './issuer-state.ts'
+import { findPerson } from './subjects.ts'
 
 /** The address that a request came from, and its id in the log. */
 export interface Requester {
@@ -21,6 +23,8 @@ export type ConsentOutcome = 'allowed' | 'denied' | 'forbidden'
 /** The known ids of a failed sign-in. The entered texts are not recorded: one may be a password. */
 interface FailedSignIn {
   readonly tenantId: string | undefined
+  /** Of a user. */
+  readonly workspaceId?: string | undefined
   readonly accountId: string | undefined
   /** Absent on the page where passwords are changed. */
   readonly clientId: string | undefined
@@ -38,6 +42,7 @@ type Event = Pick<AuditEvent, 'operation' | 'target' | 'actor' | 'owner'> &
   Partial<Pick<AuditEvent, 'outcome' | 'status' | 'code' | 'detail'>>
 
 const ANONYMOUS: AuditActor = { subject: null, role: null, kind: 'nobody' }
+const USER_PAGES = '/auth/user'
 const UNKNOWN: Requester = { address: '', requestId: '' }
 
 export class IssuerAudit {
@@ -74,7 +79,7 @@ export class IssuerAudit {
 
   signInRefused(
     by: Requester,
-    { tenantId, accountId, clientId }: FailedSignIn,
+    { tenantId, workspaceId, accountId, clientId }: FailedSignIn,
     reason: 'wrong' | 'too_many',
   ): void {
     const isWrong = reason === 'wrong'
@@ -82,7 +87,7 @@ export class IssuerAudit {
       operation: 'person.sign_in',
       target: '/auth/interaction',
       actor: ANONYMOUS,
-      owner: { tenantId },
+      owner: { tenantId, workspaceId },
       outcome: 'denied',
       status: isWrong ? 401 : 429,
       code: isWrong ? 'password_wrong' : 'too_many_attempts',
@@ -111,6 +116,18 @@ export class IssuerAudit {
     const operation = account.hadPassword ? 'account.password_set' : 'account.accept'
     const target = `/v1/accounts/${account.id}`
     this.#enqueue(by, { operation, target, actor: accountActor(account), owner: ownerOf(account) })
+  }
+
+  /** A mail that was requested with an address of which the requester may know nothing; the address is not recorded. */
+  userMailRequested(by: Requester, { tenantId, workspaceId }: WorkspaceRef, operation: string): void {
+    const owner = { tenantId, workspaceId }
+    this.#recordThrottled(by, { operation, target: USER_PAGES, actor: ANONYMOUS, owner, status: 200 })
+  }
+
+  /** A user of a workspace who changed their own account, or created it. */
+  userChanged(by: Requester, user: Account, operation: string): void {
+    const target = `/v1/users/${user.id}`
+    this.#enqueue(by, { operation, target, actor: accountActor(user), owner: ownerOf(user) })
   }
 
   /** A client that registered itself, or tried to (RFC 7591). */
@@ -187,7 +204,7 @@ export class IssuerAudit {
   }
 
   async #ownerOfAccount(id: string): Promise<AuditOwner> {
-    const account = await this.#parts.accounts.find(id)
+    const account = await findPerson(this.#parts, id)
     return account === undefined ? {} : ownerOf(account)
   }
 

@@ -13,11 +13,13 @@ import type { AccountsStore } from './accounts-store.ts'
 import { IssuerAudit, type Requester } from './audit-events.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { IssuedToken } from './issuer-state.ts'
-import { Registration } from './oauth-clients-store.ts'
+import { type OAuthClients, Registration } from './oauth-clients-store.ts'
 import { openProvider } from './provider.ts'
 import { ResourceIndicators } from './resource-indicators.ts'
 import { type IssuerSettings, SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
+import { UserService } from './users/user-service.ts'
+import type { UsersStore } from './users/users-store.ts'
 
 /** The claims that identify a token, its subject and its client. */
 interface SubjectClaims extends IssuedToken {
@@ -77,6 +79,9 @@ export class EmbeddedIssuer {
   /** Of the issuer's own pages. */
   readonly origin: string
   readonly accounts: AccountsStore
+  readonly users: UsersStore
+  readonly userService: UserService
+  readonly oauthClients: OAuthClients
   readonly signIn: SignIn
   readonly registration: Registration
   readonly audit: IssuerAudit
@@ -87,13 +92,16 @@ export class EmbeddedIssuer {
   #current: { readonly keys: KeySet; readonly provider: Provider } | undefined
 
   private constructor(services: IssuerServices) {
-    const { config, secrets, accounts, oauthClients } = services
+    const { config, secrets, accounts, users, oauthClients } = services
     const base = publicUrl(config)
     const audience = `${base}/v1`
     this.issuer = issuerUrl(config)
     this.audience = audience
     this.accounts = accounts
+    this.users = users
+    this.oauthClients = oauthClients
     this.audit = new IssuerAudit(services)
+    this.userService = new UserService(services, this.audit)
     this.#settings = {
       ...services,
       issuer: this.issuer,

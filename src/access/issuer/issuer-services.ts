@@ -9,12 +9,18 @@ import type { AccountsStore } from './accounts-store.ts'
 import type { IssuerState } from './issuer-state.ts'
 import type { OAuthClients } from './oauth-clients-store.ts'
 import type { SigningKeys } from './signing-keys.ts'
+import type { UserLinks } from './users/user-links.ts'
+import type { UserMails } from './users/user-mails.ts'
+import type { UsersStore } from './users/users-store.ts'
 
 export interface IssuerServices {
   readonly config: Config
   readonly secrets: Secrets
   readonly signingKeys: SigningKeys
   readonly accounts: AccountsStore
+  readonly users: UsersStore
+  readonly userLinks: UserLinks
+  readonly userMails: UserMails
   readonly oauthClients: OAuthClients
   readonly mcpServers: McpServerRegistry
   readonly issuerState: IssuerState

@@ -17,6 +17,8 @@ export interface OAuthClient extends TenantBounds {
   readonly id: string
   readonly name: string
   readonly kind: 'machine' | 'public'
+  /** Who signs in at a public client: accounts, or the users of its workspace. */
+  readonly audience: 'accounts' | 'users'
   /** Of a machine. */
   readonly role: Role | null
   /** SHA-256 of a machine's secret, hex. */
@@ -77,7 +79,7 @@ export class OAuthClients {
 
   #read(id: string): Promise<ClientRow | undefined> {
     return this.#system.row<ClientRow>(sql`
-      select c.id, c.tenant_id as "tenantId", c.workspace_id as "workspaceId", c.name, c.kind, c.role,
+      select c.id, c.tenant_id as "tenantId", c.workspace_id as "workspaceId", c.name, c.kind, c.audience, c.role,
         c.secret_hash as "secretHash", c.redirect_uris as "redirectUris", c.registered,
         coalesce(t.state, 'active') = 'active' and coalesce(w.state, 'active') = 'active' as active
       from oauth_clients c left join tenants t on t.id = c.tenant_id left join workspaces w on w.id = c.workspace_id

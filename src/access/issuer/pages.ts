@@ -1,4 +1,4 @@
-/** The issuer's pages: plain HTML without scripts or external resources, never in a frame. */
+/** The issuer's pages: plain HTML without scripts, never in a frame. The only external resource is the logo of a workspace. */
 
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
@@ -6,6 +6,7 @@ import type { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import { EFFECTS, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
 import type { Prompt, ScopeAccess } from './sign-in.ts'
+import type { Brand } from './users/users-store.ts'
 
 export interface Page {
   readonly status: number
@@ -18,7 +19,6 @@ h1{font-size:1.3rem}label{display:block;margin:.8rem 0}input{display:block;width
 textarea,select{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}input[type=checkbox]{display:inline;width:auto;margin-right:.5rem}fieldset{border:0;padding:0;margin:0}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;font:inherit}dt{font-weight:600;margin-top:.5rem}dd{margin:0;overflow-wrap:anywhere}button{font:inherit;padding:.5rem 1.2rem;margin:.8rem .6rem 0 0}.fault{color:#a40000}code{word-break:break-all}
 .access{padding:0;list-style:none}.access li{margin:0 0 .8rem;padding:.6rem .8rem;border:1px solid #ccc;border-radius:.4rem}.access p{margin:0 0 .4rem}.does,small{display:block;color:#555}`
-const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
 
 const ENTITIES: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -30,18 +30,32 @@ const ENTITIES: Readonly<Record<string, string>> = {
 export const escapeHtml = (text: string) =>
   text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '')
 
+interface PageSettings {
+  readonly status?: number
+  /** Another origin that a form may redirect to. */
+  readonly formTarget?: string
+  /** Of the workspace whose page it is. */
+  readonly brand?: Brand
+}
+
 /** @param formTarget another origin that a form may redirect to */
-export function page(title: string, body: string, status = 200, formTarget = ''): Page {
+export const page = (title: string, body: string, status = 200, formTarget = ''): Page =>
+  renderPage(title, body, { status, formTarget })
+
+export function renderPage(title: string, body: string, settings: PageSettings): Page {
+  const { status = 200, formTarget = '', brand } = settings
+  const style = `${STYLE}${brand === undefined ? '' : brandStyle(brand)}`
   const policy = [
     "default-src 'none'",
-    `style-src 'sha256-${STYLE_HASH}'`,
+    `style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`,
+    ...imageSources(brand),
     `form-action 'self' ${formTarget}`.trim(),
     "frame-ancestors 'none'",
     "base-uri 'none'",
   ]
   return {
     status,
-    html: `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escapeHtml(title)}</title><style>${STYLE}</style><h1>${escapeHtml(title)}</h1>${body}</html>`,
+    html: `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escapeHtml(titleOf(title, brand))}</title><style>${style}</style><main>${brandHeader(brand)}<h1>${escapeHtml(title)}</h1>${body}</main></html>`,
     headers: {
       'content-type': 'text/html; charset=utf-8',
       'content-security-policy': policy.join('; '),
@@ -52,8 +66,29 @@ export function page(title: string, body: string, status = 200, formTarget = '')
   }
 }
 
-const form = (fields: string) => `<form method="post" autocomplete="on">${fields}</form>`
-const field = (label: string, attributes: string) => `<label>${label} <input ${attributes}></label>`
+const titleOf = (title: string, brand: Brand | undefined) =>
+  brand === undefined ? title : `${title} – ${brand.name}`
+
+/** The colour was checked when it was set (users/auth-settings.ts). */
+const brandStyle = ({ color = '#1f4e8c' }: Brand) => `
+main{overflow-wrap:anywhere}.brand{font-weight:600;margin:0 0 1.5rem}.brand img{display:block;max-width:12rem;max-height:4rem;margin-bottom:.5rem}
+main button{background:${color};color:#fff;border:1px solid ${color};border-radius:.3rem;cursor:pointer}
+main button.plain{background:#fff;color:#1a1a1a;border-color:#767676}main a{color:${color}}section{border-top:1px solid #ccc;margin-top:1.5rem}h2{font-size:1.1rem}`
+
+/** Allows the logo and no other image. */
+function imageSources(brand: Brand | undefined): string[] {
+  if (brand?.logoUrl === undefined) return []
+  return [`img-src ${brand.logoUrl.startsWith('data:') ? 'data:' : brand.logoUrl}`]
+}
+
+function brandHeader(brand: Brand | undefined): string {
+  if (brand === undefined) return ''
+  const logo = brand.logoUrl === undefined ? '' : `<img src="${escapeHtml(brand.logoUrl)}" alt="">`
+  return `<p class="brand">${logo}${escapeHtml(brand.name)}</p>`
+}
+
+export const form = (fields: string) => `<form method="post" autocomplete="on">${fields}</form>`
+export const field = (label: string, attributes: string) => `<label>${label} <input ${attributes}></label>`
 const button = (action: string, label: string) =>
   `<button name="action" value="${action}" formnovalidate>${label}</button>`
 export const errorText = (text: string) =>
@@ -63,7 +98,7 @@ const TENANT_FIELD = field(
   'Tenant (empty for operators)',
   'name="tenant" maxlength="40" autocapitalize="none"',
 )
-const EMAIL_FIELD = field(
+export const EMAIL_FIELD = field(
   'E-mail address',
   'name="email" type="email" maxlength="320" autocomplete="username" required',
 )
@@ -140,7 +175,7 @@ function accessList(access: readonly ScopeAccess[]): string {
 const strengthOf = ({ annotations }: ScopedTool) =>
   EFFECTS.indexOf(effectOf(annotations)) * 2 + Number(annotations.openWorldHint)
 
-const NEW_PASSWORD = Object.entries({
+export const NEW_PASSWORD = Object.entries({
   password: `Password, at least ${LIMITS.passwordCharsMin} characters`,
   again: 'The same again',
 }).map(([name, label]) =>
@@ -196,4 +231,4 @@ export function plainPage(title: string, text: string, status: number): Page {
 }
 
 /** Browsers apply `form-action` to redirects as well, so the policy names the client's origin. */
-const originOf = ({ redirectUri }: Prompt) => new URL(redirectUri).origin
+export const originOf = ({ redirectUri }: Prompt) => new URL(redirectUri).origin

@@ -3,6 +3,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { errors as joseErrors } from 'jose'
 import {
+  type AccountClaims,
   type Adapter,
   type AdapterPayload,
   type Client,
@@ -14,12 +15,15 @@ import {
 } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
+import type { Account } from './accounts-store.ts'
 import { grantIdOf } from './issuer-state.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
 import { plainPage } from './pages.ts'
 import type { ResourceIndicators } from './resource-indicators.ts'
 import { consentedVersion, type IssuerSettings } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
+import { findSubject } from './subjects.ts'
+import { isUser } from './users/users-store.ts'
 
 export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
   const provider = new Provider(settings.issuer, {
@@ -74,14 +78,18 @@ function revokeAccessTokens(provider: Provider, { issuerState, verify, issuerAud
 }
 
 /** Client credentials, and the code flow with PKCE and rotated refresh tokens (RFC 9700). */
-function flows({ resources, accounts }: IssuerSettings): Configuration {
+function flows(settings: IssuerSettings): Configuration {
+  const { resources } = settings
   return {
     responseTypes: ['code'],
     scopes: ['openid'],
     pkce: { required: () => true },
     clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'none'],
     allowOmittingSingleRegisteredRedirectUri: false,
-    claims: { openid: ['sub'] },
+    // OpenID Initiating User Registration 1.0 §4.1.
+    discovery: { prompt_values_supported: ['none', 'login', 'consent', 'create'] },
+    // Accounts have the first one only.
+    claims: { openid: ['sub', 'email', 'email_verified', 'name'] },
     rotateRefreshToken: true,
     issueRefreshToken: async (_context, client) => client.grantTypeAllowed('refresh_token'),
     expiresWithSession: async () => false,
@@ -97,10 +105,12 @@ function flows({ resources, accounts }: IssuerSettings): Configuration {
       Grant: LIMITS.refreshSeconds + LIMITS.signInSeconds,
       RefreshToken: ({ oidc }) => oidc.entities.RotatedRefreshToken?.remainingTTL ?? LIMITS.refreshSeconds,
     },
-    findAccount: async (_context, id) => {
-      const account = await accounts.find(id)
-      return account === undefined ? undefined : { accountId: id, claims: async () => ({ sub: id }) }
+    findAccount: async ({ oidc }, id) => {
+      const client = await settings.oauthClients.find(oidc.client?.clientId ?? '')
+      const person = client && (await findSubject(settings, id, client))
+      return person === undefined ? undefined : { accountId: id, claims: async () => identityClaims(person) }
     },
+    loadExistingGrant: (context) => loadGrant(context, settings),
     extraTokenClaims: async ({ oidc }, token) => {
       if (!('resourceServer' in token) || token.clientId === undefined) return {}
       const resource = String(token.resourceServer?.identifier())
@@ -124,7 +134,7 @@ function flows({ resources, accounts }: IssuerSettings): Configuration {
       rpInitiatedLogout: { enabled: false },
       userinfo: { enabled: false },
       revocation: { enabled: true },
-      // For the metadata only: api/issuer-routes.ts handles the route.
+      // For the metadata only: api/issuer/issuer-routes.ts handles the route.
       registration: { enabled: true },
       clientCredentials: { enabled: true },
       resourceIndicators: {
@@ -137,8 +147,40 @@ function flows({ resources, accounts }: IssuerSettings): Configuration {
   }
 }
 
-function pages({ issuer, resources }: IssuerSettings): Configuration {
+/** The claims of an ID token. */
+function identityClaims(person: Account): AccountClaims {
+  if (!isUser(person)) return { sub: person.id }
+  const { id: sub, email, emailVerified: email_verified, name } = person
+  return { sub, email, email_verified, ...(name !== '' && { name }) }
+}
+
+/**
+ * The grant of an earlier consent. At a client for users, which an admin of their workspace has created, nobody is asked: the
+ * grant covers what is requested.
+ */
+async function loadGrant({ oidc }: KoaContextWithOIDC, settings: IssuerSettings) {
+  const { client, session, account, provider } = oidc
+  if (client === undefined || session === undefined) return undefined
+  const id = oidc.result?.consent?.grantId ?? session.grantIdFor(client.clientId)
+  const known = id === undefined ? undefined : await provider.Grant.find(id)
+  if (known !== undefined || account === undefined || !(await isForUsers(client, settings))) return known
+  const grant = new provider.Grant({ accountId: account.accountId, clientId: client.clientId })
+  grant.addOIDCScope('openid')
+  for (const [resource, { scope }] of Object.entries(oidc.resourceServers ?? {}))
+    grant.addResourceScope(resource, scope)
+  await grant.save()
+  return grant
+}
+
+const isForUsers = async ({ clientId }: Client, { oauthClients }: IssuerSettings): Promise<boolean> =>
+  (await oauthClients.find(clientId))?.audience === 'users'
+
+function pages(settings: IssuerSettings): Configuration {
+  const { issuer, resources } = settings
   const policy = interactionPolicy.base()
+  // Shown by clients for users; elsewhere, it leads to the sign-in.
+  policy.add(new interactionPolicy.Prompt({ name: 'create', requestable: true }), 0)
+  skipConsentAfterSignIn(policy, settings)
   addConsentCheck(policy, resources)
   // A session may outlive its account, or its tenant may be suspended.
   policy
@@ -170,6 +212,30 @@ function pages({ issuer, resources }: IssuerSettings): Configuration {
       context.body = html
     },
   }
+}
+
+/**
+ * A client on the user's machine needs an interaction each time, since other programs there could use its redirect URI
+ * (RFC 8252 §8.6). At a client for users, a sign-in is one.
+ */
+function skipConsentAfterSignIn(policy: interactionPolicy.DefaultPolicy, settings: IssuerSettings): void {
+  const checks = policy.get('consent')?.checks
+  const native = checks?.get('native_client_prompt')
+  if (checks === undefined || native === undefined) throw new TypeError('the provider asks for consent')
+  checks.remove(native.reason)
+  checks.add(
+    new interactionPolicy.Check(
+      native.reason,
+      native.description,
+      'interaction_required',
+      async (context) => {
+        const { client, result } = context.oidc
+        if (result?.login !== undefined && client !== undefined && (await isForUsers(client, settings)))
+          return interactionPolicy.Check.NO_NEED_TO_PROMPT
+        return native.check(context)
+      },
+    ),
+  )
 }
 
 /** Requires consent again if the scopes reach more than was consented to; notes the version that the page shows. */

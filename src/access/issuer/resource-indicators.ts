@@ -9,6 +9,8 @@ import { type Account, belongsTo, generationId, isWithin } from './accounts-stor
 import type { IssuerServices } from './issuer-services.ts'
 import { type OAuthClient, secretIdOf } from './oauth-clients-store.ts'
 import { ALGORITHM } from './signing-keys.ts'
+import { findPerson, isClientFor } from './subjects.ts'
+import { isUser, type UserAccount } from './users/users-store.ts'
 
 /** The scope with which an account grants access to the REST API in its role. */
 export const API_SCOPE = 'api'
@@ -41,6 +43,8 @@ export class ResourceIndicators {
     if (resource === this.#parts.audience) {
       return forPeople ? this.#apiForPeople(context, client) : this.#apiForMachines(client)
     }
+    if ((await this.#parts.oauthClients.find(client.clientId))?.audience === 'users')
+      throw new errors.InvalidTarget()
     return forServer(context, resource, await this.#grantable(resource, client, forPeople))
   }
 
@@ -59,6 +63,7 @@ export class ResourceIndicators {
     const account = token.accountId === undefined ? undefined : await this.#accountOf(token)
     if (token.resource !== this.#parts.audience) return this.#serverClaims(token, account)
     if (token.clientId === OPERATOR_CLIENT) return { roles: ['operator'] }
+    if (account !== undefined && isUser(account)) return userClaims(account)
     if (account !== undefined)
       return { ...(token.scopes.has(API_SCOPE) && rolesOf(account)), ...credentialOf(account) }
     // Without a cache, so that a suspended tenant gets no further token.
@@ -71,10 +76,10 @@ export class ResourceIndicators {
   /** True if an account may use a client for a resource. */
   async allows(account: Account, clientId: string, resource: string): Promise<boolean> {
     const client = await this.#parts.oauthClients.find(clientId)
-    if (client === undefined || !isWithin(account, client)) return false
+    if (client === undefined || !isWithin(account, client) || !isClientFor(client, account)) return false
     if (resource === this.#parts.audience) return !client.registered
     const server = await this.#parts.mcpServers.byResource(resource)
-    return server !== undefined && belongsTo(account, server.ref)
+    return server !== undefined && !isUser(account) && belongsTo(account, server.ref)
   }
 
   /** The active version of the hosted server behind a resource, for a consent that is requested now. */
@@ -99,7 +104,7 @@ export class ResourceIndicators {
   }
 
   async #accountOf({ accountId = '', clientId, resource }: NewToken): Promise<Account> {
-    const account = await this.#parts.accounts.find(accountId)
+    const account = await findPerson(this.#parts, accountId)
     if (account === undefined || !(await this.allows(account, clientId, resource)))
       throw new errors.InvalidGrant('the account may not use this client for this resource')
     await this.#parts.oauthClients.touch(clientId)
@@ -187,6 +192,16 @@ function forServer(context: KoaContextWithOIDC, resource: string, { scopes, defa
 
 /** A token ends with the generation of its account. */
 const credentialOf = ({ generation }: Account) => ({ credential: generationId(generation) })
+
+/** Of a user of a workspace. `role` is for readers of the token; the platform reads `roles`. */
+const userClaims = (user: UserAccount): Record<string, unknown> => ({
+  ...rolesOf(user),
+  role: user.role,
+  email: user.email,
+  email_verified: user.emailVerified,
+  claims: user.claims,
+  ...credentialOf(user),
+})
 
 function rolesOf({ role, tenantId, workspaceId }: Account | OAuthClient): Record<string, unknown> {
   return {

@@ -13,6 +13,8 @@ import type { ConsentOutcome, IssuerAudit, Requester } from './audit-events.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
 import { API_SCOPE, type ResourceIndicators } from './resource-indicators.ts'
+import { findSubject } from './subjects.ts'
+import { isUser, type UserAccount, type UserWorkspace } from './users/users-store.ts'
 
 const OPENID = 'openid'
 
@@ -57,6 +59,10 @@ export interface Prompt {
   readonly email: string
   /** True if the account may use this client for this resource. */
   readonly isAllowed: boolean
+  /** Set if the client is for the users of this workspace. */
+  readonly workspace?: UserWorkspace
+  /** The client asks for a sign-up (OpenID Initiating User Registration 1.0), and the workspace allows it. */
+  readonly startsWithSignUp: boolean
 }
 
 /** A scope, and the tools that it reaches at a hosted server. */
@@ -87,10 +93,14 @@ export class SignIn {
   /** The page to show. @throws Problem `not_found` if no authorization is under way in this browser */
   async ask(interaction: InteractionRequest): Promise<Prompt> {
     const { details, client } = await this.#details(interaction)
-    const account = await this.#accountOf(details)
+    const account = await this.#accountOf(details, client)
     const resource = String(details.params['resource'] ?? '')
+    const workspace = await this.#userWorkspace(client)
+    const { name: prompt } = details.prompt
     return {
-      kind: details.prompt.name === 'login' ? 'login' : 'consent',
+      kind: prompt === 'consent' ? 'consent' : 'login',
+      ...(workspace !== undefined && { workspace }),
+      startsWithSignUp: prompt === 'create' && workspace?.signUp === 'open',
       clientName: client.name,
       registered: client.registered,
       redirectUri: String(details.params['redirect_uri']),
@@ -105,14 +115,17 @@ export class SignIn {
   /** Signs in with a password. @throws Problem as {@link ask}, and `overloaded` */
   async login(interaction: InteractionRequest, credentials: Credentials): Promise<LoginResult> {
     const { details, client, provider } = await this.#details(interaction)
-    const known = await this.#tenantOf(details, client)
     const account = await this.#authenticate(interaction.by, credentials, {
-      tenant: known,
+      tenant: await this.#tenantOf(details, client),
       clientId: client.id,
+      workspace: await this.#userWorkspace(client),
     })
     if (typeof account === 'string') return { refused: account }
     this.#parts.issuerAudit.signedIn(interaction.by, account, client.id)
-    return { redirect: await finish(provider, interaction, { login: { accountId: account.id } }) }
+    await replaceSubject(provider, details, account.id)
+    // The prompt `create` ends with the sign-in as well.
+    const result = { login: { accountId: account.id }, create: {} }
+    return { redirect: await finish(provider, interaction, result) }
   }
 
   /** Sets another password for the holder of the present one. @throws Problem `overloaded` */
@@ -141,26 +154,50 @@ export class SignIn {
     return account
   }
 
-  /** @param at the tenant, if client or resource determine it, and the client, if there is one */
+  /** The user with these credentials, for a page of the platform itself. @throws Problem `overloaded` */
+  async identifyUser(
+    by: Requester,
+    credentials: Omit<Credentials, 'tenant'>,
+    workspace: UserWorkspace,
+    page: string,
+  ): Promise<UserAccount | 'wrong' | 'too_many'> {
+    const at = { tenant: workspace.tenantId, clientId: page, workspace }
+    const user = await this.#authenticate(by, { ...credentials, tenant: '' }, at)
+    if (typeof user === 'string') return user
+    if (!isUser(user)) throw new TypeError('users of a workspace have the role user')
+    this.#parts.issuerAudit.signedIn(by, user, page)
+    return user
+  }
+
+  /** @param at the tenant, if client or resource determine it, and the client and the workspace of users, if there is one */
   async #authenticate(
     by: Requester,
     credentials: Credentials,
-    at: { readonly tenant?: string | undefined; readonly clientId?: string },
+    at: {
+      readonly tenant?: string | undefined
+      readonly clientId?: string
+      readonly workspace?: UserWorkspace | undefined
+    },
   ): Promise<Account | 'wrong' | 'too_many'> {
     const { tenant: slug, email, password, network } = credentials
+    const { clientId, workspace } = at
     const tenant = at.tenant ?? (slug === '' ? null : await this.#parts.accounts.tenantOf(slug))
-    const attempts = this.#attemptsOf(hash('sha256', `${tenant}/${email.toLowerCase()}`), network)
+    const realm = workspace?.workspaceId ?? tenant
+    const attempts = this.#attemptsOf(hash('sha256', `${realm}/${email.toLowerCase()}`), network)
     const refuse = (refused: 'wrong' | 'too_many', accountId?: string) => {
-      const { clientId } = at
+      const { workspaceId } = workspace ?? {}
       this.#parts.issuerAudit.signInRefused(
         by,
-        { tenantId: tenant ?? undefined, accountId, clientId },
+        { tenantId: tenant ?? undefined, workspaceId, accountId, clientId },
         refused,
       )
       return refused
     }
     if (!attempts.every(([name, max]) => this.#throttle.admit(name, max))) return refuse('too_many')
-    const { account, accountId } = await this.#parts.accounts.verifyCredentials(tenant, email, password)
+    const { accounts, users } = this.#parts
+    const { account, accountId } = await (workspace === undefined
+      ? accounts.verifyCredentials(tenant, email, password)
+      : users.verifyCredentials(workspace, email, password))
     if (account === undefined) return refuse('wrong', accountId)
     const [address, here, anywhere] = attempts
     this.#throttle.uncount(address[0])
@@ -192,7 +229,8 @@ export class SignIn {
 
   /** Records the decision of an account that is signed in; cancelling the sign-in is none. */
   async #record({ by }: InteractionRequest, details: Interaction, outcome: ConsentOutcome): Promise<void> {
-    const account = await this.#accountOf(details)
+    const client = await this.#parts.oauthClients.find(String(details.params['client_id']))
+    const account = client && (await this.#accountOf(details, client))
     if (account === undefined) return
     const { client_id: clientId, resource = '', scope = '' } = details.params
     const request = { clientId: String(clientId), resource: String(resource), scope: String(scope) }
@@ -238,8 +276,16 @@ export class SignIn {
     return { provider, details, client }
   }
 
-  async #accountOf({ session }: Interaction): Promise<Account | undefined> {
-    return session?.accountId === undefined ? undefined : this.#parts.accounts.find(session.accountId)
+  /** The subject of the browser's session, if it may sign in at the client. */
+  async #accountOf({ session }: Interaction, client: OAuthClient): Promise<Account | undefined> {
+    return session?.accountId === undefined ? undefined : findSubject(this.#parts, session.accountId, client)
+  }
+
+  async #userWorkspace(client: OAuthClient): Promise<UserWorkspace | undefined> {
+    if (client.audience !== 'users') return undefined
+    const workspace = await this.#parts.users.workspace(client.workspaceId)
+    if (workspace === undefined) throw new Problem('not_found')
+    return workspace
   }
 
   /** The tenant of the client or of the requested server. */
@@ -262,6 +308,23 @@ export class SignIn {
     const granted = access.filter((one) => OWN_SCOPES.has(one.scope) || one.tools.length > 0)
     return { access: granted, serverName: server?.name ?? '' }
   }
+}
+
+/**
+ * Ends the part of another subject in the browser's session, before a new one signs in. The provider would ask to confirm
+ * this on a page of its own.
+ */
+async function replaceSubject(
+  provider: Provider,
+  { session }: Interaction,
+  accountId: string,
+): Promise<void> {
+  if (session?.accountId === undefined || session.accountId === accountId) return
+  const stored = await provider.Session.findByUid(session.uid)
+  if (stored === undefined) return
+  delete stored.accountId
+  delete stored.authorizations
+  await stored.persist()
 }
 
 /** Ends an interaction. @returns the URL to redirect to */

@@ -84,7 +84,7 @@ function startsSocket(dir: string): Record<string, string> {
 /** Settings that the platform inherits from the environment of the CLI. */
 function inheritedSettings(): Record<string, string> {
   const names = Object.keys(process.env)
-    .filter((name) => /^TENON_(RATE|STREAMS)_/.test(name))
+    .filter((name) => /^TENON_(RATE|STREAMS|USER_MAILS)_/.test(name))
     .concat([
       'GATEWAY_SECRET',
       'LOG_LEVEL',

@@ -212,7 +212,7 @@ export const resetAccount = adminOperation({
     const { url, digest } = issuerAdminOf(scope).invite()
     const account = await scope.row<Account>(storeLink(id, digest, true))
     if (account === undefined) throw conflict(before.status === 'disabled' ? DISABLED : notAccepted(id))
-    issuerAdminOf(scope).forgetAccount(id)
+    issuerAdminOf(scope).forgetSubject(id)
     return { ...account, reset_url: url }
   },
 })

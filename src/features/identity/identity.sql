@@ -115,7 +115,8 @@ create function tenon.accounts_named(names text[])
 revoke execute on function tenon.accounts_named from public;
 grant execute on function tenon.accounts_named to tenon_admin;
 
--- OAuth clients. `machine` has a secret and a role; `public` has neither, and acts for people of its tenant and workspace.
+-- OAuth clients. `machine` has a secret and a role; `public` has neither, and acts for accounts of its tenant and workspace, or
+-- for the users of its workspace.
 create table tenon.oauth_clients (
   id text primary key,
   tenant_id text references tenon.tenants (id),
@@ -123,6 +124,8 @@ create table tenon.oauth_clients (
   kind text not null check (kind in ('machine', 'public')),
   role text check (role in ('operator', 'tenant_admin', 'workspace_admin', 'service')),
   name text not null,
+  -- Who signs in at a public client.
+  audience text not null default 'accounts' check (audience in ('accounts', 'users')),
   -- SHA-256, hex.
   secret_hash text,
   redirect_uris jsonb not null default '[]',
@@ -138,15 +141,16 @@ create table tenon.oauth_clients (
   check ((kind = 'machine') = (secret_hash is not null)),
   check (role is null or (role = 'operator') = (tenant_id is null)),
   check (role is null or (role in ('workspace_admin', 'service')) = (workspace_id is not null)),
-  check (not registered or (kind = 'public' and tenant_id is null))
+  check (not registered or (kind = 'public' and tenant_id is null)),
+  check (audience = 'accounts' or (kind = 'public' and workspace_id is not null))
 );
 create index on tenon.oauth_clients (tenant_id, workspace_id);
 create index on tenon.oauth_clients (created_at) where registered;
 call tenon.allow('tenon_operator', 'tenon.oauth_clients', 'all');
 call tenon.allow('tenon_admin', 'tenon.oauth_clients', 'tenant');
-grant select (id, tenant_id, workspace_id, kind, role, name, redirect_uris, registered, created_by, created_at,
+grant select (id, tenant_id, workspace_id, kind, role, name, audience, redirect_uris, registered, created_by, created_at,
     rotated_at, used_at),
-  insert (id, tenant_id, workspace_id, kind, role, name, secret_hash, redirect_uris, created_by),
+  insert (id, tenant_id, workspace_id, kind, role, name, audience, secret_hash, redirect_uris, created_by),
   update (secret_hash, rotated_at), delete on tenon.oauth_clients to tenon_admin, tenon_operator;
 call tenon.allow('tenon_issuer', 'tenon.oauth_clients', 'all', 'select, insert, update, delete');
 

@@ -25,6 +25,13 @@ import { resolveAssignment, resolveNamedAssignment } from './assignment.ts'
 const SECRET_BYTES = 32
 
 const Kind = Type.Union([Type.Literal('machine'), Type.Literal('public')])
+const Audience = Type.Unsafe<'accounts' | 'users'>(
+  Type.String({
+    enum: ['accounts', 'users'],
+    description:
+      'Who signs in at a public client: accounts, or the users of its workspace. Default: `accounts`.',
+  }),
+)
 const RedirectUris = Type.Array(Type.String({ minLength: 1, maxLength: 2_000 }), {
   maxItems: LIMITS.redirectUrisMax,
   uniqueItems: true,
@@ -38,6 +45,7 @@ const OAuthClient = Type.Object({
   role: Type.Union([HolderRole, Type.Null()], { description: 'Of a machine; people have their own.' }),
   tenant_id: Type.Union([Id('ten'), Type.Null()], { description: 'null: of all tenants.' }),
   workspace_id: Type.Union([Id('ws'), Type.Null()]),
+  audience: Audience,
   redirect_uris: RedirectUris,
   registered: Type.Boolean({ description: 'It came by itself, for hosted MCP servers alone.' }),
   created_by: Type.String(),
@@ -50,7 +58,7 @@ const WithSecret = Type.Interface([OAuthClient], {
   client_secret: Type.Optional(Type.String({ description: 'Of a machine. Shown once.' })),
 })
 
-const COLUMNS = sql`id as client_id, kind, name, role, tenant_id, workspace_id, redirect_uris, registered,
+const COLUMNS = sql`id as client_id, kind, name, role, tenant_id, workspace_id, audience, redirect_uris, registered,
   created_by, created_at, rotated_at`
 
 export const createOAuthClient = adminOperation({
@@ -62,12 +70,15 @@ export const createOAuthClient = adminOperation({
     kind: Kind,
     name: Name,
     role: Type.Optional(HolderRole),
+    audience: Type.Optional(Audience),
     redirect_uris: Type.Optional(RedirectUris),
   }),
   output: WithSecret,
   http: creates('/v1/oauth-clients', 'client_id'),
-  run: async (scope, { kind, name, role, redirect_uris: redirectUris = [], ...named }) => {
+  run: async (scope, { kind, name, role, audience = 'accounts', redirect_uris, ...named }) => {
+    const redirectUris = redirect_uris ?? []
     checkClient(kind, role, redirectUris)
+    if (audience === 'users') checkUserClient(kind, named.workspace_id)
     const assignment =
       role === undefined
         ? await resolveNamedAssignment(scope, named)
@@ -77,9 +88,9 @@ export const createOAuthClient = adminOperation({
     const digest = secret?.digest ?? null
     const insert = sql`
       insert into oauth_clients
-        (id, tenant_id, workspace_id, kind, role, name, secret_hash, redirect_uris, created_by)
-      values (${id}, ${assignment.tenantId}, ${assignment.workspaceId}, ${kind}, ${role ?? null}, ${name}, ${digest},
-        ${JSON.stringify(redirectUris)}::jsonb, ${scope.actor.subject})
+        (id, tenant_id, workspace_id, kind, role, name, audience, secret_hash, redirect_uris, created_by)
+      values (${id}, ${assignment.tenantId}, ${assignment.workspaceId}, ${kind}, ${role ?? null}, ${name}, ${audience},
+        ${digest}, ${JSON.stringify(redirectUris)}::jsonb, ${scope.actor.subject})
       on conflict (id) do nothing`
     // If one request is attempted several times, the last secret is valid, since it is the one that was shown.
     const keep = sql`update oauth_clients set secret_hash = ${digest} where id = ${id} returning ${COLUMNS}`
@@ -173,6 +184,12 @@ function checkClient(kind: 'machine' | 'public', role: string | undefined, uris:
       'redirect_uris',
       'Each is an https URL, or http of a loopback address; without a fragment.',
     )
+}
+
+/** @throws Problem `validation_failed` */
+function checkUserClient(kind: 'machine' | 'public', workspaceId: string | undefined): void {
+  if (kind === 'machine') throw fieldProblem('audience', 'Users sign in at public clients.')
+  if (workspaceId === undefined) throw fieldProblem('workspace_id', 'Users belong to one workspace: name it.')
 }
 
 export const rotateIssuerKeys = adminOperation({

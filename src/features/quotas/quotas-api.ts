@@ -42,6 +42,7 @@ const WORKSPACE_QUOTAS = [
   'mcp_tools',
   'mcp_calls_per_minute',
   'api_keys',
+  'users',
 ] as const
 
 /** Quotas of a tenant over all of its workspaces. */

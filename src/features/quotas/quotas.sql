@@ -295,11 +295,12 @@ end $$;
 create trigger count_workspace after insert or update of state on tenon.workspaces
   for each row execute function tenon.count_workspaces();
 
--- A new workspace may have one hosted MCP server; an operator can allow more.
+-- A new workspace may have one hosted MCP server and 10,000 users; an operator can allow more.
 create function tenon.set_initial_quotas() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 begin
-  insert into quotas (tenant_id, workspace_id, name, max, used) values (new.tenant_id, new.id, 'mcp_servers', 1, 0);
+  insert into quotas (tenant_id, workspace_id, name, max, used)
+    values (new.tenant_id, new.id, 'mcp_servers', 1, 0), (new.tenant_id, new.id, 'users', 10000, 0);
   return null;
 end $$;
 create trigger set_initial_quotas after insert on tenon.workspaces

@@ -66,6 +66,8 @@ create table tenon.services (
   public_read jsonb not null default '[]' check (jsonb_typeof(public_read) = 'array'),
   -- Origins of the pages that may use the workspace's anon keys and tokens.
   cors_origins jsonb not null default '["*"]' check (jsonb_typeof(cors_origins) = 'array'),
+  -- {sign_up, branding}: how end users get into the workspace, and how pages for them look.
+  auth jsonb not null default '{}' check (jsonb_typeof(auth) = 'object'),
   -- {executions, archive}: for how long ended executions are kept, and the bucket for their archive; {} keeps them for ever.
   retention jsonb not null default '{}',
   -- When the reconciler removes expired executions next.
@@ -77,8 +79,8 @@ create table tenon.services (
 call tenon.allow('tenon_operator', 'tenon.services', 'all', 'select, insert, update');
 -- Only operators may allow private addresses.
 call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
-  'select, insert (tenant_id, workspace_id, experimental, anon, public_read, cors_origins, retention, updated_at),
-  update (experimental, anon, public_read, cors_origins, retention, updated_at)');
+  'select, insert (tenant_id, workspace_id, experimental, anon, public_read, cors_origins, auth, retention, updated_at),
+  update (experimental, anon, public_read, cors_origins, auth, retention, updated_at)');
 create index services_retention on tenon.services (retention_due_at) where retention ? 'executions';
 create policy reconciler on tenon.services to tenon_reconciler using (true);
 grant select (tenant_id, workspace_id, retention, retention_due_at), update (retention_due_at)

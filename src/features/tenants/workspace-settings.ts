@@ -10,9 +10,16 @@ import {
   PublicRead,
 } from '../../access/anon-settings.ts'
 import { checkOrigins, ORIGINS_COLUMN, Origins } from '../../access/browser-origins.ts'
+import {
+  AUTH_DEFAULTS,
+  AuthInput,
+  AuthSettings,
+  checkBranding,
+} from '../../access/issuer/users/auth-settings.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, invalidateState, memo } from '../../access/scope-cache.ts'
+import { canSendMail } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -61,6 +68,7 @@ export const Services = Type.Object({
   egress: Type.Object({ allow: Allow }),
   anon: Anon,
   cors: Type.Object({ origins: Origins }),
+  auth: AuthSettings,
   objects: Type.Object({ public_read: PublicRead }),
   retention: RetentionPolicy,
   updated_at: OptionalTime,
@@ -70,7 +78,7 @@ export type Services = Static<typeof Services>
 export const configureServices = adminOperation({
   name: 'service.configure',
   summary:
-    'Switch experimental features of a workspace and set what anon keys may do; an operator also opens addresses for its flows',
+    'Switch experimental features of a workspace, set what anon keys may do and how users sign up; an operator also opens addresses for its flows',
   roles: ADMINS,
   input: Input({
     workspace_id: Ref('workspace'),
@@ -78,16 +86,18 @@ export const configureServices = adminOperation({
     egress: Type.Optional(Type.Object({ allow: Allow }, { additionalProperties: false })),
     anon: Type.Optional(AnonInput),
     cors: Type.Optional(Type.Object({ origins: Origins }, { additionalProperties: false })),
+    auth: Type.Optional(AuthInput),
     objects: Type.Optional(Type.Object({ public_read: PublicRead }, { additionalProperties: false })),
     retention: Type.Optional(RetentionPolicy),
   }),
   output: Services,
   http: { method: 'POST', path: '/v1/services/configure', body: '*' },
-  run: async (scope, { workspace_id, experimental, egress, anon, cors, objects, retention }) => {
+  run: async (scope, { workspace_id, experimental, egress, anon, cors, auth, objects, retention }) => {
     if (egress !== undefined && scope.actor.role !== 'operator') {
       throw new Problem('forbidden', { detail: 'egress.allow is for operators.' })
     }
     if (cors !== undefined) checkOrigins(cors.origins)
+    if (auth !== undefined) checkAuth(scope, auth)
     if (objects !== undefined) checkPrefixes(objects.public_read)
     if (retention !== undefined) await checkRetention(scope, workspace_id, retention)
     const settings = [
@@ -96,6 +106,7 @@ export const configureServices = adminOperation({
       [sql`anon`, anon, sql`services.anon || excluded.anon`],
       [sql`public_read`, objects?.public_read],
       [sql`cors_origins`, cors?.origins],
+      [sql`auth`, auth, sql`services.auth || excluded.auth`],
       [sql`retention`, retention],
     ] as const
     const writes = settings.flatMap(([column, value, merged]) =>
@@ -109,6 +120,16 @@ export const configureServices = adminOperation({
     return services
   },
 })
+
+/** @throws Problem `validation_failed` for a logo or colour that pages cannot show; `state_conflict` without a mail server */
+function checkAuth(scope: AdminScope, { sign_up, branding }: Static<typeof AuthInput>): void {
+  if (branding !== undefined) checkBranding(branding)
+  if (sign_up === 'open' && !canSendMail(scope))
+    throw new Problem('state_conflict', {
+      detail: 'People who sign up get a mail, and this platform can send none.',
+      hint: 'An operator sets SMTP_URL, or TENON_MAIL_DIR for development. Invitations work without mail.',
+    })
+}
 
 const PERIOD = { in: 'body', name: 'retention.executions', pointer: '/retention/executions' } as const
 
@@ -155,6 +176,7 @@ interface Row {
   readonly anon: Partial<Anon>
   readonly public_read: string[]
   readonly origins: string[]
+  readonly auth: Partial<AuthSettings>
   readonly retention: Retention
   readonly updated_at: string | null
 }
@@ -166,7 +188,7 @@ async function readServices(
   const statement = sql`
     select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
       coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read,
-      ${ORIGINS_COLUMN},
+      ${ORIGINS_COLUMN}, coalesce(s.auth, '{}') as auth,
       coalesce(s.retention, '{}') as retention, s.updated_at
     from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
     where w.id = ${workspaceId}`
@@ -180,6 +202,7 @@ async function readServices(
       egress: { allow: row.allow },
       anon: { ...ANON_DEFAULTS, ...row.anon },
       cors: { origins: row.origins },
+      auth: { ...AUTH_DEFAULTS, ...row.auth },
       objects: { public_read: row.public_read },
       retention,
       updated_at,

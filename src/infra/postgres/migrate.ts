@@ -16,6 +16,7 @@ const FILES = [
   'features/tenants/tenants.sql',
   'features/quotas/quotas.sql',
   'features/identity/identity.sql',
+  'features/users/users.sql',
   'features/api-keys/api-keys.sql',
   'access/idempotency.sql',
   'features/collections/collections.sql',

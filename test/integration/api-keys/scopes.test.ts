@@ -41,6 +41,7 @@ beforeAll(async () => {
     approvalId: 'a',
     accountId: 'a',
     clientId: 'c',
+    userId: 'u',
   }
 })
 

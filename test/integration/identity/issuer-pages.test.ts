@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { AttemptThrottle } from '../../../src/access/authentication/attempt-throttle.ts'
-import { hashPassword, verifyPassword } from '../../../src/access/issuer/accounts-store.ts'
+import { hashPassword, verifyPassword } from '../../../src/access/issuer/passwords.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import {
   addAccount,

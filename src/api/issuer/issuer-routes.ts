@@ -1,10 +1,8 @@
 /** Mounts the embedded issuer: the routes of the OAuth provider, and the pages for sign-in, invitations and passwords. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AuthServices } from '../access/authentication/auth-services.ts'
-import { hasValidLength } from '../access/issuer/accounts-store.ts'
-import type { Requester } from '../access/issuer/audit-events.ts'
-import type { EmbeddedIssuer } from '../access/issuer/embedded-issuer.ts'
+import type { AuthServices } from '../../access/authentication/auth-services.ts'
+import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
 import {
   consentPage,
   invitationPage,
@@ -13,25 +11,41 @@ import {
   type Page,
   passwordPage,
   plainPage,
-} from '../access/issuer/pages.ts'
-import type { InteractionRequest } from '../access/issuer/sign-in.ts'
-import { networkOf } from '../access/rate-limit/memory-buckets.ts'
-import { LIMITS } from '../core/limits.ts'
-import { Problem } from '../core/problem.ts'
-import { toReply } from './problems.ts'
+} from '../../access/issuer/pages.ts'
+import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import { toReply } from '../problems.ts'
+import {
+  type Form,
+  formOf,
+  passwordError,
+  readForms,
+  rejectCrossSite,
+  requesterOf,
+  show,
+  tokenOf,
+} from './forms.ts'
+import { EXPIRED, interactionOf, undefinedIfExpired } from './interaction.ts'
+import { isUserPrompt, mountUserPages, openUserPrompt, signInUser } from './user-routes.ts'
 
 /** Routes that the provider handles; its others are not offered. */
 const PROVIDER_ROUTES =
   /^\/auth\/(token|jwks|revoke|authorize(\/[\w-]+)?|session\/end\/confirm|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
 
-export async function mountIssuer(app: FastifyInstance, identity: AuthServices['identity']): Promise<void> {
+export async function mountIssuer(app: FastifyInstance, services: AuthServices): Promise<void> {
+  const { identity } = services
   await app.register(async (issuer) => {
     issuer.addHook('onRequest', (request, reply, done) => {
       limitBody(request, reply)
       done()
     })
     await issuer.register(async (auth) => mountProvider(auth, identity))
-    await issuer.register(async (pages) => mountPages(pages, identity))
+    await issuer.register(async (pages) => {
+      readForms(pages)
+      mountPages(pages, identity)
+      mountUserPages(pages, services)
+    })
     mountRegistration(issuer, identity)
   })
 }
@@ -74,7 +88,6 @@ function mountProvider(app: FastifyInstance, identity: AuthServices['identity'])
 }
 
 function mountPages(app: FastifyInstance, identity: AuthServices['identity']): void {
-  readForms(app)
   type Handler = (issuer: EmbeddedIssuer, request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
   const get = (path: string, handler: Handler) =>
     app.get(path, async (request, reply) => handler(await identity(), request, reply))
@@ -87,6 +100,7 @@ function mountPages(app: FastifyInstance, identity: AuthServices['identity']): v
   get('/auth/interaction/:uid', async ({ signIn }, request, reply) => {
     const prompt = await undefinedIfExpired(signIn.ask(interactionOf(request, reply)))
     if (prompt === undefined) return show(reply, EXPIRED)
+    if (isUserPrompt(prompt)) return openUserPrompt(prompt, request, reply)
     return show(reply, prompt.kind === 'login' ? loginPage(prompt) : consentPage(prompt))
   })
   post('/auth/interaction/:uid', submitInteraction)
@@ -129,6 +143,8 @@ async function submitInteraction(
   const form = formOf(request)
   const { action } = form
   if (action === 'login') {
+    const prompt = await undefinedIfExpired(signIn.ask(interaction))
+    if (isUserPrompt(prompt)) return signInUser(signIn, { interaction, prompt }, request, reply)
     const result = await undefinedIfExpired(
       signIn.login(interaction, credentialsIn(form, request, form['password'])),
     )
@@ -148,20 +164,11 @@ const credentialsIn = ({ tenant = '', email = '' }: Form, { ip }: FastifyRequest
   network: networkOf(ip),
 })
 
-const EXPIRED = plainPage('This sign-in is over', 'Go back to where you began it, and begin again.', 404)
 const INVALID_INVITATION = plainPage(
   'This invitation is not valid',
   'It was used already, or it has run out. Ask for a new one.',
   404,
 )
-
-/** @returns undefined if no authorization is under way in this browser */
-function undefinedIfExpired<T>(work: Promise<T>): Promise<T | undefined> {
-  return work.catch((error: unknown) => {
-    if (error instanceof Problem && error.code === 'not_found') return undefined
-    throw error
-  })
-}
 
 async function acceptInvitation({ accounts, audit }: EmbeddedIssuer, request: FastifyRequest): Promise<Page> {
   const token = tokenOf(request)
@@ -193,57 +200,3 @@ async function changePassword({ signIn }: EmbeddedIssuer, request: FastifyReques
     200,
   )
 }
-
-/** Why a new password is not accepted; undefined if it is. */
-function passwordError({ password = '', again = '' }: Form): string | undefined {
-  const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
-  if (password !== again) return 'The two are not the same.'
-  return hasValidLength(password) ? undefined : `A password has ${least} to ${most} characters.`
-}
-
-const interactionOf = (request: FastifyRequest, reply: FastifyReply): InteractionRequest => ({
-  request: request.raw,
-  response: reply.raw,
-  uid: (request.params as { uid: string }).uid,
-  by: requesterOf(request),
-})
-
-export const requesterOf = ({ ip, id }: FastifyRequest): Requester => ({ address: ip, requestId: id })
-
-/** The token of a link, in the query, which is never logged. */
-export function tokenOf({ query }: FastifyRequest): string {
-  const { token } = query as { token?: unknown }
-  return typeof token === 'string' ? token : ''
-}
-
-const FORM_BYTES_MAX = 8_192
-
-type Form = Readonly<Record<string, string>>
-
-/** Makes a part of the application accept forms only. */
-export function readForms(app: FastifyInstance): void {
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    'application/x-www-form-urlencoded',
-    { parseAs: 'string', bodyLimit: FORM_BYTES_MAX },
-    (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
-  )
-}
-
-/**
- * Rejects forms of other sites, in addition to SameSite cookies. With the referrer policy of these pages, browsers send
- * the origin `null`.
- * @param origin of this API
- * @throws Problem `forbidden`
- */
-export function rejectCrossSite({ headers }: FastifyRequest, origin: string): void {
-  const site = headers['sec-fetch-site']
-  const foreign = headers.origin !== undefined && headers.origin !== origin && headers.origin !== 'null'
-  if (foreign || (site !== undefined && site !== 'same-origin' && site !== 'none'))
-    throw new Problem('forbidden', { detail: 'This form comes from another site.' })
-}
-
-export const formOf = ({ body }: FastifyRequest): Form => (body ?? {}) as Form
-
-export const show = (reply: FastifyReply, { status, headers, html }: Page) =>
-  reply.code(status).headers(headers).send(html)

@@ -1,0 +1,103 @@
+/** The setting `auth` of a workspace: whether people may sign up, and the look of the pages for its users. */
+
+import Type, { type Static } from 'typebox'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import { VISIBLE_PATTERN } from '../../../core/visible-text.ts'
+
+/** The pattern of `<input type="email">` (HTML Standard): users of workspaces have addresses in ASCII. */
+export const USER_EMAIL_PATTERN =
+  "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
+
+const SignUp = Type.Unsafe<'off' | 'invite' | 'open'>(
+  Type.String({
+    enum: ['off', 'invite', 'open'],
+    description:
+      'How users get into the workspace. `off`: no new ones; `invite`: by invitation of an admin; `open`: also by signing up. Default: `off`.',
+  }),
+)
+
+const Branding = Type.Object(
+  {
+    name: Type.Optional(
+      Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax, pattern: VISIBLE_PATTERN }),
+    ),
+    logo_url: Type.Optional(
+      Type.String({
+        maxLength: Math.ceil(LIMITS.users.logoBytesMax / 3) * 4 + 40,
+        description:
+          'An https URL without a query, or `data:image/png|jpeg|webp;base64,…` of at most 64 KiB. Never SVG.',
+      }),
+    ),
+    color: Type.Optional(
+      Type.String({
+        pattern: '^#[0-9a-fA-F]{6}$',
+        description: 'Of buttons and links: white text on it needs a contrast of 4.5:1.',
+      }),
+    ),
+  },
+  { additionalProperties: false, description: 'Replaces all of it. Default: the name of the workspace.' },
+)
+type Branding = Static<typeof Branding>
+
+export const AuthSettings = Type.Object({ sign_up: SignUp, branding: Branding })
+export type AuthSettings = Static<typeof AuthSettings>
+
+export const AuthInput = Type.Object(
+  { sign_up: Type.Optional(SignUp), branding: Type.Optional(Branding) },
+  { additionalProperties: false },
+)
+
+export const AUTH_DEFAULTS: AuthSettings = { sign_up: 'off', branding: {} }
+
+/** @throws Problem `validation_failed` for a logo or a colour that pages cannot show */
+export function checkBranding({ logo_url: logo, color }: Branding): void {
+  if (logo !== undefined && !isLogo(logo))
+    throw refusal(
+      'logo_url',
+      'is neither an https URL without query and fragment, nor data:image/png, jpeg or webp in base64 of at most 64 KiB',
+    )
+  const ratio = color === undefined ? LIMITS.users.contrastMin : contrastWithWhite(color)
+  if (ratio < LIMITS.users.contrastMin)
+    throw refusal(
+      'color',
+      `has a contrast of ${Math.floor(ratio * 100) / 100}:1 with white; at least ${LIMITS.users.contrastMin}:1 is needed`,
+    )
+}
+
+function refusal(name: string, detail: string): Problem {
+  const pointer = `/auth/branding/${name}`
+  const error = { in: 'body', name: `auth.branding.${name}`, pointer, detail } as const
+  return new Problem('validation_failed', { detail: `${error.name} ${detail}.`, errors: [error] })
+}
+
+/** Pages name the URL in their policy, where `;`, `,` and quotes would end it, and a query cannot stand. */
+const LOGO_URL = /^https:\/\/[\w.-]+(:\d+)?\/[\w./~%@+-]*$/
+
+const LOGO_DATA =
+  /^data:image\/(png|jpeg|webp);base64,((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)$/
+
+/** The first bytes of a file of each type. */
+const SIGNATURES: Readonly<Record<string, RegExp>> = {
+  png: /^\x89PNG\r\n/,
+  jpeg: /^\xff\xd8\xff/,
+  webp: /^RIFF.{4}WEBP/s,
+}
+
+function isLogo(text: string): boolean {
+  if (LOGO_URL.test(text)) return text.length <= 2_000 && URL.canParse(text) && new URL(text).href === text
+  const [, type = '', content = ''] = LOGO_DATA.exec(text) ?? []
+  const bytes = Buffer.from(content, 'base64')
+  return (
+    bytes.length <= LIMITS.users.logoBytesMax && SIGNATURES[type]?.test(bytes.toString('latin1')) === true
+  )
+}
+
+/** Contrast ratio of a colour with white text (WCAG 2.2, "relative luminance"). @param color `#rrggbb` */
+function contrastWithWhite(color: string): number {
+  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
+    const share = Number.parseInt(color.slice(at, at + 2), 16) / 255
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4
+  })
+  return 1.05 / (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05)
+}

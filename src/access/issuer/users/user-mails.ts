@@ -1,0 +1,154 @@
+/** Mails to users of workspaces: links to verify an address or to set a password, and notices. */
+
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { LIMITS } from '../../../core/limits.ts'
+import type { Log } from '../../../infra/log.ts'
+import type { Mailer } from '../../../infra/mail/mail.ts'
+import { retryTransient } from '../../../infra/retry.ts'
+
+/** The path of the page that opens a link, with the token in the query, which is never logged. */
+export const USER_LINK_PAGE = '/auth/user/link'
+
+/** `to` an address, for the users of the application with this name. */
+interface Recipient {
+  readonly to: string
+  readonly brandName: string
+}
+
+interface Text {
+  readonly subject: string
+  readonly text: string
+}
+
+const hours = (purpose: keyof typeof LIMITS.users.linkSeconds) => {
+  const count = LIMITS.users.linkSeconds[purpose] / 3_600
+  return count === 1 ? 'one hour' : `${count} hours`
+}
+
+const RETRY_PAUSE_MS = { min: 1_000, max: 30_000 }
+
+/** The reply to the request is on its way before the work on its mail begins. */
+const START_DELAY_MS = 200
+
+/**
+ * Sends in the background, so that the time of a reply does not tell if a mail was sent. A mail is lost if the process ends
+ * before the server takes it; the person asks for another one. No mail contains text that a person without an account chose.
+ */
+export class UserMails {
+  readonly #mailer: Mailer
+  readonly #log: Log
+  readonly #url: string
+
+  /** @param url of the API, as browsers see it */
+  constructor(mailer: Mailer, log: Log, url: string) {
+    this.#mailer = mailer
+    this.#log = log
+    this.#url = url
+  }
+
+  /** False if neither an SMTP server nor a folder is configured. */
+  get isConfigured(): boolean {
+    return this.#mailer.isConfigured
+  }
+
+  linkTo(token: string): string {
+    return `${this.#url}${USER_LINK_PAGE}?token=${token}`
+  }
+
+  signUp(recipient: Recipient, token: string): void {
+    this.#send(recipient, {
+      subject: `Confirm your e-mail address for ${recipient.brandName}`,
+      text: `Someone signed up for ${recipient.brandName} with this e-mail address.
+
+If it was you, confirm the address within ${hours('sign_up')}:
+
+${this.linkTo(token)}
+
+If it was not you, ignore this mail. No account is created then.`,
+    })
+  }
+
+  /** To the user of an address with which someone has signed up again. */
+  alreadySignedUp(recipient: Recipient): void {
+    this.#send(recipient, {
+      subject: `You already have an account at ${recipient.brandName}`,
+      text: `Someone tried to use this e-mail address for an account at ${recipient.brandName}. The address has an account already.
+
+If it was you, sign in with it. If you do not know the password any more, choose "Forgot your password?" on the sign-in page.
+
+If it was not you, ignore this mail. Nothing has changed.`,
+    })
+  }
+
+  invitation(recipient: Recipient, token: string): void {
+    this.#send(recipient, {
+      subject: `Your invitation to ${recipient.brandName}`,
+      text: `You are invited to ${recipient.brandName}.
+
+Set a password within ${LIMITS.invitationDays} days:
+
+${this.linkTo(token)}`,
+    })
+  }
+
+  reset(recipient: Recipient, token: string): void {
+    this.#send(recipient, {
+      subject: `Set another password for ${recipient.brandName}`,
+      text: `Someone asked for another password for your account at ${recipient.brandName}.
+
+If it was you, set it within ${hours('reset')}:
+
+${this.linkTo(token)}
+
+If it was not you, ignore this mail. Your password stays as it is.`,
+    })
+  }
+
+  changeEmail(recipient: Recipient, token: string): void {
+    this.#send(recipient, {
+      subject: `Confirm your new e-mail address for ${recipient.brandName}`,
+      text: `This e-mail address is to become the one of an account at ${recipient.brandName}.
+
+If you want this, confirm it within ${hours('email')}:
+
+${this.linkTo(token)}
+
+If not, ignore this mail.`,
+    })
+  }
+
+  /** To the present address. */
+  emailIsChanging(recipient: Recipient, newEmail: string): void {
+    this.#send(recipient, {
+      subject: `Your e-mail address for ${recipient.brandName} is about to change`,
+      text: `Someone who is signed in to your account at ${recipient.brandName} wants to change its e-mail address to ${newEmail}. It changes when the link in a mail to the new address is used.
+
+If it was not you, set another password now: choose "Forgot your password?" on the sign-in page. This also voids that link.`,
+    })
+  }
+
+  /** To a user whose password was set by a link, or on the account page. */
+  passwordChanged(recipient: Recipient): void {
+    this.#send(recipient, {
+      subject: `Your password for ${recipient.brandName} has changed`,
+      text: `The password of your account at ${recipient.brandName} has changed. All devices are signed out.
+
+If it was not you, choose "Forgot your password?" on the sign-in page.`,
+    })
+  }
+
+  #send({ to }: Recipient, { subject, text }: Text): void {
+    const { hostname } = new URL(this.#url)
+    const mail = { to, subject, text: `${text}\n`, messageId: `<${randomUUID()}@${hostname}>` }
+    const attempt = async () => {
+      const refusal = await this.#mailer.send(mail)
+      if (refusal === undefined) return
+      if (!refusal.isFinal) throw refusal.error
+      this.#log.warn({ err: refusal.error }, 'user mail refused')
+    }
+    delay(START_DELAY_MS)
+      .then(() => retryTransient(LIMITS.users.mailRetryMs, attempt, () => true, RETRY_PAUSE_MS))
+      .catch((error: unknown) => this.#log.error({ err: error }, 'user mail failed'))
+  }
+}

@@ -1,0 +1,191 @@
+/** The pages for users of a workspace, with its name, logo and colour. They need no scripts. */
+
+import { LIMITS } from '../../../core/limits.ts'
+import {
+  EMAIL_FIELD,
+  errorText,
+  escapeHtml,
+  field,
+  form,
+  LOGIN_ERRORS,
+  NEW_PASSWORD,
+  originOf,
+  type Page,
+  passwordField,
+  renderPage,
+} from '../pages.ts'
+import type { Prompt } from '../sign-in.ts'
+import type { UserLink } from './user-links.ts'
+import type { Brand, UserWorkspace } from './users-store.ts'
+
+/** Why a form was not accepted. */
+export interface Refusal {
+  readonly status: number
+  readonly text: string
+}
+
+/** A prompt at a client for users. */
+export type UserPrompt = Prompt & { readonly workspace: UserWorkspace }
+
+const paragraph = (text: string) => `<p>${text}</p>`
+const link = (href: string, label: string) => `<a href="${escapeHtml(href)}">${label}</a>`
+const button = (action: string, label: string) => `<button name="action" value="${action}">${label}</button>`
+const plainButton = (action: string, label: string) =>
+  `<button class="plain" name="action" value="${action}" formnovalidate>${label}</button>`
+const CURRENT_PASSWORD = passwordField('Password', 'password', 'autocomplete="current-password"')
+const nameField = (value = '') =>
+  field(
+    'Your name (optional)',
+    `name="name" maxlength="${LIMITS.nameCharsMax}" autocomplete="name" value="${escapeHtml(value)}"`,
+  )
+const emailField = (label: string, name: string, value = '') =>
+  field(
+    label,
+    `name="${name}" type="email" maxlength="320" autocomplete="email" value="${escapeHtml(value)}" required`,
+  )
+
+/** @param path of the interaction @param refused why the last attempt failed; the same whether or not there is such a user */
+export function userSignInPage(prompt: UserPrompt, path: string, refused?: keyof typeof LOGIN_ERRORS): Page {
+  const { workspace } = prompt
+  const error = refused && LOGIN_ERRORS[refused]
+  const fields = [EMAIL_FIELD, CURRENT_PASSWORD, button('login', 'Sign in'), plainButton('deny', 'Cancel')]
+  const links = [
+    link(`${path}/forgot`, 'Forgot your password?'),
+    ...(workspace.signUp === 'open' ? [link(`${path}/sign-up`, 'Create an account')] : []),
+  ]
+  const body = `${errorText(error?.text ?? '')}${form(fields.join(''))}${links.map(paragraph).join('')}`
+  const { brand } = workspace
+  return renderPage('Sign in', body, {
+    brand,
+    status: error?.status ?? 200,
+    formTarget: originOf(prompt),
+  })
+}
+
+/** For an application on the user's machine, whose redirect URI other programs there could use as well (RFC 8252 §8.6). */
+export function continuePage(prompt: UserPrompt): Page {
+  const { workspace, email } = prompt
+  const fields = [
+    button('allow', 'Continue'),
+    plainButton('leave', 'Use another account'),
+    plainButton('deny', 'Cancel'),
+  ]
+  const text = `<p>You are signed in as <b>${escapeHtml(email)}</b>. Continue only if you have just begun this yourself.</p>`
+  const { brand } = workspace
+  return renderPage('Continue?', `${text}${form(fields.join(''))}`, { brand, formTarget: originOf(prompt) })
+}
+
+/** @param given what was entered before */
+export function signUpPage(
+  { workspace }: UserPrompt,
+  path: string,
+  refused?: Refusal & { readonly email: string; readonly name: string },
+): Page {
+  const fields = [
+    emailField('E-mail address', 'email', refused?.email),
+    nameField(refused?.name),
+    ...NEW_PASSWORD,
+    button('sign_up', 'Create account'),
+  ]
+  const back = paragraph(link(`${path}/sign-in`, 'I have an account'))
+  const body = `${errorText(refused?.text ?? '')}${form(fields.join(''))}${back}`
+  return renderPage('Create an account', body, { brand: workspace.brand, status: refused?.status ?? 200 })
+}
+
+export function forgotPage({ workspace }: UserPrompt, path: string, refused?: Refusal): Page {
+  const fields = [emailField('E-mail address', 'email'), button('forgot', 'Send me a link')]
+  const text = paragraph('You get a mail with a link to set another password.')
+  const back = paragraph(link(`${path}/sign-in`, 'Back to the sign-in'))
+  const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}${back}`
+  return renderPage('Forgot your password?', body, {
+    brand: workspace.brand,
+    status: refused?.status ?? 200,
+  })
+}
+
+/** The same for every address. */
+export function checkMailPage({ brand }: UserWorkspace, path: string, purpose: 'sign-up' | 'forgot'): Page {
+  const text =
+    purpose === 'sign-up'
+      ? 'We have sent you a mail. Open its link within 24 hours to confirm your address; then sign in.'
+      : 'If there is an account with this address, we have sent it a mail. Open its link within an hour.'
+  const body = `<p role="status">${text}</p><p>No mail? Look into the spam folder, or try again in a minute.</p>${paragraph(link(`${path}/sign-in`, 'Sign in'))}`
+  return renderPage('Look into your mail', body, { brand })
+}
+
+/** A page without a form. @param returnTo origin of the application to return to; empty if there is none */
+export function userNoticePage(
+  { brand }: { readonly brand: Brand },
+  title: string,
+  text: string,
+  { status = 200, returnTo = '' }: { readonly status?: number; readonly returnTo?: string } = {},
+): Page {
+  const back = returnTo === '' ? '' : paragraph(link(`${returnTo}/`, `Back to ${escapeHtml(brand.name)}`))
+  return renderPage(title, `<p role="status">${escapeHtml(text)}</p>${back}`, { brand, status })
+}
+
+/** The page of a link: it changes nothing until its form is sent, since mail scanners open links. */
+export function linkPage({ purpose, email }: UserLink, { brand }: UserWorkspace, refused?: Refusal): Page {
+  const setsPassword = purpose === 'invitation' || purpose === 'reset'
+  const address = `<b>${escapeHtml(email)}</b>`
+  const text = {
+    sign_up: `Confirm that ${address} is yours, with the password that you chose when you signed up. If you did not sign up, close this page.`,
+    email: `Confirm that ${address} becomes the address of your account, with your password. If you did not ask for it, close this page.`,
+    invitation: `You are invited with the address ${address}. Choose a password.`,
+    reset: `Choose another password for the account of ${address}. All devices will be signed out.`,
+  }[purpose]
+  const hidden = `<input type="hidden" name="email" value="${escapeHtml(email)}" autocomplete="username">`
+  const fields = setsPassword
+    ? [hidden, ...NEW_PASSWORD, button('set', 'Set the password')]
+    : [hidden, CURRENT_PASSWORD, button('confirm', 'Confirm')]
+  const title = setsPassword ? 'Set your password' : 'Confirm your e-mail address'
+  const body = `${paragraph(text)}${errorText(refused?.text ?? '')}${form(fields.join(''))}`
+  return renderPage(title, body, { brand, status: refused?.status ?? 200 })
+}
+
+/** Asks for the password again, before the page of the user's own account. */
+export function accountSignInPage({ brand }: UserWorkspace, refused?: Refusal): Page {
+  const fields = [EMAIL_FIELD, CURRENT_PASSWORD, button('sign_in', 'Continue')]
+  const text = paragraph('Enter your password to see and change your account.')
+  const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}`
+  return renderPage('Your account', body, { brand, status: refused?.status ?? 200 })
+}
+
+/** @param message of the last action; `refused` if it failed */
+export function accountPage(
+  { brand }: UserWorkspace,
+  { email, name }: { readonly email: string; readonly name: string },
+  message: { readonly refused?: Refusal; readonly done?: string } = {},
+): Page {
+  const { refused, done } = message
+  const status = done === undefined ? '' : `<p role="status">${escapeHtml(done)}</p>`
+  const who = name === '' ? escapeHtml(email) : `${escapeHtml(name)}, ${escapeHtml(email)}`
+  const section = (title: string, fields: readonly string[], text = '') =>
+    `<section><h2>${title}</h2>${text}${form(fields.join(''))}</section>`
+  const present = (label: string) => passwordField(label, 'current', 'autocomplete="current-password"')
+  const sections = [
+    section('Change your password', [
+      present('Present password'),
+      ...NEW_PASSWORD,
+      button('password', 'Change the password'),
+    ]),
+    section('Change your e-mail address', [
+      emailField('New e-mail address', 'email'),
+      present('Your password'),
+      button('email', 'Send a link to the new address'),
+    ]),
+    section(
+      'Sign out everywhere',
+      [button('sign_out', 'Sign out everywhere')],
+      paragraph('On all devices and in all browsers, this one included.'),
+    ),
+    section(
+      'Delete your account',
+      [present('Your password, to confirm it'), button('delete', 'Delete my account')],
+      paragraph('It cannot be undone.'),
+    ),
+    section('Leave this page', [plainButton('leave', 'Close')]),
+  ]
+  const body = `${paragraph(`Signed in as <b>${who}</b>.`)}${status}${errorText(refused?.text ?? '')}${sections.join('')}`
+  return renderPage('Your account', body, { brand, status: refused?.status ?? 200 })
+}

@@ -1,0 +1,55 @@
+/** Reads the forms of the platform's pages, and sends the pages. */
+
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Requester } from '../../access/issuer/audit-events.ts'
+import type { Page } from '../../access/issuer/pages.ts'
+import { hasValidLength } from '../../access/issuer/passwords.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+
+export const requesterOf = ({ ip, id }: FastifyRequest): Requester => ({ address: ip, requestId: id })
+
+/** The token of a link, in the query, which is never logged. */
+export function tokenOf({ query }: FastifyRequest): string {
+  const { token } = query as { token?: unknown }
+  return typeof token === 'string' ? token : ''
+}
+
+const FORM_BYTES_MAX = 8_192
+
+export type Form = Readonly<Record<string, string>>
+
+/** Makes a part of the application accept forms only. */
+export function readForms(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string', bodyLimit: FORM_BYTES_MAX },
+    (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
+  )
+}
+
+/**
+ * Rejects forms of other sites, in addition to SameSite cookies. With the referrer policy of these pages, browsers send
+ * the origin `null`.
+ * @param origin of this API
+ * @throws Problem `forbidden`
+ */
+export function rejectCrossSite({ headers }: FastifyRequest, origin: string): void {
+  const site = headers['sec-fetch-site']
+  const foreign = headers.origin !== undefined && headers.origin !== origin && headers.origin !== 'null'
+  if (foreign || (site !== undefined && site !== 'same-origin' && site !== 'none'))
+    throw new Problem('forbidden', { detail: 'This form comes from another site.' })
+}
+
+export const formOf = ({ body }: FastifyRequest): Form => (body ?? {}) as Form
+
+export const show = (reply: FastifyReply, { status, headers, html }: Page) =>
+  reply.code(status).headers(headers).send(html)
+
+/** Why a new password is not accepted; undefined if it is. */
+export function passwordError({ password = '', again = '' }: Form): string | undefined {
+  const { passwordCharsMin: least, passwordCharsMax: most } = LIMITS
+  if (password !== again) return 'The two are not the same.'
+  return hasValidLength(password) ? undefined : `A password has ${least} to ${most} characters.`
+}

@@ -1,0 +1,27 @@
+/** Identifies the authorization that is under way in a browser. */
+
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { plainPage } from '../../access/issuer/pages.ts'
+import type { InteractionRequest } from '../../access/issuer/sign-in.ts'
+import { Problem } from '../../core/problem.ts'
+import { requesterOf } from './forms.ts'
+
+export const EXPIRED = plainPage(
+  'This sign-in is over',
+  'Go back to where you began it, and begin again.',
+  404,
+)
+export const interactionOf = (request: FastifyRequest, reply: FastifyReply): InteractionRequest => ({
+  request: request.raw,
+  response: reply.raw,
+  uid: (request.params as { uid: string }).uid,
+  by: requesterOf(request),
+})
+
+/** @returns undefined if no authorization is under way in this browser */
+export function undefinedIfExpired<T>(work: Promise<T>): Promise<T | undefined> {
+  return work.catch((error: unknown) => {
+    if (error instanceof Problem && error.code === 'not_found') return undefined
+    throw error
+  })
+}

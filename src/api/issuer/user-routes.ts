@@ -1,0 +1,195 @@
+/** Serves the pages for users of workspaces: sign-in, sign-up, links of mails, and the user's own account. */
+
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { AuthServices } from '../../access/authentication/auth-services.ts'
+import { USER_ACCOUNT_PAGE } from '../../access/authentication/user-session.ts'
+import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
+import { LOGIN_ERRORS, originOf, type Page, plainPage } from '../../access/issuer/pages.ts'
+import type { InteractionRequest, SignIn } from '../../access/issuer/sign-in.ts'
+import { USER_LINK_PAGE } from '../../access/issuer/users/user-mails.ts'
+import {
+  checkMailPage,
+  continuePage,
+  forgotPage,
+  linkPage,
+  type Refusal,
+  signUpPage,
+  type UserPrompt,
+  userNoticePage,
+  userSignInPage,
+} from '../../access/issuer/users/user-pages.ts'
+import { isUserEmail, isUserName, type MailOutcome } from '../../access/issuer/users/user-service.ts'
+import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import { formOf, passwordError, rejectCrossSite, requesterOf, show, tokenOf } from './forms.ts'
+import { EXPIRED, interactionOf, undefinedIfExpired } from './interaction.ts'
+import { mountUserAccount } from './user-account-routes.ts'
+
+const INVALID_LINK = plainPage(
+  'This link is not valid',
+  'It was used already, it has expired, or a later one has replaced it. Ask for a new one where you came from.',
+  404,
+)
+
+/** Why a mail is not sent; each is the same for every address. */
+const MAIL_REFUSALS: Readonly<Record<Exclude<MailOutcome, 'sent'>, Refusal>> = {
+  flood: { status: 429, text: 'Too many mails were asked for. Try again in an hour.' },
+  full: { status: 403, text: 'No further people can get an account here at the moment.' },
+  closed: { status: 403, text: 'Nobody can sign up here.' },
+}
+
+const BAD_EMAIL: Refusal = { status: 400, text: 'This is no e-mail address that can be used here.' }
+const BAD_NAME: Refusal = { status: 400, text: 'This name cannot be used: it has an invisible character.' }
+
+/** @param app reads forms (forms.ts) */
+export function mountUserPages(app: FastifyInstance, { identity, userSession }: AuthServices): void {
+  app.get('/auth/interaction/:uid/:step', async (request, reply) => {
+    const { signIn } = await identity()
+    const prompt = await undefinedIfExpired(signIn.ask(interactionOf(request, reply)))
+    return show(reply, (isUserPrompt(prompt) && stepPage(prompt, request)) || EXPIRED)
+  })
+  app.post('/auth/interaction/:uid/:step', async (request, reply) => {
+    const issuer = await identity()
+    rejectCrossSite(request, issuer.origin)
+    return submitStep(issuer, request, reply)
+  })
+  app.get(USER_LINK_PAGE, async (request, reply) => {
+    const opened = await (await identity()).userService.open(tokenOf(request))
+    return show(reply, opened === undefined ? INVALID_LINK : linkPage(opened.link, opened.workspace))
+  })
+  app.post(USER_LINK_PAGE, async (request, reply) => {
+    const issuer = await identity()
+    rejectCrossSite(request, issuer.origin)
+    return show(reply, await submitLink(issuer, request))
+  })
+  mountUserAccount(app, USER_ACCOUNT_PAGE, { identity, userSession })
+}
+
+export const isUserPrompt = (prompt: { readonly workspace?: object } | undefined): prompt is UserPrompt =>
+  prompt?.workspace !== undefined
+
+/** Shows the first page of an interaction at a client for users. */
+export function openUserPrompt(
+  prompt: UserPrompt,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const path = interactionPath(request)
+  if (prompt.startsWithSignUp) return reply.redirect(`${path}/sign-up`, 303)
+  return show(reply, prompt.kind === 'consent' ? continuePage(prompt) : userSignInPage(prompt, path))
+}
+
+/** Pages below the path of an interaction share its cookie. */
+const interactionPath = ({ params }: FastifyRequest) =>
+  `/auth/interaction/${encodeURIComponent((params as { uid: string }).uid)}`
+
+const stepOf = ({ params }: FastifyRequest) => (params as { step: string }).step
+
+/** @returns undefined for an unknown step, and for the sign-up if nobody can sign up */
+function stepPage(prompt: UserPrompt, request: FastifyRequest): Page | undefined {
+  const path = interactionPath(request)
+  const step = stepOf(request)
+  if (step === 'sign-in') return userSignInPage(prompt, path)
+  if (step === 'forgot') return forgotPage(prompt, path)
+  return step === 'sign-up' && prompt.workspace.signUp === 'open' ? signUpPage(prompt, path) : undefined
+}
+
+async function submitStep(
+  issuer: EmbeddedIssuer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const interaction = interactionOf(request, reply)
+  const prompt = await undefinedIfExpired(issuer.signIn.ask(interaction))
+  if (!isUserPrompt(prompt)) return show(reply, EXPIRED)
+  const step = stepOf(request)
+  if (step === 'sign-in') return signInUser(issuer.signIn, { interaction, prompt }, request, reply)
+  if (step === 'sign-up') return show(reply, await signUp(issuer, prompt, request))
+  return show(reply, step === 'forgot' ? await forgot(issuer, prompt, request) : EXPIRED)
+}
+
+/** Handles the sign-in form, and its button to cancel. */
+export async function signInUser(
+  signIn: SignIn,
+  { interaction, prompt }: { readonly interaction: InteractionRequest; readonly prompt: UserPrompt },
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { action, email = '', password = '' } = formOf(request)
+  if (action === 'deny') return reply.redirect(await signIn.deny(interaction), 303)
+  const credentials = { tenant: '', email: email.trim(), password, network: networkOf(request.ip) }
+  const result = await undefinedIfExpired(signIn.login(interaction, credentials))
+  if (result === undefined) return show(reply, EXPIRED)
+  if ('redirect' in result) return reply.redirect(result.redirect, 303)
+  return show(reply, userSignInPage(prompt, interactionPath(request), result.refused))
+}
+
+async function signUp(
+  { userService }: EmbeddedIssuer,
+  prompt: UserPrompt,
+  request: FastifyRequest,
+): Promise<Page> {
+  const form = formOf(request)
+  const { password = '' } = form
+  const [email, name] = [(form['email'] ?? '').trim(), (form['name'] ?? '').trim()]
+  const path = interactionPath(request)
+  const refuse = (refused: Refusal) => signUpPage(prompt, path, { ...refused, email, name })
+  if (!isUserEmail(email)) return refuse(BAD_EMAIL)
+  if (!isUserName(name)) return refuse(BAD_NAME)
+  const error = passwordError(form)
+  if (error !== undefined) return refuse({ status: 400, text: error })
+  const visitor = { by: requesterOf(request), network: networkOf(request.ip), returnTo: originOf(prompt) }
+  const outcome = await userService.signUp(prompt.workspace, { ...visitor, email, name, password })
+  return outcome === 'sent'
+    ? checkMailPage(prompt.workspace, path, 'sign-up')
+    : refuse(MAIL_REFUSALS[outcome])
+}
+
+async function forgot(
+  { userService }: EmbeddedIssuer,
+  prompt: UserPrompt,
+  request: FastifyRequest,
+): Promise<Page> {
+  const email = (formOf(request)['email'] ?? '').trim()
+  const path = interactionPath(request)
+  if (!isUserEmail(email)) return forgotPage(prompt, path, BAD_EMAIL)
+  const visitor = { by: requesterOf(request), network: networkOf(request.ip), returnTo: originOf(prompt) }
+  const outcome = await userService.forgot(prompt.workspace, { ...visitor, email })
+  return outcome === 'sent'
+    ? checkMailPage(prompt.workspace, path, 'forgot')
+    : forgotPage(prompt, path, MAIL_REFUSALS[outcome])
+}
+
+const DONE = {
+  sign_up: ['Your e-mail address is confirmed', 'Your account is ready. You can sign in now.'],
+  email: ['Your e-mail address has changed', 'All devices are signed out. Sign in with the new address.'],
+  invitation: ['Your password is set', 'Your account is ready. You can sign in now.'],
+  reset: ['Your password is set', 'All devices are signed out. Sign in with the new password.'],
+} as const
+
+async function submitLink({ userService }: EmbeddedIssuer, request: FastifyRequest): Promise<Page> {
+  const token = tokenOf(request)
+  const opened = await userService.open(token)
+  if (opened === undefined) return INVALID_LINK
+  const { link, workspace } = opened
+  const form = formOf(request)
+  const { password = '' } = form
+  const sets = link.purpose === 'invitation' || link.purpose === 'reset'
+  const error = sets ? passwordError(form) : undefined
+  if (error !== undefined) return linkPage(link, workspace, { status: 400, text: error })
+  const by = requesterOf(request)
+  const outcome = sets
+    ? await userService.setPassword(by, token, password)
+    : await userService.confirm(by, token, password)
+  if ('done' in outcome) {
+    const [title, text] = DONE[link.purpose]
+    return userNoticePage(workspace, title, text, { returnTo: link.returnTo })
+  }
+  if (outcome.failed === 'invalid') return INVALID_LINK
+  const refused =
+    outcome.failed === 'full'
+      ? MAIL_REFUSALS.full
+      : outcome.failed === 'wrong'
+        ? { status: 401, text: 'This is not the password.' }
+        : LOGIN_ERRORS.too_many
+  return linkPage(link, workspace, refused)
+}

@@ -1,0 +1,113 @@
+/** `tenon user`: the end users of a workspace. */
+
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { ReadableStream } from 'node:stream/web'
+import type { Command } from 'commander'
+import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
+import { workspaceClient } from './settings.ts'
+import { addVerb, dateTimeText, printJson, printTable, WORKSPACE, type WorkspaceOption } from './verb.ts'
+
+interface User {
+  readonly id: string
+  readonly email: string
+  readonly name: string
+  readonly status: string
+  readonly claims: unknown
+  readonly last_login_at: string | null
+}
+
+const pathOf = (id: string) => `/v1/users/${encodeURIComponent(id)}`
+
+/** Finds a user by id or by e-mail address. @throws Error if the workspace has none with this address */
+async function find(user: string, { workspace }: WorkspaceOption) {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  if (!user.includes('@')) return { client, user: await client.get<User>(pathOf(user)) }
+  const query = new URLSearchParams({ workspace_id, email: user })
+  const [found] = await client.list<User>(`/v1/users?${query}`)
+  if (found === undefined) throw new Error(`There is no user ${user} in ${workspace_id}.`)
+  return { client, user: found }
+}
+
+async function list({ workspace, json }: WorkspaceOption & { json?: boolean }): Promise<number> {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const users = await client.list<User>(`/v1/users?${new URLSearchParams({ workspace_id })}`)
+  if (json) return printJson(users)
+  const rows = users.map(({ id, email, name, status, last_login_at: at }) => [
+    id,
+    email,
+    status,
+    at === null ? '–' : dateTimeText(at),
+    name,
+  ])
+  printTable(['USER', 'E-MAIL', 'STATUS', 'LAST SIGN-IN', 'NAME'], rows)
+  return 0
+}
+
+const show = async (given: string, options: WorkspaceOption) => printJson((await find(given, options)).user)
+
+interface InviteOptions extends WorkspaceOption {
+  readonly name?: string
+  readonly claims?: string
+}
+
+/** Prints the user with the invitation, which is shown only once. */
+async function invite(email: string, { workspace, name, claims }: InviteOptions): Promise<number> {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const body = {
+    workspace_id,
+    email,
+    ...(name !== undefined && { name }),
+    ...(claims !== undefined && { claims: await jsonArgument(claims, 'The claims') }),
+  }
+  return printJson(await client.post('/v1/users', body))
+}
+
+const setDisabled = (disabled: boolean) => async (given: string, options: WorkspaceOption) => {
+  const { client, user } = await find(given, options)
+  return printJson(await client.call('PATCH', pathOf(user.id), { disabled }))
+}
+
+async function setClaims(given: string, claims: string, options: WorkspaceOption): Promise<number> {
+  const value = await jsonArgument(claims, 'The claims')
+  const { client, user } = await find(given, options)
+  return printJson(await client.call('PATCH', pathOf(user.id), { claims: value }))
+}
+
+async function signOut(given: string, options: WorkspaceOption): Promise<number> {
+  const { client, user } = await find(given, options)
+  return printJson(await client.post(`${pathOf(user.id)}/sign-out`, {}))
+}
+
+async function remove(given: string, options: WorkspaceOption): Promise<number> {
+  const { client, user } = await find(given, options)
+  return printJson(await client.call('DELETE', pathOf(user.id)))
+}
+
+/** Prints one user a line. */
+async function exportUsers({ workspace }: WorkspaceOption): Promise<number> {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const response = await client.send('GET', `/v1/users/export?${new URLSearchParams({ workspace_id })}`)
+  const body = response.body as ReadableStream | null
+  if (body !== null) await pipeline(Readable.fromWeb(body), process.stdout, { end: false })
+  return 0
+}
+
+export function userVerbs(program: Command): void {
+  const user = program.command('user').description('end users of a workspace; <user> is an id or an address')
+  addVerb(user, 'list', 'list users', list, [WORKSPACE, ['--json', 'print them as JSON']])
+  addVerb(user, 'show <user>', 'print a user', show, [WORKSPACE])
+  addVerb(user, 'invite <email>', 'invite a user, and print the invitation', invite, [
+    WORKSPACE,
+    ['--name <name>', 'name of the user'],
+    ['--claims <json>', `claims for tokens: ${JSON_NOTATION}`],
+  ])
+  addVerb(user, 'claims <user> <json>', 'replace the claims of a user', setClaims, [WORKSPACE])
+  addVerb(user, 'disable <user>', 'sign a user out everywhere, and refuse sign-ins', setDisabled(true), [
+    WORKSPACE,
+  ])
+  addVerb(user, 'enable <user>', 'let a disabled user sign in again', setDisabled(false), [WORKSPACE])
+  addVerb(user, 'sign-out <user>', 'sign a user out everywhere', signOut, [WORKSPACE])
+  addVerb(user, 'delete <user>', 'delete a user; what the user has stored stays', remove, [WORKSPACE])
+  addVerb(user, 'export', 'print all users, one JSON object a line', exportUsers, [WORKSPACE])
+}

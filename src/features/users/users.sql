@@ -1,0 +1,90 @@
+-- End users of workspaces, and the links that are mailed to them. Only tenon_issuer reads passwords and digests of links.
+
+-- Without `email_verified_at` the user was invited and cannot sign in yet. One address may have users in many workspaces.
+create table tenon.users (
+  id text primary key,
+  tenant_id text not null,
+  workspace_id text not null,
+  email text not null check (email = lower(email)),
+  email_verified_at timestamptz(3),
+  name text not null default '',
+  -- Null if the user signs in by other means, or was only invited.
+  password text,
+  -- Set by admins, for tokens and rules. As text (json): jsonb would write out large numbers.
+  claims json not null default '{}' check (json_typeof(claims) = 'object' and octet_length(claims::text) <= 8192),
+  -- A claim of tokens. Changes that sign the user out increment it, which revokes earlier tokens.
+  generation integer not null default 0,
+  created_by text not null,
+  created_at timestamptz(3) not null default now(),
+  updated_at timestamptz(3) not null default now(),
+  disabled_at timestamptz(3),
+  signed_out_at timestamptz(3),
+  last_login_at timestamptz(3),
+  foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id),
+  unique (tenant_id, workspace_id, id)
+);
+create unique index users_email on tenon.users (tenant_id, workspace_id, email);
+call tenon.allow('tenon_operator', 'tenon.users', 'all');
+call tenon.allow('tenon_admin', 'tenon.users', 'tenant');
+grant select (id, tenant_id, workspace_id, email, email_verified_at, name, claims, created_by, created_at, updated_at,
+    disabled_at, signed_out_at, last_login_at),
+  insert (id, tenant_id, workspace_id, email, name, claims, created_by),
+  update (name, claims, updated_at, disabled_at, signed_out_at), delete
+  on tenon.users to tenon_admin, tenon_operator;
+call tenon.allow('tenon_issuer', 'tenon.users', 'all', 'select, insert, update, delete');
+call tenon.add_row_quota('users', 'tenon.users');
+-- The issuer refuses sign-ups of a full workspace before it looks at the address.
+call tenon.allow('tenon_issuer', 'tenon.quotas', 'all', 'select (tenant_id, workspace_id, name, max, used)');
+call tenon.allow('tenon_issuer', 'tenon.services', 'all', 'select (tenant_id, workspace_id, auth)');
+
+create trigger generations before update on tenon.users for each row
+  when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password
+    or old.email is distinct from new.email or old.signed_out_at is distinct from new.signed_out_at)
+  execute function tenon.bump_token_generation();
+
+-- A link is used once and then deleted: by the SHA-256 of its token.
+create table tenon.user_links (
+  digest bytea primary key check (octet_length(digest) = 32),
+  tenant_id text not null,
+  workspace_id text not null,
+  purpose text not null check (purpose in ('sign_up', 'invitation', 'reset', 'email')),
+  -- Null for a sign-up, whose user does not exist yet, and for a reset that was requested for an unknown address.
+  user_id text,
+  -- The recipient. For `sign_up` and `email`, the address that the link verifies.
+  email text not null check (email = lower(email)),
+  -- Of a sign-up.
+  name text not null default '',
+  password text,
+  -- The origin of the application that the person came from; empty if there is none.
+  return_to text not null default '',
+  expires_at timestamptz(3) not null,
+  check (purpose <> 'sign_up' or (user_id is null and password is not null)),
+  foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id),
+  foreign key (tenant_id, workspace_id, user_id) references tenon.users (tenant_id, workspace_id, id) on delete cascade
+);
+create index on tenon.user_links (tenant_id, workspace_id, user_id);
+create index on tenon.user_links (expires_at);
+-- `update` for the lock of the row that is deleted.
+call tenon.allow('tenon_issuer', 'tenon.user_links', 'all', 'select, insert, update, delete');
+-- Admins invite users. They cannot create a link that takes over a user who has accepted: the issuer checks it again.
+call tenon.allow('tenon_operator', 'tenon.user_links', 'all');
+call tenon.allow('tenon_admin', 'tenon.user_links', 'tenant');
+create policy invitations on tenon.user_links as restrictive to tenon_admin, tenon_operator
+  using (purpose = 'invitation') with check (purpose = 'invitation');
+grant select (tenant_id, workspace_id, user_id, purpose, expires_at),
+  insert (digest, tenant_id, workspace_id, user_id, purpose, email, expires_at), delete
+  on tenon.user_links to tenon_admin, tenon_operator;
+create policy ended on tenon.user_links to tenon_owner using (true);
+
+-- Ends sessions, refresh tokens and links in the transaction that signs a user out, or deletes the user.
+create function tenon.end_user() returns trigger
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+begin
+  delete from issuer_state where account_id = old.id;
+  delete from user_links where tenant_id = old.tenant_id and workspace_id = old.workspace_id and user_id = old.id;
+  return null;
+end $$;
+revoke execute on function tenon.end_user from public;
+create trigger ended after delete on tenon.users for each row execute function tenon.end_user();
+create trigger signed_out after update on tenon.users for each row
+  when (old.generation <> new.generation) execute function tenon.end_user();
