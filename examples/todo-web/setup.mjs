@@ -1,0 +1,49 @@
+/**
+ * Prepares a workspace for the page: declares the collection with its rules, lets people sign up, and creates the client of
+ * the page. Writes config.json beside it. It can run again.
+ *
+ *   TENON_TOKEN=$(npx tenon token) node --env-file .env.local examples/todo-web/setup.mjs http://localhost:5173/
+ */
+
+import { writeFile } from 'node:fs/promises'
+
+const { TENON_URL: url, TENON_WORKSPACE_ID: workspace_id, TENON_TOKEN: token } = process.env
+const [page = 'http://localhost:5173/', folder = import.meta.dirname] = process.argv.slice(2)
+
+/**
+ * @param {string} path
+ * @param {object} body
+ * @returns {Promise<{client_id?: string} | undefined>} the response's body; undefined if the thing exists already
+ */
+async function post(path, body) {
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+  const response = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+  const result = /** @type {{client_id?: string}} */ (await response.json())
+  if (!response.ok && response.status !== 409) throw new Error(JSON.stringify(result, null, 2))
+  return response.ok ? result : undefined
+}
+
+const own = { _owner: '$user.id' }
+await post('/v1/schemas', {
+  workspace_id,
+  collection: 'todos',
+  store: 'relational',
+  schema: {
+    type: 'object',
+    required: ['title'],
+    additionalProperties: false,
+    properties: { title: { type: 'string', minLength: 1, maxLength: 200 }, done: { type: 'boolean' } },
+  },
+  indexes: [{ fields: ['_owner'] }],
+  access: { anon: { read: false }, user: { read: own, create: true, update: own, delete: own } },
+})
+await post('/v1/services/configure', {
+  workspace_id,
+  auth: { sign_up: 'open', branding: { name: 'To-dos' } },
+})
+const client = await post('/v1/oauth-clients', {
+  ...{ workspace_id, kind: 'public', audience: 'users', name: 'To-dos', redirect_uris: [page] },
+})
+const config = { url, client_id: client?.client_id }
+await writeFile(`${folder}/config.json`, `${JSON.stringify(config)}\n`)
+console.log(`The page at ${page} uses the client ${config.client_id}.`)
