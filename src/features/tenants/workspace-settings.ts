@@ -1,4 +1,4 @@
-/** Settings of a workspace: experimental features, rights of anon keys, private addresses that its flows may reach. */
+/** Settings of a workspace: experimental features, rights of anon keys and users, private addresses that its flows may reach. */
 
 import Type, { type Static } from 'typebox'
 import {
@@ -13,6 +13,14 @@ import { checkOrigins, ORIGINS_COLUMN, Origins } from '../../access/browser-orig
 import { adminOperation, Id, Input, OptionalTime, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, invalidateState, memo } from '../../access/scope-cache.ts'
+import {
+  NO_OBJECTS,
+  NO_TOPICS,
+  UserObjects,
+  UserObjectsInput,
+  UserTopics,
+  UserTopicsInput,
+} from '../../access/user-settings.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -20,6 +28,7 @@ import type { TenantId, WorkspaceId } from '../../core/tenant.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
+import { checkUserRules } from './check-user-rules.ts'
 
 /** Features that are off by default (decisions §9). */
 const Feature = Type.Union([Type.Literal('mcp.flow_tools')])
@@ -61,7 +70,8 @@ export const Services = Type.Object({
   egress: Type.Object({ allow: Allow }),
   anon: Anon,
   cors: Type.Object({ origins: Origins }),
-  objects: Type.Object({ public_read: PublicRead }),
+  objects: Type.Object({ public_read: PublicRead, user: UserObjects }),
+  topics: Type.Object({ user: UserTopics }),
   retention: RetentionPolicy,
   updated_at: OptionalTime,
 })
@@ -70,7 +80,7 @@ export type Services = Static<typeof Services>
 export const configureServices = adminOperation({
   name: 'service.configure',
   summary:
-    'Switch experimental features of a workspace and set what anon keys may do; an operator also opens addresses for its flows',
+    'Switch experimental features of a workspace and set what anon keys and users may do; an operator also opens addresses for its flows',
   roles: ADMINS,
   input: Input({
     workspace_id: Ref('workspace'),
@@ -78,23 +88,33 @@ export const configureServices = adminOperation({
     egress: Type.Optional(Type.Object({ allow: Allow }, { additionalProperties: false })),
     anon: Type.Optional(AnonInput),
     cors: Type.Optional(Type.Object({ origins: Origins }, { additionalProperties: false })),
-    objects: Type.Optional(Type.Object({ public_read: PublicRead }, { additionalProperties: false })),
+    objects: Type.Optional(
+      Type.Partial(Type.Object({ public_read: PublicRead, user: UserObjectsInput }), {
+        additionalProperties: false,
+      }),
+    ),
+    topics: Type.Optional(
+      Type.Partial(Type.Object({ user: UserTopicsInput }), { additionalProperties: false }),
+    ),
     retention: Type.Optional(RetentionPolicy),
   }),
   output: Services,
   http: { method: 'POST', path: '/v1/services/configure', body: '*' },
-  run: async (scope, { workspace_id, experimental, egress, anon, cors, objects, retention }) => {
+  run: async (scope, { workspace_id, experimental, egress, anon, cors, objects, topics, retention }) => {
     if (egress !== undefined && scope.actor.role !== 'operator') {
       throw new Problem('forbidden', { detail: 'egress.allow is for operators.' })
     }
     if (cors !== undefined) checkOrigins(cors.origins)
-    if (objects !== undefined) checkPrefixes(objects.public_read)
+    if (objects?.public_read !== undefined) checkPrefixes(objects.public_read)
+    checkUserRules(objects?.user, topics?.user)
     if (retention !== undefined) await checkRetention(scope, workspace_id, retention)
     const settings = [
       [sql`experimental`, experimental],
       [sql`egress_allow`, egress?.allow],
       [sql`anon`, anon, sql`services.anon || excluded.anon`],
       [sql`public_read`, objects?.public_read],
+      [sql`user_objects`, objects?.user, sql`services.user_objects || excluded.user_objects`],
+      [sql`user_topics`, topics?.user, sql`services.user_topics || excluded.user_topics`],
       [sql`cors_origins`, cors?.origins],
       [sql`retention`, retention],
     ] as const
@@ -154,6 +174,8 @@ interface Row {
   readonly allow: string[]
   readonly anon: Partial<Anon>
   readonly public_read: string[]
+  readonly user_objects: Partial<UserObjects>
+  readonly user_topics: Partial<UserTopics>
   readonly origins: string[]
   readonly retention: Retention
   readonly updated_at: string | null
@@ -166,6 +188,7 @@ async function readServices(
   const statement = sql`
     select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
       coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read,
+      coalesce(s.user_objects, '{}') as user_objects, coalesce(s.user_topics, '{}') as user_topics,
       ${ORIGINS_COLUMN},
       coalesce(s.retention, '{}') as retention, s.updated_at
     from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
@@ -180,7 +203,8 @@ async function readServices(
       egress: { allow: row.allow },
       anon: { ...ANON_DEFAULTS, ...row.anon },
       cors: { origins: row.origins },
-      objects: { public_read: row.public_read },
+      objects: { public_read: row.public_read, user: { ...NO_OBJECTS, ...row.user_objects } },
+      topics: { user: { ...NO_TOPICS, ...row.user_topics } },
       retention,
       updated_at,
     },
