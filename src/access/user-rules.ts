@@ -24,8 +24,8 @@ export interface RuleFault {
 }
 
 type Separator = '/' | '.'
-/** Separators that are not between braces. */
-const SEPARATORS = { '/': /\/(?![^{]*\})/, '.': /\.(?![^{]*\})/ } as const
+/** Separators that are not between braces. The bound, above the length of every variable, keeps the search linear. */
+const SEPARATORS = { '/': /\/(?![^{}]{0,100}\})/, '.': /\.(?![^{}]{0,100}\})/ } as const
 const SEGMENT = /^([^{}]*)(?:\{([^{}]*)\}([^{}]*))?$/s
 const VARIABLE = /^user\.(?:(id|email)|claims\.([A-Za-z0-9_-]{1,64}))$/
 
@@ -78,11 +78,11 @@ function ruleOf(text: string, separator: Separator, isPrefix: boolean): UserRule
 
 /** True if a rule covers the key, or all keys that begin with this text. */
 export const coversKey = (rules: readonly UserRule[], user: EndUser, key: string): boolean =>
-  isCovered(rules, key.split('/'), (variable) => textsOf(variable, user).filter(isKeySegment))
+  isCovered(rules, user, { texts: key.split('/'), isValue: isKeySegment })
 
 /** True if a rule covers the topic, or with `.*` at its end all topics below it. */
 export const coversTopic = (rules: readonly UserRule[], user: EndUser, topic: string): boolean =>
-  isCovered(rules, topic.split('.'), (variable) => textsOf(variable, user).filter(isTopicWord))
+  isCovered(rules, user, { texts: topic.split('.'), isValue: isTopicWord })
 
 const isKeySegment = (text: string) =>
   text !== '' && text !== '.' && text !== '..' && !/[/\\\p{Cc}\p{Cs}]/u.test(text)
@@ -96,22 +96,24 @@ function textsOf(variable: UserVariable, user: EndUser): string[] {
   return values.filter((one) => typeof one === 'string')
 }
 
-function isCovered(
-  rules: readonly UserRule[],
-  texts: readonly string[],
-  valuesOf: (variable: UserVariable) => readonly string[],
-): boolean {
-  return rules.some(({ segments, isPrefix }) => {
-    const isLong = isPrefix ? texts.length > segments.length : texts.length === segments.length
-    return isLong && segments.every((segment, index) => matches(segment, texts[index] ?? '', valuesOf))
-  })
+/** What is asked for, and which values of a user may stand in it. */
+interface Target {
+  readonly texts: readonly string[]
+  readonly isValue: (text: string) => boolean
 }
+
+const isCovered = (rules: readonly UserRule[], user: EndUser, { texts, isValue }: Target): boolean =>
+  rules.some(({ segments, isPrefix }) => {
+    const isLong = isPrefix ? texts.length > segments.length : texts.length === segments.length
+    return isLong && segments.every((segment, index) => matches(segment, user, texts[index] ?? '', isValue))
+  })
 
 function matches(
   { before, variable, after }: Segment,
+  user: EndUser,
   text: string,
-  valuesOf: (variable: UserVariable) => readonly string[],
+  isValue: Target['isValue'],
 ): boolean {
   if (variable === undefined) return text === before
-  return valuesOf(variable).some((value) => text === `${before}${value}${after}`)
+  return textsOf(variable, user).some((value) => text === `${before}${value}${after}` && isValue(value))
 }

@@ -20,7 +20,6 @@ export const OPERATORS = ['operator'] as const satisfies readonly Role[]
 export const TENANT_ADMINS = ['operator', 'tenant_admin'] as const satisfies readonly Role[]
 export const ADMINS = ['operator', 'tenant_admin', 'workspace_admin'] as const satisfies readonly Role[]
 export const WRITERS = ['service'] as const satisfies readonly Role[]
-export const READERS = ['service', 'anon'] as const satisfies readonly Role[]
 /** For operations whose every effect is checked against a rule of the workspace. */
 export const DATA_ROLES = ['service', 'user', 'anon'] as const satisfies readonly Role[]
 /** For operations that users may run if a rule of the workspace allows it, and anon keys never. */

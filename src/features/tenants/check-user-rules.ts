@@ -2,7 +2,7 @@
 
 import type { Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import { type RuleFault, RULE_VARIABLES, readSegments } from '../../access/user-rules.ts'
+import { RULE_VARIABLES, type RuleFault, readSegments } from '../../access/user-rules.ts'
 import type { UserObjectsInput, UserTopicsInput } from '../../access/user-settings.ts'
 import { isPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
