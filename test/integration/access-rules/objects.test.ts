@@ -280,29 +280,11 @@ test.each(SPELLINGS)('key %s – by mia – reaches no object outside of her pre
   expect((await send('GET', workspace.service, 'private/ben/b')).body).toBe('private/ben/b')
 })
 
-test.each(['a/../b', '..', '.', '', 'mia/', 'a\\b', '/'])(
-  'user with the id %j – reaches nothing',
-  async (id) => {
-    const as = await userToken(workspace, 'x').then(() =>
-      tokenOf({
-        ...{
-          tenant_id: workspace.tenantId,
-          workspace_id: workspace.workspaceId,
-          role: 'user',
-          roles: ['user'],
-        },
-        ...{
-          sub: 'nobody',
-          email: 'x@example.com',
-          email_verified: true,
-          claims: { teams: [id, [id], { id }] },
-        },
-      }),
-    )
-    for (const prefix of ['teams/', `teams/${id}/`, 'teams//', 'teams/../'])
-      expect((await list(as, `?prefix=${encodeURIComponent(prefix)}`)).status).toBe(403)
-  },
-)
+test.each(['a/../b', '..', '.', '', 'mia/', 'a\\b', '/'])('claim %j – opens nothing', async (team) => {
+  const as = await userToken(workspace, 'nobody', { teams: [team, [team], { team }] })
+  for (const prefix of ['teams/', `teams/${team}/`, 'teams//', 'teams/../'])
+    expect((await list(as, `?prefix=${encodeURIComponent(prefix)}`)).status).toBe(403)
+})
 
 test('same name in another workspace – reaches no bucket but its own', async () => {
   const other = await createTestWorkspaceWithStorage()
