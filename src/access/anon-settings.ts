@@ -1,4 +1,7 @@
-/** A workspace's settings for anon keys: checks for collections, objects and events, and their problems. */
+/**
+ * A workspace's settings for anon keys: checks for collections, objects and events, and their problems. The row that is cached
+ * has the rules for users as well, which user-settings.ts checks.
+ */
 
 import Type, { type Static } from 'typebox'
 import { isPrefix } from '../core/object-key.ts'
@@ -6,6 +9,7 @@ import { Problem } from '../core/problem.ts'
 import { sql } from '../infra/postgres/sql.ts'
 import type { WorkspaceScope } from './scope.ts'
 import { memo } from './scope-cache.ts'
+import { prefixRules, topicRules, type UserRule } from './user-rules.ts'
 
 /** Settings in requests of admins; absent members do not change. */
 export const AnonInput = Type.Partial(
@@ -47,9 +51,20 @@ export function checkPrefixes(prefixes: readonly string[]): void {
   if (errors.length > 0) throw new Problem('validation_failed', { detail, errors })
 }
 
+/** Rules by right; absent rights are closed. */
+type RulesByRight = Readonly<Record<string, readonly UserRule[]>>
+
 /** The settings of one workspace. */
 export interface AnonSettings extends Anon {
   readonly publicRead: readonly string[]
+  readonly user: { readonly objects: RulesByRight; readonly topics: RulesByRight }
+}
+
+interface Row {
+  readonly anon: Partial<Anon>
+  readonly public_read: string[]
+  readonly user_objects: Record<string, string[]>
+  readonly user_topics: Record<string, string[]>
 }
 
 /** Cache key of the settings. */
@@ -58,13 +73,21 @@ export const ANON_CACHE_KEY = 'anon'
 /** The settings, cached for `LIMITS.memoMs`. */
 export function anonSettings(scope: WorkspaceScope): Promise<AnonSettings> {
   return memo(scope, ANON_CACHE_KEY, async () => {
-    const row = await scope.row<{ anon: Partial<Anon>; public_read: string[] }>(
-      sql`select anon, public_read from services`,
-    )
+    const row = await scope.row<Row>(sql`select anon, public_read, user_objects, user_topics from services`)
     const publicRead = row?.public_read ?? []
-    return { value: { ...ANON_DEFAULTS, ...row?.anon, publicRead }, bytes: publicRead.join().length }
+    const user = {
+      objects: rulesOf(row?.user_objects ?? {}, prefixRules),
+      topics: rulesOf(row?.user_topics ?? {}, topicRules),
+    }
+    return { value: { ...ANON_DEFAULTS, ...row?.anon, publicRead, user }, bytes: sizeOf(row) }
   })
 }
+
+const rulesOf = (stored: Row['user_objects'], read: (texts: readonly string[]) => UserRule[]): RulesByRight =>
+  Object.fromEntries(Object.entries(stored).map(([right, texts]) => [right, read(texts)]))
+
+/** Approximate: a parsed rule takes several times its text. */
+const sizeOf = (row: Row | undefined) => JSON.stringify(row ?? '').length * 4
 
 /**
  * Checks that an anon key reads objects below the public prefixes only. Other roles pass.
@@ -118,6 +141,6 @@ export function collectionForbidden(
 }
 
 /** The request with which an admin allows it. */
-function settingHint({ ref }: WorkspaceScope, settings: object): string {
+export function settingHint({ ref }: WorkspaceScope, settings: object): string {
   return `An admin opens it: POST /v1/services/configure ${JSON.stringify({ workspace_id: ref.workspaceId, ...settings })}.`
 }

@@ -20,9 +20,10 @@ export const OPERATORS = ['operator'] as const satisfies readonly Role[]
 export const TENANT_ADMINS = ['operator', 'tenant_admin'] as const satisfies readonly Role[]
 export const ADMINS = ['operator', 'tenant_admin', 'workspace_admin'] as const satisfies readonly Role[]
 export const WRITERS = ['service'] as const satisfies readonly Role[]
-export const READERS = ['service', 'anon'] as const satisfies readonly Role[]
 /** For operations whose every effect is checked against a rule of the workspace. */
 export const DATA_ROLES = ['service', 'user', 'anon'] as const satisfies readonly Role[]
+/** For operations that users may run if a rule of the workspace allows it, and anon keys never. */
+export const WRITERS_AND_USERS = ['service', 'user'] as const satisfies readonly Role[]
 /** Roles of both domains, for operations on the caller alone. */
 export const EVERYBODY = [...ADMINS, ...DATA_ROLES] as const
 
@@ -43,6 +44,16 @@ export interface EndUser {
   readonly emailVerified: boolean
   /** Set by the workspace's admins. */
   readonly claims: Readonly<Record<string, unknown>>
+}
+
+/** A value of a user that rules may name: `user.id`, `user.email`, `user.claims.<name>`. */
+export type UserVariable = readonly ['id'] | readonly ['email'] | readonly ['claims', string]
+
+/** The value of a variable; undefined if the user has none. An address that was not verified is none. */
+export function userValue(user: EndUser, [name, claim]: UserVariable): unknown {
+  if (name === 'id') return user.id
+  if (name === 'email') return user.emailVerified ? user.email : undefined
+  return Object.hasOwn(user.claims, claim) ? (user.claims[claim] ?? undefined) : undefined
 }
 
 /** The verified identity behind a credential. Only `src/access/authentication` creates one. */

@@ -126,6 +126,7 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
         operator: callers.tenantAdmin,
         tenant_admin: callers.workspaceAdmin,
         service: callers.anon,
+        user: callers.anon,
       }
       const least = operation.roles.at(-1) ?? ''
       const caller = Object.hasOwn(lower, least) ? lower[least as keyof typeof lower] : undefined

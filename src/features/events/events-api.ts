@@ -1,17 +1,27 @@
 /** Publishes events to the tenant's stream, and subscribes to it and to the workspace's document changes. */
 
+import { LRUCache } from 'lru-cache'
 import Type from 'typebox'
 import { requireEvents } from '../../access/anon-settings.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { allowedTopics, requireTopicRules } from '../../access/user-settings.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { DATA_ROLES, WRITERS } from '../../core/policy.ts'
+import { DATA_ROLES, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
-import { CURSOR, cloudEvent, type EventFilter, eventsIn, isChangeTopic, isPlatformTopic } from './events.ts'
+import {
+  CURSOR,
+  cloudEvent,
+  type EventFilter,
+  eventsIn,
+  isChangeTopic,
+  isPlatformTopic,
+  matchesTopic,
+} from './events.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({
@@ -33,7 +43,7 @@ const RESERVED = /^(platform|collections)(\.|$)/
 export const publishEvent = workspaceOperation({
   name: 'event.publish',
   summary: 'Publish an event to the tenant',
-  roles: WRITERS,
+  roles: WRITERS_AND_USERS,
   input: Input({ topic: Topic, data: Type.Unknown() }),
   output: Type.Object({ id: Type.String(), topic: Type.String(), time: Time }),
   http: { method: 'POST', path: '/v1/events/publish', body: '*', status: () => 202 },
@@ -41,6 +51,7 @@ export const publishEvent = workspaceOperation({
   run: async (scope, { topic, data }) => {
     if (RESERVED.test(topic))
       throw bodyProblem('/topic', `Topics below ${topic.split('.')[0]} are the platform's own.`)
+    await requireTopicRules(scope, 'publish', [topic])
     checkJson('data', data ?? null, LIMITS.eventBytesMax)
     await consumeQuota(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
@@ -96,8 +107,9 @@ export const subscribeEvents = workspaceOperation({
 })
 
 /**
- * Selects the events of the workspace's own stream that the caller may receive; undefined if it may receive all.
- * @throws Problem `forbidden` if a topic is of one collection that the caller may not read
+ * Selects the events that the caller may receive; undefined if it may receive all.
+ * @throws Problem `forbidden` if no rule of the workspace allows a user one of the topics, or a topic is of a collection that the caller
+ *   may not read
  */
 async function subscriptionFilter(
   scope: WorkspaceScope,
@@ -109,8 +121,26 @@ async function subscriptionFilter(
     const who = role === 'anon' ? 'Anon keys' : 'Users'
     throw new Problem('forbidden', { detail: `${who} cannot subscribe to events of the platform.` })
   }
-  if (role === 'user' && !topics.every(isChangeTopic))
-    throw new Problem('forbidden', { detail: 'Users subscribe to changes of documents.' })
+  const published = topics.filter((topic) => !isChangeTopic(topic))
+  await requireTopicRules(scope, 'subscribe', published)
   for (const topic of topics.filter(isChangeTopic)) await requireReadable(scope, topic)
-  return changeFilter(scope, role)
+  const acceptsChange = changeFilter(scope, role)
+  const acceptsEvent = role === 'user' ? topicFilter(scope, published) : () => true
+  return (entry) => (isChangeTopic(entry.topic) ? acceptsChange(entry) : acceptsEvent(entry))
+}
+
+/** A user receives an event if the rules of now, which are cached for `feedCheckMs`, allow a topic of the subscription that it has. */
+function topicFilter(scope: WorkspaceScope, topics: readonly string[]): EventFilter {
+  const known = new LRUCache<'allowed', readonly string[]>({ max: 1, ttl: LIMITS.feedCheckMs })
+  const ask = async () => {
+    const allowed = await allowedTopics(scope, 'subscribe', topics)
+    known.set('allowed', allowed)
+    return allowed
+  }
+  return ({ topic }) => {
+    const isAllowed = (patterns: readonly string[]) =>
+      patterns.some((pattern) => matchesTopic(pattern, topic))
+    const allowed = known.get('allowed')
+    return allowed === undefined ? ask().then(isAllowed) : isAllowed(allowed)
+  }
 }

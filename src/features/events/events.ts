@@ -45,7 +45,7 @@ export interface Subscription {
   readonly ownWorkspace: boolean
   /** Cursor of the last event that the client has seen; later events are sent first. */
   readonly after?: string
-  /** Restricts the events of the workspace's own stream that the subscriber may receive. */
+  /** Restricts the events that the subscriber may receive. */
   readonly filter?: EventFilter
 }
 
@@ -137,8 +137,8 @@ export class Events {
       topics.filter((topic) => !isWorkspaceTopic(topic)),
     ]
     const parts = [
-      { key: eventsOf(this.#ref.tenantId), topics: events, filter: undefined },
-      { key: changesOf(this.#ref), topics: changes, filter },
+      { key: eventsOf(this.#ref.tenantId), topics: events },
+      { key: changesOf(this.#ref), topics: changes },
     ].filter((part) => part.topics.length > 0)
     const starts = after?.split(',') ?? []
     if (after !== undefined && starts.length !== parts.length) throw foreignCursor()
@@ -155,9 +155,9 @@ export class Events {
     try {
       for (const part of parts) {
         const accepts: EventFilter = (entry) =>
-          part.topics.some((topic) => matches(topic, entry.topic)) &&
+          part.topics.some((topic) => matchesTopic(topic, entry.topic)) &&
           (!ownWorkspace || entry.source === this.source) &&
-          (part.filter === undefined || part.filter(entry))
+          (filter === undefined || filter(entry))
         const start = starts[senders.length]
         senders.push(await EventSender.listen(this.#streams, part.key, { accepts, frameOf }, start))
       }
@@ -297,6 +297,6 @@ class EventSender {
 }
 
 /** `orders.created` matches itself, `orders.*` every topic below `orders`. */
-function matches(pattern: string, topic: string): boolean {
+export function matchesTopic(pattern: string, topic: string): boolean {
   return pattern.endsWith('.*') ? topic.startsWith(pattern.slice(0, -1)) : topic === pattern
 }

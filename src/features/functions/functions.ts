@@ -9,7 +9,7 @@ import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
-import { ADMINS, READERS } from '../../core/policy.ts'
+import { ADMINS, DATA_ROLES } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { boundedMs, Duration, durationMs } from '../../core/units.ts'
 import { type FunctionRunInput, type Json, QUEUES, type SecretNames } from '../../core/work.ts'
@@ -37,6 +37,7 @@ const Config = Type.Object({
     description: `Megabytes that its process may hold; ${memory.default} where it was never set.`,
   }),
   anon: Type.Boolean({ description: 'Whether anon keys may invoke it; false where it was never set.' }),
+  user: Type.Boolean({ description: 'Whether users may invoke it; false where it was never set.' }),
 })
 type Config = Static<typeof Config>
 /** Named members are set; the others stay. */
@@ -46,6 +47,7 @@ const DEFAULTS: Config = {
   timeout: `${timeout.default / 1_000}s`,
   memory_mb: memory.default,
   anon: false,
+  user: false,
 }
 
 /** @throws Problem `validation_failed` for a time limit out of bounds */
@@ -223,7 +225,7 @@ const invokeOutput = Type.Object({
 export const invokeFunction = workspaceOperation({
   name: 'function.invoke',
   summary: 'Invoke a function and wait for its result',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input(invokeInput),
   output: invokeOutput,
   http: {
@@ -275,9 +277,14 @@ async function invoke(
   }
 }
 
-/** Anon keys find only functions that allow them; row-level security decides. */
+const PUBLIC_NOUNS: Readonly<Record<string, string>> = {
+  anon: 'function that an anon key may invoke',
+  user: 'function that a user may invoke',
+}
+
+/** Anon keys and users find only functions that allow them; row-level security decides. */
 function findInvocable(scope: WorkspaceScope, id: string): Promise<InvocableFunction> {
-  const noun = scope.actor.role === 'anon' ? 'function that an anon key may invoke' : 'function'
+  const noun = PUBLIC_NOUNS[scope.actor.role] ?? 'function'
   return findRow<InvocableFunction>(
     scope,
     noun,
@@ -313,12 +320,13 @@ async function runOnce(
   return workflowsOf(scope).result(workflowId, timeoutMs + LIMITS.functionHeartbeatMs / 2)
 }
 
-/** Hides the output and the location of the failure from anon keys. */
+/** Hides the output and the location of the failure from anon keys and users. */
 function forCaller(problem: Problem, scope: WorkspaceScope, runId: string): Problem {
   const { code, detail, members } = problem
+  const isPublic = PUBLIC_NOUNS[scope.actor.role] !== undefined
   return new Problem(code, {
     ...(detail !== undefined && { detail }),
-    members: { ...(scope.actor.role !== 'anon' && members), run_id: runId },
+    members: { ...(!isPublic && members), run_id: runId },
     headers: { 'x-run-id': runId },
     cause: problem.cause,
   })

@@ -21,6 +21,12 @@ create policy anon on tenon.storage_identities for select to tenon_anon
     and exists (select from tenon.services s where s.tenant_id = tenon.tenant() and s.workspace_id = tenon.workspace()
       and s.anon ->> 'objects' = 'public' and s.public_read <> '[]'));
 grant select on tenon.storage_identities to tenon_anon;
+-- The same for users, while the workspace has a rule for objects.
+create policy end_user on tenon.storage_identities for select to tenon_user
+  using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace()
+    and exists (select from tenon.services s where s.tenant_id = tenon.tenant() and s.workspace_id = tenon.workspace()
+      and s.user_objects @? '$.*[*]'));
+grant select on tenon.storage_identities to tenon_user;
 
 -- The usage ledger: a row per object, and one per upload in progress, which counts in addition until it is reconciled. The
 -- object store is the source of truth and is queried under a lock of the object.
@@ -40,6 +46,10 @@ create table tenon.stored_objects (
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
 );
 call tenon.allow('tenon_service', 'tenon.stored_objects', 'workspace', 'select');
+-- An upload of a user reconciles expired ones if the quota is used up.
+create policy end_user on tenon.stored_objects for select to tenon_user
+  using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and expires_at <= now());
+grant select (tenant_id, workspace_id, bucket, key, upload, expires_at) on tenon.stored_objects to tenon_user;
 create policy counting on tenon.stored_objects to tenon_owner
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace())
   with check (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
@@ -109,5 +119,5 @@ begin
 end $$;
 revoke execute on function tenon.reserve_bytes, tenon.lock_object, tenon.reconcile_object, tenon.register_objects
   from public;
-grant execute on function tenon.reserve_bytes, tenon.lock_object, tenon.reconcile_object, tenon.register_objects
-  to tenon_service;
+grant execute on function tenon.reserve_bytes, tenon.lock_object, tenon.reconcile_object to tenon_service, tenon_user;
+grant execute on function tenon.register_objects to tenon_service;

@@ -3,11 +3,13 @@
 import Type from 'typebox'
 import { requirePublic } from '../../access/anon-settings.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { requireObjectRule } from '../../access/user-settings.ts'
 import { type ByteReply, Bytes } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { checkBucket } from '../../core/object-key.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
-import { READERS, WRITERS } from '../../core/policy.ts'
+import { DATA_ROLES, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { objectsOf } from './workspace-objects.ts'
 
@@ -26,10 +28,20 @@ const IfNoneMatch = Header('An ETag that the object must not have; `*`: there mu
 const Content = Type.Unsafe<ByteReply>(Type.Unknown({ description: 'The bytes, in their own media type.' }))
 const PATH = '/v1/objects/{bucket}/{key*}'
 
+/**
+ * Anon keys and users read what the settings of the workspace open to them.
+ * @param prefix the key, or how the listed keys begin
+ * @throws Problem `forbidden`
+ */
+async function requireReadable(scope: WorkspaceScope, prefix: string): Promise<void> {
+  await requirePublic(scope, prefix)
+  await requireObjectRule(scope, 'read', prefix)
+}
+
 export const putObject = workspaceOperation({
   name: 'object.put',
   summary: 'Store an object',
-  roles: WRITERS,
+  roles: WRITERS_AND_USERS,
   input: Input({
     bucket: Bucket,
     key: Key,
@@ -56,6 +68,7 @@ export const putObject = workspaceOperation({
     etag: ({ etag }) => etag,
   },
   run: async (scope, { bucket, key, content, content_type: type, ...conditions }) => {
+    await requireObjectRule(scope, 'write', key)
     const options = { ...conditions, type: type || 'application/octet-stream' }
     const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, content, options)
     return { bucket, key, ...stored }
@@ -65,7 +78,7 @@ export const putObject = workspaceOperation({
 export const headObject = workspaceOperation({
   name: 'object.head',
   summary: 'Read what is known of an object, without its content',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({ bucket: Bucket, key: Key, if_match: IfMatch, if_none_match: IfNoneMatch }),
   output: Content,
   http: {
@@ -75,7 +88,7 @@ export const headObject = workspaceOperation({
     reply: 'bytes',
   },
   run: async (scope, { bucket, key, ...conditions }) => {
-    await requirePublic(scope, key)
+    await requireReadable(scope, key)
     return objectsOf(scope).head({ bucket: checkBucket(bucket), key }, conditions)
   },
 })
@@ -83,7 +96,7 @@ export const headObject = workspaceOperation({
 export const getObject = workspaceOperation({
   name: 'object.get',
   summary: 'Read an object, or a range of it',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({
     bucket: Bucket,
     key: Key,
@@ -99,7 +112,7 @@ export const getObject = workspaceOperation({
     reply: 'bytes',
   },
   run: async (scope, { bucket, key, ...conditions }) => {
-    await requirePublic(scope, key)
+    await requireReadable(scope, key)
     return objectsOf(scope).get({ bucket: checkBucket(bucket), key }, conditions)
   },
 })
@@ -107,11 +120,12 @@ export const getObject = workspaceOperation({
 export const deleteObject = workspaceOperation({
   name: 'object.delete',
   summary: 'Delete an object',
-  roles: WRITERS,
+  roles: WRITERS_AND_USERS,
   input: Input({ bucket: Bucket, key: Key }),
   output: Type.Object({ bucket: Type.String(), key: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: PATH },
   run: async (scope, { bucket, key }) => {
+    await requireObjectRule(scope, 'delete', key)
     await objectsOf(scope).delete({ bucket: checkBucket(bucket), key })
     return { bucket, key, deleted: true as const }
   },
@@ -127,7 +141,7 @@ const Listed = Type.Object({
 export const listObjects = workspaceOperation({
   name: 'object.list',
   summary: 'List the objects of a bucket',
-  roles: READERS,
+  roles: DATA_ROLES,
   input: Input({
     bucket: Bucket,
     ...PageInput,
@@ -142,7 +156,7 @@ export const listObjects = workspaceOperation({
   output: PageOf(Listed),
   http: { method: 'GET', path: '/v1/objects/{bucket}' },
   run: async (scope, { bucket, page_size: size = LIMITS.pageSizeDefault, page_after, prefix = '' }) => {
-    await requirePublic(scope, prefix)
+    await requireReadable(scope, prefix)
     const after = page_after === undefined ? {} : { after: readCursor(page_after) }
     const { data, next } = await objectsOf(scope).list(checkBucket(bucket), { prefix, size, ...after })
     return {

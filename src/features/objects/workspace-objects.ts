@@ -147,9 +147,14 @@ export class WorkspaceObjects {
     )
   }
 
-  /** The size of an object in bytes; 0 in a bucket of another workspace, which no upload can reach. */
+  /**
+   * The size of an object in bytes; 0 in a bucket of another workspace, which no upload can reach.
+   * @throws Problem `forbidden` if the rules for users were removed meanwhile; the upload stays reserved until its lease expires
+   */
   async #measure({ bucket, key }: StoredObject): Promise<number> {
-    if ((await this.#find())?.bucket !== bucket) return 0
+    const own = await this.#find()
+    if (own === undefined && this.#scope.actor.role === 'user') throw new Problem('forbidden')
+    if (own?.bucket !== bucket) return 0
     const target = { Bucket: bucket, Key: key }
     return this.#ask(target, (s3) => bytesOf(s3, target))
   }

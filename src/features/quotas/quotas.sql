@@ -314,4 +314,4 @@ revoke execute on procedure tenon.add_row_quota, tenon.add_byte_quota, tenon.swi
 grant execute on function tenon.quota_count, tenon.window_end, tenon.is_active to tenon_admin, tenon_operator;
 grant execute on function tenon.enable_counting to tenon_operator;
 grant execute on function tenon.limited, tenon.consume_quota to tenon_anon, tenon_user, tenon_service, tenon_admin;
-grant execute on function tenon.is_limited to tenon_service;
+grant execute on function tenon.is_limited to tenon_service, tenon_user;

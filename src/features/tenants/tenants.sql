@@ -64,6 +64,9 @@ create table tenon.services (
     and coalesce(anon ->> 'events', 'workspace') in ('workspace', 'none')),
   -- Prefixes of object keys, each ending with a slash.
   public_read jsonb not null default '[]' check (jsonb_typeof(public_read) = 'array'),
+  -- {read, write, delete}: rules on the keys of objects that users may access, and {subscribe, publish}: rules on topics.
+  user_objects jsonb not null default '{}' check (jsonb_typeof(user_objects) = 'object'),
+  user_topics jsonb not null default '{}' check (jsonb_typeof(user_topics) = 'object'),
   -- Origins of the pages that may use the workspace's anon keys and tokens.
   cors_origins jsonb not null default '["*"]' check (jsonb_typeof(cors_origins) = 'array'),
   -- {sign_up, branding}: how end users get into the workspace, and how pages for them look.
@@ -79,8 +82,9 @@ create table tenon.services (
 call tenon.allow('tenon_operator', 'tenon.services', 'all', 'select, insert, update');
 -- Only operators may allow private addresses.
 call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
-  'select, insert (tenant_id, workspace_id, experimental, anon, public_read, cors_origins, auth, retention, updated_at),
-  update (experimental, anon, public_read, cors_origins, auth, retention, updated_at)');
+  'select, insert (tenant_id, workspace_id, experimental, anon, public_read, user_objects, user_topics, cors_origins, auth,
+    retention, updated_at),
+  update (experimental, anon, public_read, user_objects, user_topics, cors_origins, auth, retention, updated_at)');
 create index services_retention on tenon.services (retention_due_at) where retention ? 'executions';
 create policy reconciler on tenon.services to tenon_reconciler using (true);
 grant select (tenant_id, workspace_id, retention, retention_due_at), update (retention_due_at)
@@ -88,7 +92,8 @@ grant select (tenant_id, workspace_id, retention, retention_due_at), update (ret
 -- The platform and policies read the settings for every key. Keys cannot read which private addresses flows may reach.
 create policy data on tenon.services for select to tenon_anon, tenon_user, tenon_service
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace());
-grant select (tenant_id, workspace_id, anon, public_read) on tenon.services to tenon_anon, tenon_user, tenon_service;
+grant select (tenant_id, workspace_id, anon, public_read, user_objects, user_topics) on tenon.services
+  to tenon_anon, tenon_user, tenon_service;
 
 -- @returns the workspace if its anon keys may read collections without a rule of their own, else null
 -- In plpgsql so that it is not inlined: the cost of its lookup would enter every plan and distort the choice of indexes.

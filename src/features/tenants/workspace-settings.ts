@@ -1,4 +1,4 @@
-/** Settings of a workspace: experimental features, rights of anon keys, private addresses that its flows may reach. */
+/** Settings of a workspace: experimental features, rights of anon keys and users, private addresses that its flows may reach. */
 
 import Type, { type Static } from 'typebox'
 import {
@@ -20,6 +20,14 @@ import { adminOperation, Id, Input, OptionalTime, Ref } from '../../access/opera
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, invalidateState, memo } from '../../access/scope-cache.ts'
 import { canSendMail } from '../../access/scope-services.ts'
+import {
+  NO_OBJECTS,
+  NO_TOPICS,
+  UserObjects,
+  UserObjectsInput,
+  UserTopics,
+  UserTopicsInput,
+} from '../../access/user-settings.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -27,6 +35,7 @@ import type { TenantId, WorkspaceId } from '../../core/tenant.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
+import { checkUserRules } from './check-user-rules.ts'
 
 /** Features that are off by default (decisions §9). */
 const Feature = Type.Union([Type.Literal('mcp.flow_tools')])
@@ -69,7 +78,8 @@ export const Services = Type.Object({
   anon: Anon,
   cors: Type.Object({ origins: Origins }),
   auth: AuthSettings,
-  objects: Type.Object({ public_read: PublicRead }),
+  objects: Type.Object({ public_read: PublicRead, user: UserObjects }),
+  topics: Type.Object({ user: UserTopics }),
   retention: RetentionPolicy,
   updated_at: OptionalTime,
 })
@@ -78,7 +88,7 @@ export type Services = Static<typeof Services>
 export const configureServices = adminOperation({
   name: 'service.configure',
   summary:
-    'Switch experimental features of a workspace, set what anon keys may do and how users sign up; an operator also opens addresses for its flows',
+    'Switch experimental features of a workspace, set what anon keys and users may do and how users sign up; an operator also opens addresses for its flows',
   roles: ADMINS,
   input: Input({
     workspace_id: Ref('workspace'),
@@ -87,24 +97,37 @@ export const configureServices = adminOperation({
     anon: Type.Optional(AnonInput),
     cors: Type.Optional(Type.Object({ origins: Origins }, { additionalProperties: false })),
     auth: Type.Optional(AuthInput),
-    objects: Type.Optional(Type.Object({ public_read: PublicRead }, { additionalProperties: false })),
+    objects: Type.Optional(
+      Type.Partial(Type.Object({ public_read: PublicRead, user: UserObjectsInput }), {
+        additionalProperties: false,
+      }),
+    ),
+    topics: Type.Optional(
+      Type.Partial(Type.Object({ user: UserTopicsInput }), { additionalProperties: false }),
+    ),
     retention: Type.Optional(RetentionPolicy),
   }),
   output: Services,
   http: { method: 'POST', path: '/v1/services/configure', body: '*' },
-  run: async (scope, { workspace_id, experimental, egress, anon, cors, auth, objects, retention }) => {
+  run: async (
+    scope,
+    { workspace_id, experimental, egress, anon, cors, auth, objects, topics, retention },
+  ) => {
     if (egress !== undefined && scope.actor.role !== 'operator') {
       throw new Problem('forbidden', { detail: 'egress.allow is for operators.' })
     }
     if (cors !== undefined) checkOrigins(cors.origins)
     if (auth !== undefined) checkAuth(scope, auth)
-    if (objects !== undefined) checkPrefixes(objects.public_read)
+    if (objects?.public_read !== undefined) checkPrefixes(objects.public_read)
+    checkUserRules(objects?.user, topics?.user)
     if (retention !== undefined) await checkRetention(scope, workspace_id, retention)
     const settings = [
       [sql`experimental`, experimental],
       [sql`egress_allow`, egress?.allow],
       [sql`anon`, anon, sql`services.anon || excluded.anon`],
       [sql`public_read`, objects?.public_read],
+      [sql`user_objects`, objects?.user, sql`services.user_objects || excluded.user_objects`],
+      [sql`user_topics`, topics?.user, sql`services.user_topics || excluded.user_topics`],
       [sql`cors_origins`, cors?.origins],
       [sql`auth`, auth, sql`services.auth || excluded.auth`],
       [sql`retention`, retention],
@@ -175,6 +198,8 @@ interface Row {
   readonly allow: string[]
   readonly anon: Partial<Anon>
   readonly public_read: string[]
+  readonly user_objects: Partial<UserObjects>
+  readonly user_topics: Partial<UserTopics>
   readonly origins: string[]
   readonly auth: Partial<AuthSettings>
   readonly retention: Retention
@@ -189,6 +214,7 @@ async function readServices(
     select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
       coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read,
       ${ORIGINS_COLUMN}, coalesce(s.auth, '{}') as auth,
+      coalesce(s.user_objects, '{}') as user_objects, coalesce(s.user_topics, '{}') as user_topics,
       coalesce(s.retention, '{}') as retention, s.updated_at
     from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
     where w.id = ${workspaceId}`
@@ -203,7 +229,8 @@ async function readServices(
       anon: { ...ANON_DEFAULTS, ...row.anon },
       cors: { origins: row.origins },
       auth: { ...AUTH_DEFAULTS, ...row.auth },
-      objects: { public_read: row.public_read },
+      objects: { public_read: row.public_read, user: { ...NO_OBJECTS, ...row.user_objects } },
+      topics: { user: { ...NO_TOPICS, ...row.user_topics } },
       retention,
       updated_at,
     },

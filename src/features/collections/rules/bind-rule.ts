@@ -1,6 +1,6 @@
 /** Binds a rule to its caller: the result is a filter without variables, which stores compile like any other. */
 
-import type { EndUser } from '../../../core/policy.ts'
+import { type EndUser, userValue } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { evaluate } from '../query/evaluate.ts'
@@ -31,14 +31,10 @@ export function bindRule(rule: Rule, caller: RuleCaller, declared: Declaration):
   }
 }
 
-/** The value of a variable; undefined if the caller has none. An address that was not verified is none. */
+/** The value of a variable; undefined if the caller has none. */
 function callerValue(variable: Variable, { user, now }: RuleCaller): unknown {
-  const [name, claim] = variable
-  if (name === 'now') return now.toISOString()
-  if (user === undefined) return undefined
-  if (name === 'id') return user.id
-  if (name === 'email') return user.emailVerified ? user.email : undefined
-  return Object.hasOwn(user.claims, claim ?? '') ? (user.claims[claim ?? ''] ?? undefined) : undefined
+  if (variable[0] === 'now') return now.toISOString()
+  return user === undefined ? undefined : userValue(user, variable)
 }
 
 function bindComparison(

@@ -6,13 +6,14 @@
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { exceedsDepth, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import type { UserVariable } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { type Filter, negated, type Path, pathsOf } from '../query/filter.ts'
 import { readPath } from '../query/syntax.ts'
 
-/** A value of the caller: the names that lead to it. */
-export type Variable = readonly ['id'] | readonly ['email'] | readonly ['claims', string] | readonly ['now']
+/** A value of the user, or the time. */
+export type Variable = UserVariable | readonly ['now']
 
 /** A rule, with negations moved down to its tests. */
 export type Rule =

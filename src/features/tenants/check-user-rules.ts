@@ -1,0 +1,76 @@
+/** Checks the rules on objects and topics that an admin sets for the users of a workspace. */
+
+import type { Static } from 'typebox'
+import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { RULE_VARIABLES, type RuleFault, readSegments } from '../../access/user-rules.ts'
+import type { UserObjectsInput, UserTopicsInput } from '../../access/user-settings.ts'
+import { isPrefix } from '../../core/object-key.ts'
+import { Problem } from '../../core/problem.ts'
+import { isWorkspaceTopic } from '../events/events.ts'
+
+type Check = (text: string) => string | undefined
+
+/** @throws Problem `validation_failed` with a pointer to each rule that is malformed */
+export function checkUserRules(
+  objects: Static<typeof UserObjectsInput> = {},
+  topics: Static<typeof UserTopicsInput> = {},
+): void {
+  const errors = [
+    ...errorsIn('objects', objects, objectRuleFault),
+    ...errorsIn('topics', topics, topicRuleFault),
+  ]
+  const [first] = errors
+  if (first === undefined) return
+  throw new Problem('validation_failed', {
+    detail: `${first.pointer}: ${first.detail}`,
+    errors,
+    hint: `Rules take ${RULE_VARIABLES.map((name) => `{${name}}`).join(', ')}.`,
+  })
+}
+
+function errorsIn(name: string, rules: Readonly<Record<string, readonly string[]>>, faultOf: Check) {
+  return Object.entries(rules).flatMap(([right, texts]) =>
+    texts.flatMap((text, index) => {
+      const detail = faultOf(text)
+      const pointer = `/${name}/user/${right}/${index}`
+      return detail === undefined ? [] : [{ in: 'body', name, pointer, detail } as const]
+    }),
+  )
+}
+
+function objectRuleFault(text: string): string | undefined {
+  const sample = sampleOf(text, '/')
+  if (typeof sample !== 'string') return faultText(sample)
+  if (sample.includes('*')) return 'A prefix has no *: it covers all keys below it.'
+  return isPrefix(sample)
+    ? undefined
+    : 'A prefix ends with a slash and does not begin with one; `.`, `..` and control characters are not taken.'
+}
+
+const TOPIC = /^[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?:\.\*)?$/
+
+function topicRuleFault(text: string): string | undefined {
+  const sample = sampleOf(text, '.')
+  if (typeof sample !== 'string') return faultText(sample)
+  if (text.includes('{user.email}')) return 'No topic has the @ of an address.'
+  if (/\*./.test(sample)) return '* stands at the end only: `orders.*` covers all topics below orders.'
+  if (!TOPIC.test(sample))
+    return 'A topic has words of letters, digits, - and _ with dots between, and may end with .*'
+  return isWorkspaceTopic(sample)
+    ? `Topics below ${sample.split('.')[0]} are the platform's own; the declaration of a collection decides who receives its changes.`
+    : undefined
+}
+
+/** The text with a word for each variable, or why it is no rule. */
+function sampleOf(text: string, separator: '/' | '.'): string | RuleFault {
+  const segments = readSegments(text, separator)
+  if ('detail' in segments) return segments
+  return segments
+    .map(({ before, variable, after }) => `${before}${variable === undefined ? '' : 'x'}${after}`)
+    .join(separator)
+}
+
+function faultText({ detail, unknown }: RuleFault): string {
+  const near = unknown === undefined ? undefined : nearest(unknown, RULE_VARIABLES)
+  return near === undefined ? detail : `${detail} Did you mean {${near}}?`
+}
