@@ -35,9 +35,18 @@ export interface Started {
  */
 const UNLIMITED = {
   ...Object.fromEntries(
-    ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'WEBHOOK', 'TENANT', 'PUBLIC', 'AUTH_FAILURES'].map(
-      (who) => [`TENON_RATE_${who}`, '9000000/min'],
-    ),
+    [
+      'SERVICE',
+      'USER',
+      'ANON',
+      'ANON_ADDRESS',
+      'ADMIN',
+      'MCP',
+      'WEBHOOK',
+      'TENANT',
+      'PUBLIC',
+      'AUTH_FAILURES',
+    ].map((who) => [`TENON_RATE_${who}`, '9000000/min']),
   ),
   TENON_USER_MAILS_PER_ADDRESS: '100000',
   TENON_USER_MAILS_PER_WORKSPACE: '100000',

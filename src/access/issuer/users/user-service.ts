@@ -1,4 +1,4 @@
-/** What people do on the pages for users of a workspace: sign up, verify an address, reset a password, keep their account. */
+/** Handles the pages for users of a workspace: sign-up, verification of an address, reset of a password, the own account. */
 
 import { hash } from 'node:crypto'
 import { LIMITS } from '../../../core/limits.ts'
