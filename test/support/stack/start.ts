@@ -35,9 +35,10 @@ export interface Started {
  */
 const UNLIMITED = {
   ...Object.fromEntries(
-    ['SERVICE', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'WEBHOOK', 'TENANT', 'PUBLIC', 'AUTH_FAILURES'].map(
-      (who) => [`TENON_RATE_${who}`, '9000000/min'],
-    ),
+    [
+      ...['SERVICE', 'USER', 'ANON', 'ANON_ADDRESS', 'ADMIN', 'MCP', 'WEBHOOK', 'TENANT', 'PUBLIC'],
+      'AUTH_FAILURES',
+    ].map((who) => [`TENON_RATE_${who}`, '9000000/min']),
   ),
   TENON_STREAMS_PER_TENANT: '10000',
   TENON_STREAMS_PER_ADDRESS: '10000',
