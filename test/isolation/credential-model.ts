@@ -10,7 +10,7 @@ const CARRIERS = {
   'Authorization: ApiKey': ['ours', 'ours-anon', 'theirs', 'nobody'],
   'Authorization: Bearer svc_': ['ours', 'ours-anon', 'theirs', 'nobody'],
   '?apikey=': ['ours', 'ours-anon', 'theirs-anon', 'nobody-anon'],
-  'Authorization: Bearer JWT': ['ours', 'theirs', 'nobody'],
+  'Authorization: Bearer JWT': ['ours', 'ours-user', 'theirs', 'nobody'],
   // Gateway headers count only with the secret; without it they are ignored.
   gateway: ['ours', 'theirs', 'nobody', 'ours, no secret', 'ours, wrong secret'],
 } as const
@@ -57,8 +57,11 @@ export function expected(route: Route, sent: readonly Presentation[]): string {
   if (accepted === 'nobody') return 'gateway_identity_invalid'
   // "structural_admin: JWT with role": keys and gateways are of data_access
   const admin = key === undefined && token !== undefined
-  if (route === 'admin' && !admin) return 'privilege_domain_mismatch'
-  return accepted.replace('-anon', '')
+  const isUser = accepted === 'ours-user'
+  if (route === 'admin' && (!admin || isUser)) return 'privilege_domain_mismatch'
+  // No rule of the collection and no topic is for users.
+  if (isUser && route !== 'me') return 'forbidden'
+  return accepted.replace(/-(anon|user)$/, '')
 }
 
 function wire(key: string | undefined, token: string | undefined): string {

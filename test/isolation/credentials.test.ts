@@ -12,6 +12,7 @@ import {
   createTestWorkspace,
   type TestWorkspace,
   tokenOf,
+  userToken,
 } from '../support/fixtures/tenants.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
 import { repeated } from '../support/stack/soak.ts'
@@ -22,7 +23,7 @@ type Presented = { readonly headers: Record<string, string | string[]>; readonly
 const agent = new Agent({ keepAlive: true, maxSockets: 4 })
 /** The text of each credential. */
 let texts: Record<'ours' | 'ours-anon' | 'theirs' | 'theirs-anon' | 'nobody' | 'nobody-anon', string>
-let tokens: Record<'api' | 'mcp', Record<'ours' | 'theirs' | 'nobody', string>>
+let tokens: Record<'api' | 'mcp', Record<'ours' | 'ours-user' | 'theirs' | 'nobody', string>>
 let gateways: Record<string, Caller>
 let server: PublishedMcpServer
 let ours: TestWorkspace
@@ -46,9 +47,11 @@ beforeAll(async () => {
   server = await publishMcpServer(ours, 'table')
   const foreign = await publishMcpServer(theirs, 'table')
   for (const workspace of [ours, theirs]) await createMarks(workspace, workspace === ours ? 'ours' : 'theirs')
+  const user = tokenText(await userToken(ours, 'mia'))
   tokens = {
     api: {
       ours: await adminOf(ours),
+      'ours-user': user,
       theirs: await adminOf(theirs),
       nobody: await adminOf(
         ours,
@@ -57,6 +60,7 @@ beforeAll(async () => {
     },
     mcp: {
       ours: tokenText(await tokenFor(server, scopesOf(server, 'notes_list'))),
+      'ours-user': user,
       theirs: tokenText(await tokenFor(foreign, scopesOf(foreign, 'notes_list'))),
       nobody: 'garbage',
     },
@@ -191,6 +195,7 @@ test('model: produces every possible outcome', () => {
     'api_key_invalid',
     'credentials_conflict',
     'credentials_missing',
+    'forbidden',
     'gateway_identity_invalid',
     'ours',
     'privilege_domain_mismatch',

@@ -11,8 +11,10 @@ import {
   type Reply,
   type TestWorkspace,
   tokenOf,
+  userToken,
 } from '../support/fixtures/tenants.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
+import { refusalOfUsers, USER_ROWS } from './end-users/user-rows.ts'
 import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 
 let ours: World
@@ -28,6 +30,9 @@ let callers: {
   otherService: Caller
   otherGateway: Caller
   siblingService: Caller
+  user: Caller
+  otherUser: Caller
+  siblingUser: Caller
 }
 
 beforeAll(async () => {
@@ -48,6 +53,9 @@ beforeAll(async () => {
     otherService: other.service,
     otherGateway: gatewayHeaders(other),
     siblingService: sibling.service,
+    user: await userToken(workspace, 'mia'),
+    otherUser: await userToken(other, 'mia'),
+    siblingUser: await userToken(sibling, 'mia'),
   }
 })
 
@@ -81,8 +89,10 @@ function ids(): string[] {
   ]
 }
 
-test('table of the sweep: lists every operation and nothing else', () => {
-  expect(Object.keys(ROWS).sort()).toEqual(OPERATIONS.map(({ name }) => name).sort())
+test('tables of the sweep: list every operation once and nothing else', () => {
+  const names = OPERATIONS.map(({ name }) => name).sort()
+  expect(Object.keys(ROWS).sort()).toEqual(names)
+  expect([...USER_ROWS].sort()).toEqual(names)
 })
 
 describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const))(
@@ -153,6 +163,20 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
       if (!data && !operation.roles.includes('workspace_admin')) return expect(operation.reach).toBe('admin')
       await expectNothingOfOurs(operation, data ? callers.siblingService : callers.siblingWorkspaceAdmin)
     })
+
+    // No collection of the sweep has rules for users: end-users/user-sweep.test.ts has such collections.
+    test.each(['user', 'siblingUser', 'otherUser'] as const)(
+      '%s: refused with 403, unless it is about the caller',
+      async (who) => {
+        const { status, body } = await send(operation, callers[who])
+        const refusal = refusalOfUsers(name)
+        if (refusal !== undefined) return expect([status, body.code]).toEqual([403, refusal])
+        expect(operation.roles).toContain('user')
+        if (operation.reach === 'caller') return expect(status).toBe(200)
+        if (name === 'collections.list') return expect([status, body.data]).toEqual([200, []])
+        expect([status, body.code]).toEqual([403, 'forbidden'])
+      },
+    )
 
     async function expectNothingOfOurs(swept: AnyOperation, caller: Caller): Promise<void> {
       const foreign = ROWS[name]?.foreign

@@ -50,6 +50,23 @@ begin
     case when (item ->> 'unique')::boolean then '' else ', id' end);
 end $$;
 
+-- Raises unless a template can come from rule-policy.ts: its literals stand in places, and it calls these functions alone, so
+-- that it depends on the document, the caller and the time, and has no effect.
+create function tenon.check_template(template text) returns void
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  words constant text[] := array['and', 'or', 'not', 'exists', 'any', 'in', 'where', 'select', 'when', 'then', 'else', 'is',
+    'like', 'array', 'each', 'form', 'forms'];
+  functions constant text[] := array['coalesce', 'jsonb_array_elements', 'jsonb_array_elements_text', 'jsonb_build_array',
+    'jsonb_typeof', 'lower', 'now', 'nullif', 'to_jsonb', 'tenon.caller', 'tenon.canonical'];
+begin
+  if coalesce(regexp_replace(template, '%%|%[0-9]+\$L', '', 'g') ~ '%|;|--|/\*|\\|\$', true)
+    or exists (select from regexp_matches(template, '([[:alnum:]_.$"&]+)\s*\(', 'g') m
+      where m[1] <> all (words || functions)) then
+    raise exception 'not a condition' using errcode = 'check_violation';
+  end if;
+end $$;
+
 -- The condition under which a role may access a row, null if it may access none.
 -- @param rule true, false, or the condition that rule-policy.ts has compiled: a template for `format`, and its literals. Absent:
 --   anon keys read if the setting of the workspace says so, all else is closed.
@@ -66,9 +83,10 @@ begin
   if coalesce(rule, 'false') in ('true', 'false') then
     return case rule when 'true' then mine end;
   end if;
+  perform tenon.check_template(rule ->> 'template');
   condition := format(rule ->> 'template', variadic array(select jsonb_array_elements_text(rule -> 'literals')));
-  -- A cursor takes a single query, so the condition is an expression and nothing more.
-  open parsed for execute format('select from tenon_data.%I where (%s)', declared.relation, condition);
+  -- A cursor takes a single query, and no text ends both a parenthesis and a bracket, so the condition is one expression.
+  open parsed for execute format('select from tenon_data.%1$I where (%2$s) and (array[%2$s])[1]', declared.relation, condition);
   close parsed;
   return format('%s and (%s)', mine, condition);
 end $$;
@@ -392,7 +410,8 @@ begin
   perform act_for_workspace(before[1], before[2]);
 end $$;
 
-revoke execute on function tenon.column_definition, tenon.index_statement, tenon.policy_condition, tenon.set_policies, tenon.drop_policies,
+revoke execute on function tenon.column_definition, tenon.index_statement, tenon.check_template, tenon.policy_condition,
+  tenon.set_policies, tenon.drop_policies,
   tenon.create_table,
   tenon.act_for_administered, tenon.declared_index, tenon.check_columns, tenon.fill_column, tenon.empty_column,
   tenon.change_indexes, tenon.alter_table, tenon.create_collection_table, tenon.change_collection_table,

@@ -20,8 +20,8 @@ export async function createTable(
 }
 
 /**
- * Runs statements of the login role after it has set a role, in one transaction that is rolled back. @returns
- * the last one's rows
+ * Runs statements of the login role after it has set a role, in one transaction that is rolled back. @param
+ * ref tenant, workspace, and for tenon_user the JSON of the end user @returns the last one's rows
  */
 export async function sqlAsRole<T extends object>(
   mask: string,
@@ -33,8 +33,9 @@ export async function sqlAsRole<T extends object>(
   try {
     await client.query('begin')
     await client.query(
-      "select set_config('role', $1, true), set_config('tenon.tenant', $2, true), set_config('tenon.workspace', $3, true)",
-      [mask, ref[0] ?? '', ref[1] ?? ''],
+      `select set_config('role', $1, true), set_config('tenon.tenant', $2, true),
+        set_config('tenon.workspace', $3, true), set_config('tenon.user', $4, true)`,
+      [mask, ref[0] ?? '', ref[1] ?? '', ref[2] ?? ''],
     )
     return ([await client.query(text)].flat().at(-1)?.rows ?? []) as T[]
   } finally {

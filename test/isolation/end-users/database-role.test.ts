@@ -1,0 +1,308 @@
+/** The database role of end users: which tables, rows and functions of PostgreSQL a statement of it reaches. */
+
+import { readdir, readFile } from 'node:fs/promises'
+import { beforeAll, expect, test } from 'vitest'
+import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
+import {
+  addTestWorkspace,
+  asSuperuser,
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+  userToken,
+} from '../../support/fixtures/tenants.ts'
+
+const OWN = { _owner: '$user.id' }
+
+let ours: TestWorkspace
+let others: TestWorkspace[]
+let table: string
+let mia: Caller
+
+beforeAll(async () => {
+  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  ours = workspace
+  others = [other, await addTestWorkspace(workspace)]
+  mia = await userToken(ours, 'mia')
+  table = await ownTable()
+  // A row in each table that the role may read, or insert into.
+  const configured = await call('POST', '/v1/services/configure', { as: ours.operator, body: settings() })
+  expect(configured.status, JSON.stringify(configured.body)).toBe(200)
+  for (const as of [mia, await userToken(ours, 'ben'), ours.service]) {
+    const reply = await call('POST', `/v1/collections/${collection}/documents`, {
+      ...{ as, body: { n: 1 } },
+      headers: { 'idempotency-key': 'k' },
+    })
+    expect(reply.status, JSON.stringify(reply.body)).toBe(201)
+  }
+})
+
+const collection = unique('c')
+const settings = () => ({ workspace_id: ours.workspaceId, anon: { collections: 'none' } })
+
+/** @returns the table of a collection whose documents belong to their creators */
+async function ownTable(): Promise<string> {
+  const body = {
+    ...{ workspace_id: ours.workspaceId, collection, store: 'relational' },
+    schema: { properties: { n: { type: 'integer' }, owner: { type: 'string' } } },
+    access: { user: { read: OWN, create: true, update: OWN, delete: OWN } },
+  }
+  const reply = await call('POST', '/v1/schemas', { as: ours.operator, body })
+  expect(reply.status, JSON.stringify(reply.body)).toBe(201)
+  return `tenon_data."${reply.body.id}"`
+}
+
+const refOf = ({ tenantId, workspaceId }: TestWorkspace, user?: object | string): string[] => [
+  ...[tenantId, workspaceId],
+  ...(user === undefined ? [] : [typeof user === 'string' ? user : JSON.stringify(user)]),
+]
+const asUser = <T extends object>(text: string, ref = refOf(ours, { id: 'mia', claims: {} })) =>
+  sqlAsRole<T>('tenon_user', ref, text)
+
+/** What each statement of the role may do with tables of the platform. */
+const PRIVILEGES = {
+  idempotency: ['delete', 'insert', 'select', 'update'],
+  outbox: ['insert'],
+  schemas: ['select'],
+  services: ['select'],
+}
+
+test('tables of the platform – by their grants – are closed to the role but for four', async () => {
+  const granted = await asSuperuser<{ name: string; privileges: string[] }>(`
+    select c.relname as name, array_agg(p order by p) as privileges
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace,
+      unnest(array['select', 'insert', 'update', 'delete', 'truncate', 'references', 'trigger']) p
+    where n.nspname = 'tenon' and c.relkind in ('r', 'p', 'v', 'm', 'S')
+      and case when c.relkind = 'S' then p in ('select', 'update') and has_sequence_privilege('tenon_user', c.oid, p)
+        when p in ('delete', 'truncate', 'trigger') then has_table_privilege('tenon_user', c.oid, p)
+        else has_any_column_privilege('tenon_user', c.oid, p) end
+    group by 1`)
+  expect(Object.fromEntries(granted.map(({ name, privileges }) => [name, privileges]))).toEqual(PRIVILEGES)
+  const columns = await asSuperuser<{ attname: string }>(`
+    select attname::text from pg_attribute where attrelid = 'tenon.services'::regclass and attnum > 0
+      and has_column_privilege('tenon_user', attrelid, attnum, 'select') order by 1`)
+  expect(columns.map(({ attname }) => attname)).toEqual(['anon', 'public_read', 'tenant_id', 'workspace_id'])
+})
+
+test('every table of the platform – read by the role – shows rows of the own workspace alone', async () => {
+  const tables = await asSuperuser<{ name: string }>(`
+    select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'tenon' and c.relkind in ('r', 'p', 'v', 'm')`)
+  const columns: Readonly<Record<string, string>> = {
+    schemas: '*',
+    services: 'tenant_id, workspace_id',
+    idempotency: 'tenant_id, workspace_id, role',
+  }
+  for (const { name } of tables) {
+    const text = `select ${columns[name] ?? '*'} from tenon."${name}"`
+    if (columns[name] === undefined) {
+      await expect(asUser(text), name).rejects.toThrow(/permission denied/)
+      continue
+    }
+    const rows = await asUser<Record<string, unknown>>(text)
+    expect(rows.length, name).toBeGreaterThan(0)
+    for (const row of rows)
+      expect([name, row['tenant_id'], row['workspace_id']]).toEqual([name, ...refOf(ours)])
+    if (name === 'idempotency') expect(new Set(rows.map(({ role }) => role))).toEqual(new Set(['tenon_user']))
+    for (const ref of [
+      ['', ''],
+      [ours.tenantId, ''],
+      ['', ours.workspaceId],
+      ...others.map((of) => refOf(of)),
+    ])
+      expect(JSON.stringify(await asUser(text, ref)), `${name} for ${ref}`).not.toContain(ours.workspaceId)
+  }
+})
+
+test('documents of an owner – read and changed with any other settings – stay hidden and unchanged', async () => {
+  const owners = async (ref: string[]) =>
+    (await asUser<{ owner: string }>(`select owner from ${table}`, ref)).map(({ owner }) => owner)
+  expect(await owners(refOf(ours, { id: 'mia', claims: {} }))).toEqual(['mia'])
+  const strangers = [
+    refOf(ours),
+    ...[
+      {},
+      { id: null },
+      { id: '' },
+      { id: ['mia'] },
+      { id: { a: 'mia' } },
+      { ID: 'mia' },
+      [],
+      'null',
+      '"mia"',
+    ].map((user) => refOf(ours, user)),
+    ...others.map((of) => refOf(of, { id: 'mia' })),
+    ['', '', '{"id":"mia"}'],
+    [ours.tenantId, '', '{"id":"mia"}'],
+    ['', ours.workspaceId, '{"id":"mia"}'],
+  ]
+  for (const ref of strangers) {
+    const context = JSON.stringify(ref)
+    expect(await owners(ref), context).toEqual([])
+    expect(await asUser(`update ${table} set c1 = 7 returning id`, ref), context).toEqual([])
+    expect(await asUser(`delete from ${table} returning id`, ref), context).toEqual([])
+  }
+  await expect(owners(refOf(ours, '{"id":'))).rejects.toThrow(/invalid input syntax/)
+})
+
+test('rows – inserted for another workspace – are refused', async () => {
+  const [theirs] = others
+  if (theirs === undefined) throw new TypeError('there is another workspace')
+  const insert = (columns: string, values: string) =>
+    `insert into ${table} (id${columns}) values (gen_random_uuid()${values}) returning owner`
+  expect(await asUser(insert('', ''))).toEqual([{ owner: 'mia' }])
+  for (const of of others)
+    await expect(asUser(insert('', ''), refOf(of, { id: 'mia' }))).rejects.toThrow(/row-level security|check/)
+  for (const [column, value] of [
+    ['tenant_id', theirs.tenantId],
+    ['workspace_id', theirs.workspaceId],
+  ])
+    await expect(asUser(insert(`, ${column}`, `, '${value}'`))).rejects.toThrow(/row-level security|check/)
+  const event = (column: string, value: string) =>
+    `insert into tenon.outbox (collection, verb, document_id, version, ${column})
+     values ('c', 'created', gen_random_uuid(), 1, '${value}')`
+  await expect(asUser(event('tenant_id', theirs.tenantId))).rejects.toThrow(/row-level security/)
+  await expect(asUser(event('workspace_id', theirs.workspaceId))).rejects.toThrow(/row-level security/)
+  await expect(
+    asUser(`insert into tenon.idempotency (role, id, request, seed, expires_at)
+      values ('tenon_service', sha256('a'), sha256('b'), '\\x00112233445566778899aabbccddeeff', now())`),
+  ).rejects.toThrow(/row-level security/)
+})
+
+test('functions and procedures of the platform – by their grants – are those of statements and policies', async () => {
+  const callable = await asSuperuser<{ name: string }>(`
+    select p.proname as name from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+    where n.nspname like 'tenon%' and p.prorettype <> 'trigger'::regtype
+      and has_function_privilege('tenon_user', p.oid, 'execute') order by 1`)
+  expect(callable.map(({ name }) => name)).toEqual(CALLABLE)
+})
+
+/** Those that run with the rights of their owner are in security-definers.test.ts. */
+const CALLABLE = [
+  ...[
+    'anon_workspace',
+    'audit_hash',
+    'caller',
+    'canonical',
+    'collection_lock',
+    'column_type',
+    'consume_quota',
+  ],
+  ...['delete_expired_replies', 'limited', 'quota_lock', 'refuse_change', 'role_rank', 'tenant', 'workspace'],
+]
+
+test('functions that create tables and policies – called by the role – are refused', async () => {
+  const [tenant, workspace] = refOf(ours)
+  const id = table.replace(/.*"(.*)"/, '$1')
+  const declared = `(select s from tenon.schemas s where s.id = '${id}')`
+  for (const text of [
+    `tenon.create_collection_table('${tenant}', '${workspace}', '${id}', '{}')`,
+    `tenon.change_collection_table('${tenant}', '${workspace}', '${id}', '{}', 'off', '[]', '[]', '{}', '{}')`,
+    `tenon.drop_collection_table('${tenant}', '${workspace}', '${id}')`,
+    `tenon.create_table(${declared}, '{}')`,
+    `tenon.alter_table(${declared}, ${declared}, '{}')`,
+    `tenon.set_policies(${declared}, '{"user": {"read": true}}')`,
+    `tenon.drop_policies(${declared})`,
+    `tenon.policy_condition(${declared}, 'user', 'read', 'true')`,
+    `tenon.act_for_workspace('${tenant}', '${workspace}')`,
+    `tenon.act_for_administered('${tenant}', '${workspace}')`,
+  ])
+    await expect(asUser(`select ${text}`), text).rejects.toThrow(/permission denied for function/)
+})
+
+test('policies and tables – created, changed or dropped by the role – are refused', async () => {
+  for (const text of [
+    `create policy mine on ${table} using (true)`,
+    `create policy mine on tenon.api_keys to tenon_user using (true)`,
+    `alter policy user_read on ${table} using (true)`,
+    `drop policy user_read on ${table}`,
+    `alter table ${table} disable row level security`,
+    `alter table ${table} no force row level security`,
+    `alter table ${table} alter column owner set default 'ben'`,
+    `alter table ${table} owner to tenon_user`,
+    `truncate ${table}`,
+    `drop table ${table}`,
+    `create table tenon_data.x (id int)`,
+    `create view tenon_data.x as select * from ${table}`,
+    `create function tenon.caller2() returns int language sql return 1`,
+    `create or replace function tenon.caller() returns jsonb language sql return '{}'::jsonb`,
+    'alter role tenon_user bypassrls',
+    'set session authorization tenon_owner',
+    'set role tenon_owner',
+  ])
+    await expect(asUser(text), text).rejects.toThrow(/must be|permission denied|must have/)
+  // A grant without the right to it is a warning, and changes nothing.
+  for (const right of ['grant select on tenon.tenants to tenon_user', `grant all on ${table} to tenon_user`])
+    await expect(asUser(`${right}; truncate tenon.tenants, ${table}`), right).rejects.toThrow(
+      /permission denied/,
+    )
+  expect(await asUser('set row_security = off; select 1 as n').catch(({ message }) => message)).toEqual([
+    { n: 1 },
+  ])
+  await expect(asUser(`set row_security = off; select from ${table}`)).rejects.toThrow(/row-level security/)
+})
+
+/** Where a pattern occurs in the product's sources. @returns the name of the file and the text that was found */
+async function occurrences(pattern: RegExp): Promise<string[]> {
+  const names = (await readdir('src', { recursive: true })).filter((name) => name.endsWith('.ts'))
+  const found = await Promise.all(
+    names.map(async (name) =>
+      [...(await readFile(`src/${name}`, 'utf8')).matchAll(pattern)].map(
+        ([text]) => `${name}: ${text.replaceAll(/\s+/g, ' ')}`,
+      ),
+    ),
+  )
+  return found.flat().sort()
+}
+
+test('statements of the product – that write – never name the owner of a document', async () => {
+  expect((await occurrences(/insert into/g)).length).toBeGreaterThan(30)
+  // The event of a change has the owner of its document.
+  expect(await occurrences(/insert into[^(`]*\([^)`]*\bowner\b/g)).toEqual([
+    'features/collections/postgres/write-statements.ts: insert into tenon.outbox (collection, verb, document_id, version, document, deleted, owner',
+  ])
+  expect(await occurrences(/\bset\s[^`;]*\bowner"?\s*=|`\s*"?owner"?\s*=|\bowner"?\s*=\s*\$\{/g)).toEqual([])
+})
+
+test('the owner – named by a user in any way to write – is refused, or a property like any other', async () => {
+  const at = `/v1/collections/${collection}`
+  const { body: own } = await call('POST', `${at}/documents`, { as: mia, body: { owner: 'ben' } })
+  expect([own.owner, own._owner]).toEqual(['ben', 'mia'])
+  const one = `${at}/documents/${own.id}`
+  const batch = (op: object) => ['POST', `${at}/batch`, { ops: [{ ...op, id: own.id }] }] as const
+  for (const [method, path, body] of [
+    ['POST', `${at}/documents`, { _owner: 'ben' }],
+    ['PUT', one, { _owner: 'ben' }],
+    ['PUT', `${one}?replace=true`, { _owner: 'ben' }],
+    ['PUT', `${one}?unset=_owner`, { n: 1 }],
+    ['PATCH', one, { _owner: 'ben' }],
+    ['PATCH', one, { _owner: null }],
+    batch({ op: 'update', data: { _owner: 'ben' } }),
+    batch({ op: 'replace', data: { _owner: 'ben' } }),
+    batch({ op: 'patch', data: { _owner: 'ben' } }),
+    batch({ op: 'increment', field: '_owner' }),
+  ] as const) {
+    const reply = await call(method, path, { as: mia, body })
+    expect([method, path, reply.status], JSON.stringify(reply.body)).toEqual([method, path, 400])
+  }
+  for (const [method, path, body] of [
+    ['PUT', one, { owner: 'ben', c1: 5, tenant_id: 'x' }],
+    ['PUT', `${one}?replace=true`, { owner: 'ben' }],
+    ['PATCH', one, { owner: 'eve' }],
+    batch({ op: 'update', data: { owner: 'ben' } }),
+  ] as const) {
+    const reply = await call(method, path, { as: mia, body })
+    expect([method, path, reply.status], JSON.stringify(reply.body)).toEqual([method, path, 200])
+  }
+  const lines = { as: mia, body: '{"owner":"ben"}\n{"_owner":"ben"}\n' }
+  const headers = { 'content-type': 'application/x-ndjson' }
+  // An import ignores the fields that the platform sets, since exports have them.
+  const { body: imported } = await call('POST', `${at}/import`, { ...lines, headers })
+  expect([imported.created, imported.failed]).toEqual([2, 0])
+  const rows = await asSuperuser<{ owner: string }>(
+    `select owner from ${table} where owner is not null order by 1`,
+  )
+  expect(rows.map(({ owner }) => owner)).toEqual(['ben', 'mia', 'mia', 'mia', 'mia'])
+})

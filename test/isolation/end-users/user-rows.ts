@@ -1,0 +1,66 @@
+/** The rows of the sweep for the role `user`: how each operation answers the token of an end user. */
+
+const words = (text: string): readonly string[] => text.trim().split(/\s+/)
+
+/** Operations that take no user, by the code of their refusal. */
+export const CLOSED_TO_USERS = {
+  /** Operations of admins. */
+  privilege_domain_mismatch: words(`
+    tenant.create tenant.get tenant.list tenant.suspend tenant.resume
+    workspace.create workspace.get workspace.list workspace.suspend workspace.resume
+    api_key.create api_key.get api_key.list api_key.update api_key.rotate api_key.revoke
+    account.create account.get account.list account.update account.invite account.reset account.confirm account.delete
+    oauth_client.create oauth_client.get oauth_client.list oauth_client.rotate_secret oauth_client.delete
+    issuer.rotate_keys
+    collection.explain schema.create schema.get schema.list schema.update schema.delete
+    operation.get operation.list
+    quota.set quota.get service.configure service.get
+    audit.list audit.verify
+    codec.decode codec.encode
+    function.create function.get function.list function.configure function.delete
+    flow.list flow.create flow.get flow.update flow.delete flow.metrics flow.validate flow.graph flow.simulate
+    flow_version.create flow_version.list flow_version.get
+    flow_alias.list flow_alias.get flow_alias.set flow_alias.delete
+    flow_secret.set flow_secret.list flow_secret.delete
+    execution.create execution.get execution.list flow_execution.list execution.watch
+    execution_step.list execution_step.get
+    execution.signal execution.approve execution.retry_step execution.skip_step execution.pause execution.resume
+    execution.patch_data execution.cancel execution.rerun
+    approval.list approval.get approval.decide
+    schedule.list schedule.get schedule.pause schedule.resume schedule.trigger
+    trigger.list trigger.rotate_secret trigger.pause trigger.resume trigger.test
+    mcp_server.list mcp_server.create mcp_server.get mcp_server.update mcp_server.delete mcp_server.call
+    mcp_candidate.list mcp_curation.replace
+    mcp_version.create mcp_version.list mcp_version.activate mcp_version.approve
+    mcp_call.list mcp_client.create mcp_client.list mcp_client.delete`),
+  /** Operations of keys, whose effects no rule of the workspace decides about. */
+  forbidden: words(`
+    analytics.query
+    object.put object.head object.get object.delete object.list
+    event.publish
+    function.invoke
+    flow.start flow.list_executions flow.get_execution flow.watch_execution flow.get_result
+    inbox.list inbox.get inbox.decide`),
+} as const
+
+export const OPEN_TO_USERS = {
+  /** Operations about the caller. */
+  caller: words('me.get limits.get'),
+  /** Operations whose every effect a rule of the workspace decides about. */
+  rules: words(`
+    collections.list
+    collection.create collection.get collection.list collection.query collection.update collection.patch
+    collection.delete collection.import collection.export collection.batch
+    batch.run
+    event.subscribe`),
+} as const
+
+/** Every operation with a row. */
+export const USER_ROWS: readonly string[] = [
+  ...Object.values(CLOSED_TO_USERS).flat(),
+  ...Object.values(OPEN_TO_USERS).flat(),
+]
+
+/** The code of the refusal; undefined for an operation that takes users. */
+export const refusalOfUsers = (name: string): string | undefined =>
+  Object.entries(CLOSED_TO_USERS).find(([, names]) => names.includes(name))?.[0]
