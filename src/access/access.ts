@@ -160,6 +160,12 @@ export function asWorkspaceService(scope: WorkspaceScope): WorkspaceScope {
   return new WorkspaceScope(actor, scope.ref, services, ids, scope.completionStatements)
 }
 
+/** The same caller, with values that were looked up for the rules that its statements are under. */
+export function withLookups(scope: WorkspaceScope, lookups: NonNullable<Actor['lookups']>): WorkspaceScope {
+  const { services, ids } = internalsOf(scope)
+  return new WorkspaceScope({ ...scope.actor, lookups }, scope.ref, services, ids, scope.completionStatements)
+}
+
 /** The workspace with the right to start and follow its flows, for a key or token that has the scope for it. */
 export function asFlowRunner(scope: WorkspaceScope): WorkspaceScope {
   const { services, ids } = internalsOf(scope)

@@ -26,7 +26,8 @@ const DATABASE_ROLES = {
   anon: 'tenon_anon',
 } as const
 
-function contextOf({ role, chainDepth, user }: Actor, tenant = '', workspace = ''): SessionContext {
+function contextOf(actor: Actor, tenant = '', workspace = ''): SessionContext {
+  const { role, chainDepth, user } = actor
   const isPublic = role === 'anon' || role === 'user'
   const statementTimeoutMs = LIMITS.statementTimeoutMs[isPublic ? 'anon' : 'service']
   return {
@@ -35,13 +36,13 @@ function contextOf({ role, chainDepth, user }: Actor, tenant = '', workspace = '
     workspace,
     statementTimeoutMs,
     ...(chainDepth !== undefined && { chainDepth }),
-    ...(role === 'user' && user !== undefined && { user: sessionUser(user) }),
+    ...(role === 'user' && user !== undefined && { user: sessionUser(user, actor) }),
   }
 }
 
 /** The end user as `tenon.caller()` returns it to policies (roles.sql). An address that was not verified is none. */
-const sessionUser = ({ id, email, emailVerified, claims }: EndUser): string =>
-  JSON.stringify({ id, ...(emailVerified && { email }), claims })
+const sessionUser = ({ id, email, emailVerified, claims }: EndUser, { lookups }: Actor): string =>
+  JSON.stringify({ id, ...(emailVerified && { email }), claims, lookups })
 
 /**
  * An actor, and statements with its rights. Features supply all other capabilities as functions of the scope:

@@ -20,6 +20,8 @@ export const LIMITS = {
   ruleCharsMax: 8_000,
   ruleDepthMax: 5,
   ruleTestsMax: 30,
+  ruleLookupsMax: 5,
+  ruleLookupValuesMax: 500,
   /** Elements of a list in a user's claims that rules on objects and topics compare with; later ones count for nothing. */
   ruleClaimValuesMax: 100,
   likeWildcardsMax: 10,

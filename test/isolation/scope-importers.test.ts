@@ -45,9 +45,10 @@ test('scopes: requested by entry points only', async () => {
   ])
 })
 
-test('rights of a service key: assumed for tools of MCP servers only', async () => {
+test('rights of a service key: assumed for tools of MCP servers and for the lookups of rules only', async () => {
   expect(await filesThat(/\basWorkspaceService\(/)).toEqual([
     'access/access.ts',
+    'features/collections/resolve-store.ts',
     'features/mcp-servers/call-tool.ts',
     'features/mcp-servers/sources/collections.ts',
   ])

@@ -1,6 +1,7 @@
 /** The table of the sweep: how each operation is called, and how a caller from another workspace is answered. */
 
 import { call, type TestWorkspace, tokenOf, unique } from '../support/fixtures/tenants.ts'
+import { DATA_ROWS } from './sweep-rows-data.ts'
 import { askApproval, FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
 import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
 
@@ -46,8 +47,6 @@ const encodedOf = (tenantId: string) => ({
   metadata: { encoding: btoa('binary/tenon-encrypted'), 'encryption-key-id': btoa(`${tenantId}.1`) },
   data: btoa('not what the key has made'),
 })
-
-const object = ({ bucket }: World) => `/v1/objects/${bucket}/secrets/plan`
 
 export const ROWS: Readonly<Record<string, Row>> = {
   'me.get': { path: () => '/v1/me', foreign: 'own_thing' },
@@ -240,65 +239,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'schema.delete': { path: ({ schemaId }) => `/v1/schemas/${schemaId}`, foreign: 'not_found' },
   'operation.get': { path: ({ operationId }) => `/v1/operations/${operationId}`, foreign: 'not_found' },
   'operation.list': { path: () => '/v1/operations', foreign: 'own_list' },
-  'collections.list': { path: () => '/v1/collections', foreign: 'own_list' },
-  'collection.create': {
-    path: () => '/v1/collections/secrets/documents',
-    body: () => ({ by: 'somebody' }),
-    foreign: 'own_thing',
-  },
-  'collection.batch': {
-    path: () => '/v1/collections/secrets/batch',
-    body: ({ documentId }) => ({ ops: [{ op: 'update', id: documentId, data: { by: 'somebody' } }] }),
-    foreign: 'not_found',
-  },
-  'batch.run': {
-    path: () => '/v1/batch',
-    body: ({ documentId }) => ({
-      ops: [{ collection: 'secrets', op: 'update', id: documentId, data: { by: 'somebody' } }],
-    }),
-    foreign: 'not_found',
-  },
-  'collection.get': {
-    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
-    foreign: 'not_found',
-  },
-  'collection.list': { path: () => '/v1/collections/secrets/documents', foreign: 'own_list' },
-  'collection.query': {
-    path: () => '/v1/collections/secrets/query',
-    body: () => ({ filter: { by: 'us' } }),
-    foreign: 'own_list',
-  },
-  'collection.patch': {
-    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
-    body: () => ({ by: 'somebody' }),
-    foreign: 'not_found',
-  },
-  'collection.update': {
-    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
-    body: () => ({ by: 'somebody' }),
-    foreign: 'not_found',
-  },
-  'collection.delete': {
-    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
-    foreign: 'not_found',
-  },
-  'collection.import': {
-    path: () => '/v1/collections/secrets/import',
-    body: () => ({ by: 'somebody' }),
-    foreign: 'own_thing',
-  },
-  'collection.export': { path: () => '/v1/collections/secrets/export', foreign: 'own_list' },
-  'object.put': { path: object, body: () => 'theirs', foreign: 'denied' },
-  'object.head': { path: object, foreign: 'denied' },
-  'object.get': { path: object, foreign: 'denied' },
-  'object.delete': { path: object, foreign: 'denied' },
-  'object.list': { path: ({ bucket }) => `/v1/objects/${bucket}`, foreign: 'denied' },
-  'event.publish': {
-    path: () => '/v1/events/publish',
-    body: () => ({ topic: 'sweep', data: 1 }),
-    foreign: 'own_thing',
-  },
-  'event.subscribe': { path: () => '/v1/events/subscribe?topic=sweep', foreign: 'own_list' },
+  ...DATA_ROWS,
   'quota.set': {
     path: () => '/v1/quotas',
     body: ({ workspace }) => ({ workspace_id: workspace.workspaceId, limits: { documents: 0 } }),

@@ -104,9 +104,9 @@ export const getDocument = workspaceOperation({
   run: async (scope, { name, id, select }) => {
     const selection = readSelection(select, 'query')
     const selected = selection === undefined ? [] : [...selection.keys()]
-    const [stored] = await withCollection(scope, name, ['read'], ({ store, collection }) => {
+    const [stored] = await withCollection(scope, name, ['read'], ({ store, collection }, inside) => {
       checkSelected(selected, collection.declared)
-      return store.read(scope, [{ collection, id: documentId(id) }])
+      return store.read(inside, [{ collection, id: documentId(id) }])
     })
     if (stored === undefined) throw documentNotFound()
     return { document: project(toDocument(stored), selection), version: stored.version }

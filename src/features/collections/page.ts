@@ -41,8 +41,8 @@ export async function pageOf(
     ...(selection !== undefined && { selected: [...selection.keys()] }),
     ...(count !== undefined && { count }),
   }
-  const { rows, total } = await withCollection(scope, name, ['read'], ({ store, collection }) =>
-    store.list(scope, collection, applyDeclaration(query, collection.declared)).catch((error: unknown) => {
+  const { rows, total } = await withCollection(scope, name, ['read'], ({ store, collection }, inside) =>
+    store.list(inside, collection, applyDeclaration(query, collection.declared)).catch((error: unknown) => {
       throw withIndexHint(error, query, collection.declared)
     }),
   )

@@ -13,7 +13,7 @@ import {
 } from './enforce-schema.ts'
 import type { CollectionLocation } from './resolve-store.ts'
 import type { Right } from './rules/access.ts'
-import { requireAdmitted } from './rules/permissions.ts'
+import { requireAdmitted, updateOf } from './rules/permissions.ts'
 import { sortKey } from './schemas/canonical-text.ts'
 import { withDefaults } from './schemas/columns.ts'
 import { evaluateChange, isPending, type Violation } from './schemas/evaluate-schema.ts'
@@ -258,7 +258,9 @@ function requirePermitted(
   const right = change.verb === 'delete' ? 'delete' : 'update'
   if (current !== undefined) requireAdmitted(scope, collection, right, current)
   if (next === undefined) return
-  requireAdmitted(scope, collection, 'update', next)
+  const permissions =
+    current === undefined ? collection.permissions : updateOf(scope.actor, collection, current)
+  requireAdmitted(scope, { ...collection, permissions }, 'update', next)
   requireAdmitted(scope, collection, 'read', next)
 }
 

@@ -1,14 +1,17 @@
 /** Resolves a collection to its store and declaration, and authorizes the caller. */
 
+import { asWorkspaceService, withLookups } from '../../access/access.ts'
 import { ANON_CACHE_KEY, anonSettings } from '../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidate } from '../../access/scope-cache.ts'
 import { documentsOf } from '../../access/scope-services.ts'
+import type { EndUser } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { mongoRules, mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Right } from './rules/access.ts'
+import { lookUp } from './rules/lookups.ts'
 import { permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
 import { declarationOf, memoKey } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
@@ -23,26 +26,28 @@ export function withCollection<T>(
   scope: WorkspaceScope,
   name: string,
   rights: readonly Right[],
-  work: (location: CollectionLocation) => Promise<T>,
+  work: (location: CollectionLocation, inside: WorkspaceScope) => Promise<T>,
 ): Promise<T> {
-  return withCollections(scope, new Map([[name, rights]]), (at) => work(at(name)))
+  return withCollections(scope, new Map([[name, rights]]), (at, inside) => work(at(name), inside))
 }
 
 /**
  * Runs work in several collections. Cached declarations may be some seconds old: if the database rejects the work because
  * of that, the declarations are read again and the work is repeated. The rejected attempt had no effect.
  * @param rightsByName the rights that the caller needs, by the collection's name
+ * @param work gets the scope that its statements have to use: the caller's, with the values that the rules look up
  * @throws Problem `forbidden`; `overloaded` if the declarations change faster than the work is repeated
  */
 export async function withCollections<T>(
   scope: WorkspaceScope,
   rightsByName: ReadonlyMap<string, readonly Right[]>,
-  work: (at: (name: string) => CollectionLocation) => Promise<T>,
+  work: (at: (name: string) => CollectionLocation, inside: WorkspaceScope) => Promise<T>,
 ): Promise<T> {
   let cause: unknown
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     try {
-      return await work(await locationsOf(scope, rightsByName))
+      const inside = await withLookupsOf(scope, [...rightsByName.keys()])
+      return await work(await locationsOf(inside, rightsByName), inside)
     } catch (error) {
       const isOutOfDate = error instanceof StaleDeclarationError || OUT_OF_DATE.has(refusal(error))
       if (!isOutOfDate) throw error
@@ -58,6 +63,25 @@ export async function withCollections<T>(
 const ATTEMPTS_MAX = 10
 
 const OUT_OF_DATE = new Set<string | undefined>(['is_declared', 'no_table', 'no_column'])
+
+/** The scope with the lookups of the collections for its user. @returns the same scope if there are none */
+export async function withLookupsOf(
+  scope: WorkspaceScope,
+  names: readonly string[],
+): Promise<WorkspaceScope> {
+  const { user, role } = scope.actor
+  if (role !== 'user' || user === undefined) return scope
+  const lookups: Record<string, readonly unknown[]> = {}
+  for (const name of names) Object.assign(lookups, await lookupsFor(asWorkspaceService(scope), name, user))
+  return Object.keys(lookups).length === 0 ? scope : withLookups(scope, lookups)
+}
+
+/** The values that the rules of a collection look up for a user. @param service scope with the rights of a service key */
+export async function lookupsFor(service: WorkspaceScope, name: string, user: EndUser) {
+  const declared = await declarationOf(service, name)
+  if (declared === undefined || Object.keys(declared.rules.lookups).length === 0) return {}
+  return lookUp(service, declared, { user, locate: (other) => locationOf(service, other) })
+}
 
 async function locationsOf(
   scope: WorkspaceScope,

@@ -6,7 +6,8 @@ import type { Actor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
-import type { Filter, OrderKey } from './query/filter.ts'
+import { valueBelow } from './query/evaluate.ts'
+import type { Filter, OrderKey, Path } from './query/filter.ts'
 import type { Permissions, Readers } from './rules/access.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
 import type { Violation } from './schemas/evaluate-schema.ts'
@@ -83,6 +84,21 @@ export function createdBy({ user }: Pick<Actor, 'user'>, { id, content }: Create
   const now = new Date().toISOString()
   const owner = user?.id ?? null
   return { id, fields: content.fields, version: 1, created_at: now, updated_at: now, owner }
+}
+
+const SYSTEM_FIELDS: Readonly<Record<string, (stored: Stored) => unknown>> = {
+  id: (stored) => stored.id,
+  _created_at: (stored) => stored.created_at,
+  _updated_at: (stored) => stored.updated_at,
+  _version: (stored) => stored.version,
+  _owner: (stored) => stored.owner,
+}
+
+/** The value at a path of a document, system fields included; undefined if there is none. */
+export function valueAt(stored: Stored, path: Path): unknown {
+  const [name] = path
+  const system = path.length === 1 && Object.hasOwn(SYSTEM_FIELDS, name) ? SYSTEM_FIELDS[name] : undefined
+  return system === undefined ? valueBelow(stored.fields, path) : system(stored)
 }
 
 /** The location of a document. */

@@ -74,14 +74,14 @@ export function writeAll(
   const rights = new Map<string, readonly Right[]>()
   for (const { collection, command } of requests)
     rights.set(collection, [...(rights.get(collection) ?? []), ...RIGHTS[command.op]])
-  return withCollections(scope, rights, async (at) => {
+  return withCollections(scope, rights, async (at, inside) => {
     const tasks = requests.map(({ collection, command }, index) => ({
       ...at(collection),
       command,
       id: ids[index] ?? '',
     }))
     for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
-      const result = await attemptAll(scope, tasks, { budget, extraStatements })
+      const result = await attemptAll(inside, tasks, { budget, extraStatements })
       if (result !== undefined) return result
     }
     throw new Problem('overloaded', { detail: 'Too many writers change this document at once.' })

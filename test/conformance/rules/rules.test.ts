@@ -8,9 +8,9 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { evaluate } from '../../../src/features/collections/query/evaluate.ts'
 import { bindRule } from '../../../src/features/collections/rules/bind-rule.ts'
-import { valueAt } from '../../../src/features/collections/rules/permissions.ts'
 import { readRule } from '../../../src/features/collections/rules/rule-language.ts'
 import { toDeclaration } from '../../../src/features/collections/schemas/declaration-cache.ts'
+import { valueAt } from '../../../src/features/collections/store.ts'
 import {
   call,
   createTestWorkspace,
@@ -132,7 +132,15 @@ describe.skipIf(missing !== undefined)('rules over MongoDB', () => {
 })
 
 const DECLARED = toDeclaration({
-  ...{ id: 'sch', relation: 'unnamed', store: 'relational', mode: 'enforce', columns: [], indexes: [] },
+  ...{
+    id: 'sch',
+    collection: 'relational',
+    relation: 'unnamed',
+    store: 'relational',
+    mode: 'enforce',
+    columns: [],
+    indexes: [],
+  },
   ...{ access: {}, schema: SCHEMA },
 })
 

@@ -1,4 +1,4 @@
-/** Rules on changes: of the present document and of its result; and their declaration and explanation. */
+/** Rules on changes: of the present document and of its result. */
 
 import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -200,148 +200,56 @@ test('a change of the rules – takes effect at once on the node that made it, a
   expect((await call('GET', `${at}/documents`, { as: ben })).status).toBe(403)
 })
 
-describe('the declaration of a rule', () => {
-  test.each([
-    ['of an unknown field', { user: { read: { tean: 'x' } } }, '/access/user/read', 'did you mean team'],
-    [
-      'with an unknown variable',
-      { user: { read: { team: '$user.claim.team' } } },
-      '/access/user/read',
-      '$user.claims',
-    ],
-    [
-      'that compares a number with an address',
-      { user: { read: { level: '$user.email' } } },
-      '/access/user/read',
-      'integer',
-    ],
-    ['with a literal of another type', { user: { read: { level: 'high' } } }, '/access/user/read', 'integer'],
-    ['with $now for a text', { user: { read: { level: { lt: '$now' } } } }, '/access/user/read', 'integer'],
-    ['for anon keys with a user', { anon: { read: { _owner: '$user.id' } } }, '/access/anon/read', 'no user'],
-    [
-      'with an unknown operator',
-      { user: { read: { team: { equals: 'x' } } } },
-      '/access/user/read',
-      'operator',
-    ],
-    [
-      'with a variable for like',
-      { user: { read: { team: { like: '$user.id' } } } },
-      '/access/user/read',
-      'takes no variable',
-    ],
-    [
-      'with a variable inside of an object',
-      { user: { read: { tags: { cs: { a: '$user.id' } } } } },
-      '/access/user/read',
-      'alone or in a list',
-    ],
-    ['that updates without reading', { user: { update: true } }, '/access/user/read', 'be able to read'],
-    ['that is a text', { user: { read: 'yes' } }, '/access/user/read', ''],
-    ['of an unknown role', { admin: { read: true } }, '/access', ''],
-    ['that is nested too deep', { user: { read: nested(12) } }, '/access/user/read', 'levels'],
-    [
-      'with too many tests',
-      { user: { read: { $or: Array(40).fill({ team: 'x' }) } } },
-      '/access/user/read',
-      'at most 30',
-    ],
-    [
-      'of 100 KB',
-      { user: { read: { team: { in: Array(9_000).fill('0123456789') } } } },
-      '/access/user/read',
-      'characters',
-    ],
-  ])('%s – is refused with its place', async (_what, access, pointer, words) => {
-    const { reply } = await declare(access)
-    expect([reply.status, reply.body.code], JSON.stringify(reply.body)).toEqual([400, 'validation_failed'])
-    expect(JSON.stringify(reply.body.errors.map((error: { pointer: string }) => error.pointer))).toContain(
-      pointer,
-    )
-    expect(JSON.stringify(reply.body)).toContain(words)
-  })
-
-  function nested(levels: number): object {
-    return levels === 0 ? { team: 'x' } : { $or: [nested(levels - 1)] }
+describe('an update rule with the document before', () => {
+  const OWN = { _owner: '$user.id' }
+  const access = {
+    user: {
+      read: OWN,
+      create: true,
+      update: {
+        ...OWN,
+        level: '$old.level',
+        team: { neq: 'x' },
+        $or: [
+          { status: '$old.status' },
+          { $and: [{ status: 'closed' }, { publish_at: { gte: '$old.publish_at' } }] },
+        ],
+      },
+    },
   }
+  const publish_at = '2026-01-01T00:00:00Z'
 
-  test('that no index serves – is accepted with a warning', async () => {
-    const read = { _owner: '$user.id' }
-    const { reply } = await declare({ user: { read } })
-    expect([reply.status, reply.body.warnings]).toEqual([
-      201,
-      [{ pointer: '/access/user/read', detail: expect.stringContaining('_owner') }],
-    ])
-    const served = await declare({ user: { read } }, { indexes: [{ fields: ['_owner', 'status'] }] })
-    expect([served.reply.status, served.reply.body.warnings]).toEqual([201, undefined])
-    expect(served.reply.body.access).toEqual({ user: { read } })
+  test('fields that must stay, and a state that may only advance – are compared with what was', async () => {
+    const { at } = await declared(access)
+    const { id } = (await create(at, mia, { level: 1, status: 'open', team: 'red', publish_at })).body
+    const status = async (body: object) => (await patch(at, mia, id, body)).status
+    expect(await status({ title: 'new' })).toBe(200)
+    expect(await status({ level: 2 })).toBe(403)
+    expect(await status({ level: null })).toBe(403)
+    expect(await status({ status: 'waiting' })).toBe(403)
+    expect(await status({ status: 'closed', publish_at: '2025-01-01T00:00:00Z' })).toBe(403)
+    expect(await status({ status: 'closed', publish_at: '2026-01-01T01:00:00+01:00' })).toBe(200)
+    expect(await status({ status: 'open' })).toBe(403)
+    const ops = [
+      { op: 'update', id, data: { title: 'a' } },
+      { op: 'update', id, data: { level: 9 } },
+    ]
+    expect((await call('POST', `${at}/batch`, { as: mia, body: { ops } })).body.op_index).toBe(1)
+    const { body } = await call('GET', `${at}/documents/${id}`, { as: mia })
+    expect([body.level, body.status, body.title]).toEqual([1, 'closed', 'new'])
   })
 
-  test('whose values look like SQL – compares them as texts', async () => {
-    const texts = ["'; drop table tenon.tenants; --", '%1$L %s %%', '$1', "\\' or true --", '$$ $user.id']
-    for (const text of texts) {
-      const written = text.startsWith('$') ? `$${text}` : text
-      const { at } = await declared({ user: { read: { title: written } } })
-      await create(at, workspace.service, { title: text })
-      await create(at, workspace.service, { title: 'other' })
-      const { body } = await call('GET', `${at}/documents`, { as: mia })
-      expect(body.data.map(({ title }: { title: string }) => title)).toEqual([text])
-    }
-  })
-})
-
-describe('explain', () => {
-  let collection: string
-  let id: string
-  beforeAll(async () => {
-    const found = await declared(TICKETS)
-    collection = found.collection
-    id = (await create(found.at, mia, { title: 'help', status: 'open', team: 'red' })).body.id
-  })
-  const explain = (body: object, as = workspace.operator) =>
-    call('POST', `/v1/collections/${collection}/access/explain`, {
-      as,
-      body: { workspace_id: workspace.workspaceId, ...body },
-    })
-
-  test('a document and a user – shows the rule and each of its tests', async () => {
-    const { status, body } = await explain({ as: { id: 'eve', claims: { team: 'red' } }, op: 'read', id })
-    expect(status, JSON.stringify(body)).toBe(200)
-    expect(body).toEqual({
-      allowed: true,
-      decided_by: 'access.user.read',
-      rule: TICKETS.user.read,
-      tests: [
-        { test: { _owner: { eq: '$user.id' } }, negated: false, holds: false },
-        { test: { team: { eq: '$user.claims.team' } }, negated: false, holds: true },
-        { test: { '$user.claims.role': 'admin' }, negated: false, holds: false },
-      ],
-    })
+  test('a field that was absent – stays absent', async () => {
+    const { at } = await declared(access)
+    const { id } = (await create(at, mia, { status: 'open', team: 'red' })).body
+    expect((await patch(at, mia, id, { title: 'x' })).status).toBe(200)
+    expect((await patch(at, mia, id, { level: 1 })).status).toBe(403)
   })
 
-  test('a document that would be created – is explained as well', async () => {
-    const as = { id: 'eve', claims: { team: 'red' } }
-    const { body } = await explain({ as, op: 'create', document: { status: 'closed', team: 'red' } })
-    expect(body.allowed).toBe(false)
-    expect(body.tests).toContainEqual({ test: { status: 'open' }, negated: false, holds: false })
-  })
-
-  test('an anon key – is decided by the setting of the workspace', async () => {
-    const { body } = await explain({ as: 'anon', op: 'read', id })
-    expect([body.allowed, body.decided_by]).toEqual([true, 'setting anon.collections'])
-    expect((await explain({ as: 'anon', op: 'delete', id })).body).toMatchObject({
-      allowed: false,
-      decided_by: 'default',
-    })
-  })
-
-  test('keys, users, and admins of others – may not ask', async () => {
-    for (const as of [workspace.service, workspace.anon, mia])
-      expect((await explain({ as: 'anon', op: 'read', id }, as)).status).toBe(403)
-  })
-
-  test('an unknown document, and none – are clear problems', async () => {
-    expect((await explain({ as: 'anon', op: 'read', id: 'nothing' })).status).toBe(404)
-    expect((await explain({ as: 'anon', op: 'read' })).body.detail).toContain('id')
+  test('in another right, or of an unknown field – is refused', async () => {
+    const read = await declare({ user: { read: { level: '$old.level' } } })
+    expect([read.reply.status, read.reply.body.detail]).toEqual([400, expect.stringContaining('for update')])
+    const unknown = await declare({ user: { read: true, update: { level: '$old.levle' } } })
+    expect([unknown.reply.status, unknown.reply.body.detail]).toEqual([400, expect.stringContaining('level')])
   })
 })

@@ -11,7 +11,7 @@ import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import type { Fields } from '../document.ts'
 import { planBlind, requireCreatable, validatePlanned } from '../plan.ts'
-import { withCollection } from '../resolve-store.ts'
+import { type CollectionLocation, withCollection } from '../resolve-store.ts'
 import type { Right } from '../rules/access.ts'
 import { requireAdmitted } from '../rules/permissions.ts'
 import { type Collection, type Create, createdBy, problemOf, type Store } from '../store.ts'
@@ -117,7 +117,7 @@ class Import {
       this.#scope,
       this.#options.collection,
       RIGHTS,
-      ({ store, collection }) => this.#attempt(store, collection, entries),
+      ({ store, collection }, inside) => this.#attempt({ store, collection, inside }, entries),
     )
     const line = entries.at(-1)?.line ?? 0
     if (!('rejected' in attempt)) return this.#record(line, attempt)
@@ -132,11 +132,14 @@ class Import {
   }
 
   /** Plans anew each time, since the declaration may have changed. */
-  async #attempt(store: Store, collection: Collection, entries: readonly Entry[]): Promise<Attempt> {
+  async #attempt(
+    { store, collection, inside }: CollectionLocation & { readonly inside: WorkspaceScope },
+    entries: readonly Entry[],
+  ): Promise<Attempt> {
     const { creates, failures } = await this.#plan(collection, entries)
     if (creates.length === 0) return { created: 0, existing: 0, failures }
     try {
-      const added = await store.add(this.#scope, collection, creates)
+      const added = await store.add(inside, collection, creates)
       if (!('made' in added)) return { rejected: problemOf(added) ?? new Problem('conflict') }
       return { created: added.made, existing: creates.length - added.made, failures }
     } catch (error) {

@@ -1,9 +1,12 @@
 /** The member `access` of a declaration: its API type, and its parsed form. */
 
 import Type, { type Static } from 'typebox'
+import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { Filter } from '../query/filter.ts'
-import { type Rule, readRule } from './rule-language.ts'
+import type { Filter, Path } from '../query/filter.ts'
+import { readPath } from '../query/syntax.ts'
+import { CollectionName } from '../schemas/columns.ts'
+import { qualified, type Rule, readRule } from './rule-language.ts'
 
 export const RIGHT_NAMES = ['read', 'create', 'update', 'delete'] as const
 export const ROLE_NAMES = ['anon', 'user'] as const
@@ -21,42 +24,80 @@ const RightsSchema = Type.Object(
   { additionalProperties: false },
 )
 
+const LookupSchema = Type.Object(
+  {
+    collection: CollectionName,
+    field: Type.String({ description: 'Whose values are listed.' }),
+    filter: Type.Record(Type.String(), Type.Unknown(), {
+      description: 'The documents that are read, such as `{"user": "$user.id"}`.',
+    }),
+  },
+  { additionalProperties: false },
+)
+
 export const Access = Type.Object(
-  { anon: Type.Optional(RightsSchema), user: Type.Optional(RightsSchema) },
+  {
+    anon: Type.Optional(RightsSchema),
+    user: Type.Optional(RightsSchema),
+    lookups: Type.Optional(
+      Type.Record(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }), LookupSchema, {
+        maxProperties: LIMITS.ruleLookupsMax,
+        description:
+          'Lists of values for rules, as `$lookups.<name>`: a field of the documents of another collection.',
+      }),
+    ),
+  },
   {
     additionalProperties: false,
     description:
-      'What anon keys and users may do: `true`, `false`, or a filter with `$user.id`, `$user.email`, `$user.claims.<name>` and `$now`. By default users may do nothing, and anon keys read if the setting `anon.collections` of the workspace says so.',
+      'What anon keys and users may do: `true`, `false`, or a filter with `$user.id`, `$user.email`, `$user.claims.<name>`, `$lookups.<name>` and `$now`. By default users may do nothing, and anon keys read if the setting `anon.collections` of the workspace says so.',
   },
 )
 export type Access = Static<typeof Access>
 
+/** A list of values for rules, read from another collection with the rights of the service. */
+export interface Lookup {
+  readonly collection: string
+  readonly field: Path
+  readonly rule: Rule
+}
+
 /** The rules of both roles; absent ones are not declared. */
-export type AccessRules = Readonly<Record<RoleName, Readonly<Partial<Record<Right, boolean | Rule>>>>>
+export type AccessRules = Readonly<Record<RoleName, Readonly<Partial<Record<Right, boolean | Rule>>>>> & {
+  readonly lookups: Readonly<Record<string, Lookup>>
+}
 
 /** True if what a caller may read depends on the document. */
 export const hasReadFilter = ({ anon, user }: AccessRules): boolean =>
   typeof anon.read === 'object' || typeof user.read === 'object'
 
-/** @throws Problem if a rule is malformed */
-export function readAccess(access: Access): AccessRules {
+const FIELD = { code: 'filter_invalid', in: 'body', name: 'field' } as const
+
+/** @param collection that declares them. @throws Problem if a rule is malformed */
+export function readAccess(access: Access, collection: string): AccessRules {
   const rulesOf = (role: RoleName) =>
     Object.fromEntries(
       Object.entries(access[role] ?? {}).map(([right, source]) => [
         right,
-        typeof source === 'boolean' ? source : within(role, right as Right, () => readRule(source)),
+        typeof source === 'boolean'
+          ? source
+          : within(`${role}/${right}`, () => qualified(readRule(source), collection)),
       ]),
     )
-  return { anon: rulesOf('anon'), user: rulesOf('user') }
+  const lookups = Object.entries(access.lookups ?? {}).map(([name, { field, filter, ...from }]) => {
+    const read = (): Lookup => ({ ...from, field: readPath(field, FIELD), rule: readRule(filter) })
+    return [name, within(`lookups/${name}`, read)] as const
+  })
+  return { anon: rulesOf('anon'), user: rulesOf('user'), lookups: Object.fromEntries(lookups) }
 }
 
 /** Runs a check of one rule, and names the rule in its problem. */
-export function within<T>(role: RoleName, right: Right, check: () => T): T {
+export function within<T>(place: `${RoleName | 'lookups'}/${string}`, check: () => T): T {
   try {
     return check()
   } catch (error) {
     if (!(error instanceof Problem)) throw error
-    const pointer = `/access/${role}/${right}`
+    const pointer = `/access/${place}`
     const detail = error.detail ?? error.message
     const errors = error.errors.map((one) => ({
       ...one,
@@ -64,7 +105,7 @@ export function within<T>(role: RoleName, right: Right, check: () => T): T {
       pointer: `${pointer}${one.pointer}`,
     }))
     throw new Problem('validation_failed', {
-      detail: `access.${role}.${right}: ${detail}`,
+      detail: `access.${place.replace('/', '.')}: ${detail}`,
       errors: errors.length > 0 ? errors : [{ in: 'body', name: 'access', pointer, detail }],
       ...(error.hint !== undefined && { hint: error.hint }),
       cause: error,

@@ -1,19 +1,24 @@
 /** Binds a rule to its caller: the result is a filter without variables, which stores compile like any other. */
 
-import { type EndUser, userValue } from '../../../core/policy.ts'
+import { type Actor, type EndUser, userValue } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { evaluate } from '../query/evaluate.ts'
 import { ALL, type Filter, NONE, negated } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
+import { type Stored, valueAt } from '../store.ts'
 import { typed } from '../typed-query.ts'
-import { literalOf, type Rule, type Variable, variableIn } from './rule-language.ts'
+import { literalOf, type Rule, type Variable, variableIn, variablesIn } from './rule-language.ts'
 
 /** What rules compare documents with. */
 export interface RuleCaller {
   /** Undefined for anon keys, so that no test of a user's value matches. */
   readonly user?: EndUser | undefined
+  /** Values that were looked up, by `<collection>/<name>`. */
+  readonly lookups?: Actor['lookups'] | undefined
   readonly now: Date
+  /** The document before an update. Without it, comparisons with its fields admit every document: they are of updates alone. */
+  readonly old?: Stored | undefined
 }
 
 /** @param declared gives the literals their types, as it does for queries */
@@ -32,8 +37,10 @@ export function bindRule(rule: Rule, caller: RuleCaller, declared: Declaration):
 }
 
 /** The value of a variable; undefined if the caller has none. */
-function callerValue(variable: Variable, { user, now }: RuleCaller): unknown {
+function callerValue(variable: Variable, { user, lookups, now, old }: RuleCaller): unknown {
   if (variable[0] === 'now') return now.toISOString()
+  if (variable[0] === 'old') return old && valueAt(old, [variable[1]])
+  if (variable[0] === 'lookups') return lookups?.[variable[1]]
   return user === undefined ? undefined : userValue(user, variable)
 }
 
@@ -42,10 +49,14 @@ function bindComparison(
   caller: RuleCaller,
   declared: Declaration,
 ): Filter {
+  if (caller.old === undefined && variablesIn(operand).some(([kind]) => kind === 'old')) return ALL
   const unknown: Filter = { kind: 'unknown', path, not }
   const bound = Array.isArray(operand)
     ? operand.map((value) => bindOperand(value, caller))
     : bindOperand(operand, caller)
+  // A field that was absent, compared for equality: it still is.
+  if (isAbsentBefore(operand, bound) && (operator === 'eq' || operator === 'neq'))
+    return { kind: 'null', path, not: not !== (operator === 'neq') }
   if (bound === undefined || (Array.isArray(bound) && bound.includes(undefined))) return unknown
   try {
     const filter = readBodyFilter({ [field]: { [operator]: bound } })
@@ -56,6 +67,9 @@ function bindComparison(
     throw error
   }
 }
+
+const isAbsentBefore = (operand: unknown, bound: unknown): boolean =>
+  (bound === undefined || bound === null) && variableIn(operand)?.[0] === 'old'
 
 function bindOperand(operand: unknown, caller: RuleCaller): unknown {
   const variable = variableIn(operand)

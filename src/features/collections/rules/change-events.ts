@@ -5,6 +5,7 @@ import { anonSettings } from '../../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Entry } from '../../../infra/valkey/streams.ts'
+import { withLookupsOf } from '../resolve-store.ts'
 import { declarationOf } from '../schemas/declaration-cache.ts'
 import type { Stored } from '../store.ts'
 import type { Permissions } from './access.ts'
@@ -27,8 +28,9 @@ function collectionIn(topic: string): string | undefined {
 
 /** What the caller may do in a collection now. */
 async function permissionsIn(scope: WorkspaceScope, name: string) {
+  const { actor } = await withLookupsOf(scope, [name])
   const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
-  const permissions = permissionsOf(scope.actor, declared, settings)
+  const permissions = permissionsOf(actor, declared, settings)
   return { name, permissions, ...(declared !== undefined && { declared }) }
 }
 

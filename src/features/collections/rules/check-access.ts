@@ -4,22 +4,26 @@ import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import { compileFilter } from '../postgres/compile.ts'
 import { tableOf } from '../postgres/table.ts'
-import { type Filter, pathText } from '../query/filter.ts'
+import { type Filter, type Path, pathText } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { typed } from '../typed-query.ts'
-import { type AccessRules, type Right, ROLE_NAMES, type RoleName, within } from './access.ts'
+import { type AccessRules, type Lookup, type Right, ROLE_NAMES, type RoleName, within } from './access.ts'
 import { fieldsOf, type Rule, ruleProblem, variableIn, variablesOf } from './rule-language.ts'
 import { type PolicyCondition, policyCondition } from './rule-policy.ts'
 
 /**
- * Checks that the fields of the rules exist and that types match.
+ * Checks that the fields of the rules and the lookups that they use exist, and that types match.
+ * @param others the declarations of the collections that lookups read
  * @throws Problem `validation_failed` that names the rule
  */
-export function checkAccess(declared: Declaration): void {
+export function checkAccess(declared: Declaration, others: ReadonlyMap<string, Declaration>): void {
+  for (const [name, lookup] of Object.entries(declared.rules.lookups))
+    within(`lookups/${name}`, () => checkLookup(lookup, others.get(lookup.collection)))
   for (const role of ROLE_NAMES) {
     checkReadable(role, declared.rules[role])
     for (const [right, rule] of Object.entries(declared.rules[role]))
-      if (typeof rule === 'object') within(role, right as Right, () => checkRule(rule, role, declared))
+      if (typeof rule === 'object')
+        within(`${role}/${right}`, () => checkRule(rule, { role, right: right as Right, declared }))
   }
 }
 
@@ -35,19 +39,48 @@ function checkReadable(
   throw bodyProblem(`/access/${role}/read`, detail, `access: ${detail}`)
 }
 
-function checkRule(rule: Rule, role: RoleName, declared: Declaration): void {
-  if (role === 'anon' && variablesOf(rule).some(([name]) => name !== 'now'))
-    throw ruleProblem('An anon key has no user: of the variables, it can use $now alone.')
-  const known = [...declaredNames(declared), 'id', '_owner', '_created_at', '_updated_at', '_version']
-  for (const path of fieldsOf(rule)) {
-    if (known.includes(path[0])) continue
-    const near = nearest(path[0], known)
-    throw ruleProblem(
-      `${pathText([path[0]]).slice(0, 100)} is no declared field${near === undefined ? '' : `; did you mean ${near}?`}`,
-    )
-  }
+function checkRule(
+  rule: Rule,
+  { role, right, declared }: { role: RoleName; right: Right; declared: Declaration },
+): void {
+  const variables = variablesOf(rule)
+  if (right !== 'update' && variables.some(([kind]) => kind === 'old'))
+    throw ruleProblem('$old is for update, which alone has a document before.')
+  if (role === 'anon' && variables.some(([kind]) => kind !== 'now' && kind !== 'old'))
+    throw ruleProblem('An anon key has no user: of the variables, it can use $now and $old alone.')
+  for (const [kind, name = ''] of variables)
+    if (kind === 'lookups') checkLookupName(name.slice(declared.collection.length + 1), declared)
+  const old = variables.flatMap(([kind, name = '']): Path[] => (kind === 'old' ? [[name]] : []))
+  checkFieldsOf([...fieldsOf(rule), ...old], declared)
   checkTypes(rule, declared)
   policyCondition(rule, declared)
+}
+
+/** @throws Problem unless the collection is declared, and has the fields; what is looked up may not depend on lookups */
+function checkLookup({ collection, field, rule }: Lookup, declared: Declaration | undefined): void {
+  if (declared === undefined)
+    throw ruleProblem(`The collection ${collection} is not declared in this workspace.`)
+  if (variablesOf(rule).some(([kind]) => kind === 'lookups' || kind === 'old'))
+    throw ruleProblem('The filter of a lookup uses no other lookup, and no $old.')
+  checkFieldsOf([field, ...fieldsOf(rule)], declared)
+  checkTypes(rule, declared)
+}
+
+function checkLookupName(name: string, { rules: { lookups } }: Declaration): void {
+  if (!Object.hasOwn(lookups, name))
+    throw ruleProblem(`There is no lookup ${name.slice(0, 100)}${hintOf(name, Object.keys(lookups))}`)
+}
+
+function checkFieldsOf(paths: readonly Path[], declared: Declaration): void {
+  const known = [...declaredNames(declared), 'id', '_owner', '_created_at', '_updated_at', '_version']
+  for (const [name] of paths)
+    if (!known.includes(name))
+      throw ruleProblem(`${pathText([name]).slice(0, 100)} is no declared field${hintOf(name, known)}`)
+}
+
+function hintOf(name: string, known: readonly string[]): string {
+  const near = nearest(name, known)
+  return near === undefined ? '' : `; did you mean ${near}?`
 }
 
 const declaredNames = ({ schema: { schema } }: Declaration): string[] =>
@@ -68,7 +101,7 @@ function checkTypes(rule: Rule, declared: Declaration): void {
 function samplesOf({ path, operator, operand }: Extract<Rule, { kind: 'compared' }>): Filter[] {
   return [operand].flat().flatMap((value): Filter[] => {
     const [name] = variableIn(value) ?? []
-    if (name === undefined || name === 'claims') return []
+    if (name !== 'id' && name !== 'email' && name !== 'now') return []
     const sample = name === 'now' ? new Date(0).toISOString() : 'text'
     const isOrder = operator === 'gt' || operator === 'gte' || operator === 'lt' || operator === 'lte'
     const test = isOrder

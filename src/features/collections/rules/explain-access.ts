@@ -14,12 +14,12 @@ import { findRow } from '../../operation-helpers.ts'
 import { ACTIVE } from '../../tenants/tenants.ts'
 import { CollectionName, checkFields, Fields } from '../document.ts'
 import { evaluate } from '../query/evaluate.ts'
-import { withCollection } from '../resolve-store.ts'
+import { lookupsFor, withCollection } from '../resolve-store.ts'
 import { type Declaration, declarationOf } from '../schemas/declaration-cache.ts'
-import { createdBy, documentNotFound, type Stored } from '../store.ts'
+import { createdBy, documentNotFound, type Stored, valueAt } from '../store.ts'
 import { type Permissions, RIGHT_NAMES, type Right } from './access.ts'
 import { bindRule, type RuleCaller } from './bind-rule.ts'
-import { admits, permissionsOf, valueAt } from './permissions.ts'
+import { admits, permissionsOf } from './permissions.ts'
 import type { Rule } from './rule-language.ts'
 
 const As = Type.Union(
@@ -71,7 +71,7 @@ export const explainAccess = adminOperation({
   http: { method: 'POST', path: '/v1/collections/{name}/access/explain', body: '*' },
   run: async (scope, { name, workspace_id, as, op, id, document }) => {
     const workspace = await workspaceOf(scope, workspace_id)
-    const actor = actorOf(as)
+    const actor = await actorOf(workspace, name, as)
     const stored = op === 'create' ? created(actor, document) : await documentAt(workspace, name, id)
     const [declared, settings] = await Promise.all([declarationOf(workspace, name), anonSettings(workspace)])
     return explain(op, { actor, declared, stored, permissions: permissionsOf(actor, declared, settings) })
@@ -87,13 +87,14 @@ async function workspaceOf(scope: AdminScope, id: string): Promise<WorkspaceScop
   return enterWorkspace(scope, ref)
 }
 
-type RuleActor = Pick<Actor, 'user'> & { readonly role: 'anon' | 'user' }
+type RuleActor = Pick<Actor, 'user' | 'lookups'> & { readonly role: 'anon' | 'user' }
 
 /** An address that is given counts as verified. */
-function actorOf(as: Static<typeof As>): RuleActor {
+async function actorOf(scope: WorkspaceScope, name: string, as: Static<typeof As>): Promise<RuleActor> {
   if (as === 'anon') return { role: 'anon' }
   const { id, email, claims = {} } = as
-  return { role: 'user', user: { id, email: email ?? '', emailVerified: email !== undefined, claims } }
+  const user = { id, email: email ?? '', emailVerified: email !== undefined, claims }
+  return { role: 'user', user, lookups: await lookupsFor(scope, name, user) }
 }
 
 /** The document that the caller would create. @throws Problem `validation_failed` if none is given */
@@ -123,7 +124,7 @@ interface Question {
 }
 
 function explain(right: Right, { actor, declared, stored, permissions }: Question): Explanation {
-  const { role, user } = actor
+  const { role, user, lookups } = actor
   const allowed = admits(permissions[right], stored)
   const rule = declared?.rules[role][right]
   if (declared === undefined || rule === undefined) {
@@ -137,7 +138,7 @@ function explain(right: Right, { actor, declared, stored, permissions }: Questio
   }
   const decided_by = `access.${role}.${right}`
   if (typeof rule === 'boolean') return { allowed, decided_by, rule, tests: [] }
-  const caller = { user, now: new Date() }
+  const caller = { user, lookups, now: new Date() }
   return {
     ...{ allowed, decided_by, rule: declared.access[role]?.[right] ?? false },
     tests: testsOf(rule, { caller, declared, stored }),

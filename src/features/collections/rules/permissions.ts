@@ -4,10 +4,10 @@ import { type AnonSettings, collectionForbidden } from '../../../access/anon-set
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { Actor } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
-import { evaluate, valueBelow } from '../query/evaluate.ts'
-import { ALL, type Filter, NONE, type Path } from '../query/filter.ts'
+import { evaluate } from '../query/evaluate.ts'
+import { ALL, type Filter, NONE } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
-import type { Stored } from '../store.ts'
+import { type Stored, valueAt } from '../store.ts'
 import type { Permission, Permissions, Readers, Right } from './access.ts'
 import { bindRule } from './bind-rule.ts'
 
@@ -17,14 +17,14 @@ const NO_PERMISSION: Permissions = { read: false, create: false, update: false, 
 
 /** Keys of services and admins are not restricted. Users have what the declaration grants, anon keys also what the workspace's settings do. */
 export function permissionsOf(
-  { role, user }: Pick<Actor, 'role' | 'user'>,
+  { role, user, lookups }: Pick<Actor, 'role' | 'user' | 'lookups'>,
   declared: Declaration | undefined,
   { collections }: Pick<AnonSettings, 'collections'>,
 ): Permissions {
   if (role !== 'anon' && role !== 'user') return EVERYTHING
   const usual = role === 'anon' ? { ...NO_PERMISSION, read: collections === 'read' } : NO_PERMISSION
   if (declared === undefined) return usual
-  const caller = { user, now: new Date() }
+  const caller = { user, lookups, now: new Date() }
   const granted = Object.entries(declared.rules[role]).map(([right, rule]) => [
     right,
     typeof rule === 'boolean' ? rule : simplified(bindRule(rule, caller, declared)),
@@ -61,21 +61,6 @@ export const filterOf = (permission: Permission): Filter =>
 export const admits = (permission: Permission, document: Stored): boolean =>
   typeof permission === 'boolean' ? permission : evaluate(permission, (path) => valueAt(document, path))
 
-const SYSTEM_FIELDS: Readonly<Record<string, (stored: Stored) => unknown>> = {
-  id: (stored) => stored.id,
-  _created_at: (stored) => stored.created_at,
-  _updated_at: (stored) => stored.updated_at,
-  _version: (stored) => stored.version,
-  _owner: (stored) => stored.owner,
-}
-
-/** The value at a path of a document, system fields included; undefined if there is none. */
-export function valueAt(stored: Stored, path: Path): unknown {
-  const [name] = path
-  const system = path.length === 1 && Object.hasOwn(SYSTEM_FIELDS, name) ? SYSTEM_FIELDS[name] : undefined
-  return system === undefined ? valueBelow(stored.fields, path) : system(stored)
-}
-
 /**
  * Refuses a caller to whom a right is closed for every document. The database enforces the same; this check gives a reason.
  * @throws Problem `forbidden`
@@ -98,6 +83,18 @@ export function requireRights(
       : `Users may not ${right} documents of ${name}.`,
     hint: `The declaration of a collection lets them: "access": {"user": {"${right}": …}}.`,
   })
+}
+
+/** The permissions of an update, whose rule may compare the result with the document before. */
+export function updateOf(
+  { role, user, lookups }: Pick<Actor, 'role' | 'user' | 'lookups'>,
+  { declared, permissions }: { declared?: Declaration; permissions: Permissions },
+  old: Stored,
+): Permissions {
+  const rule = role === 'anon' || role === 'user' ? declared?.rules[role].update : undefined
+  if (declared === undefined || typeof rule !== 'object') return permissions
+  const caller = { user, lookups, now: new Date(), old }
+  return { ...permissions, update: simplified(bindRule(rule, caller, declared)) }
 }
 
 /** @throws Problem `forbidden` unless the rule admits the document */

@@ -13,7 +13,12 @@ import { type Filter, negated, type Path, pathsOf } from '../query/filter.ts'
 import { readPath } from '../query/syntax.ts'
 
 /** A value of the user, or the time. */
-export type Variable = UserVariable | readonly ['now']
+export type Variable =
+  | UserVariable
+  | readonly ['lookups', string]
+  /** A field of the document before an update. */
+  | readonly ['old', string]
+  | readonly ['now']
 
 /** A rule, with negations moved down to its tests. */
 export type Rule =
@@ -63,7 +68,10 @@ export function readRule(source: Exclude<RuleSource, boolean>): Rule {
 const RULE_JSON_DEPTH_MAX = 2 * LIMITS.ruleDepthMax + 6
 
 const VARIABLE = /^\$user\.(?:(id|email)|claims\.([A-Za-z0-9_-]{1,64}))$/
-const NAMES = ['$user.id', '$user.email', '$user.claims.<name>', '$now']
+/** With the collection that declares it, as {@link qualified} writes it, or without. */
+const LOOKUP = /^\$lookups\.((?:[A-Za-z_][A-Za-z0-9_-]{0,62}\/)?[A-Za-z0-9_-]{1,64})$/
+const OLD = /^\$old\.([^.]{1,200})$/
+const NAMES = ['$user.id', '$user.email', '$user.claims.<name>', '$lookups.<name>', '$old.<field>', '$now']
 
 /**
  * The variable that a text names; undefined for a text that begins with no `$`.
@@ -72,6 +80,10 @@ const NAMES = ['$user.id', '$user.email', '$user.claims.<name>', '$now']
 export function variableIn(text: unknown): Variable | undefined {
   if (typeof text !== 'string' || !text.startsWith('$') || text.startsWith('$$')) return undefined
   if (text === '$now') return ['now']
+  const [, lookup] = LOOKUP.exec(text) ?? []
+  if (lookup !== undefined) return ['lookups', lookup]
+  const [, field] = OLD.exec(text) ?? []
+  if (field !== undefined) return ['old', field]
   const [, name, claim] = VARIABLE.exec(text) ?? []
   if (claim !== undefined) return ['claims', claim]
   if (name === 'id' || name === 'email') return [name]
@@ -183,6 +195,7 @@ function filterOf(source: Readonly<Record<string, unknown>>, not: boolean): Rule
 
 function callerTest(key: string, value: unknown, not: boolean): Rule {
   const variable = variableIn(key) ?? ['now']
+  if (variable[0] === 'old') throw ruleProblem('A value of the document is compared with a field.')
   if (variable[0] === 'now')
     throw ruleProblem('$now is compared with a field: {"publish_at": {"lte": "$now"}}.')
   if (hasDollar(value)) throw ruleProblem('Two values of the caller are not compared with each other.')
@@ -191,6 +204,23 @@ function callerTest(key: string, value: unknown, not: boolean): Rule {
     ...{ kind: 'caller', variable, filter: not ? negated(filter) : filter },
     source: { test: { [key]: value }, not },
   }
+}
+
+/** The rule with the names of lookups as callers have them: `<collection>/<name>`, since two collections may use one name. */
+export function qualified(rule: Rule, collection: string): Rule {
+  if ('of' in rule) return { ...rule, of: rule.of.map((part) => qualified(part, collection)) }
+  if (rule.kind === 'filter') return rule
+  const named = (name: string) => `${collection}/${name}`
+  if (rule.kind === 'caller') {
+    const [kind, name = ''] = rule.variable
+    return kind === 'lookups' ? { ...rule, variable: ['lookups', named(name)] } : rule
+  }
+  const rename = (value: unknown) => {
+    const variable = variableIn(value)
+    return variable?.[0] === 'lookups' ? `$lookups.${named(variable[1])}` : value
+  }
+  const { operand } = rule
+  return { ...rule, operand: Array.isArray(operand) ? operand.map(rename) : rename(operand) }
 }
 
 /** The fields of the document that a rule uses. */

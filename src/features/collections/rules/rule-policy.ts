@@ -55,6 +55,8 @@ const callerText = ([name]: Variable): Sql => sql`(select tenon.caller() ->> ${n
 type Compared = Extract<Rule, { kind: 'compared' }>
 
 function compileComparison({ path, operator, operand, not }: Compared, declared: Declaration): Sql {
+  // A policy sees one state of a row; the update compares both before it is sent.
+  if (variablesIn(operand).some(([kind]) => kind === 'old')) return sql`true`
   const format = path.length === 1 ? declared.formats.get(path[0]) : undefined
   const column = tableOf({ name: '', declared }).resolve(path, format)
   const test = compileOperator(column, operator, operand, format)

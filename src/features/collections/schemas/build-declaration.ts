@@ -3,6 +3,7 @@
 import type { AdminScope } from '../../../access/scope.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
+import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { checkFields } from '../document.ts'
 import { evaluateInThread } from '../enforce-schema.ts'
 import type { Access } from '../rules/access.ts'
@@ -29,11 +30,13 @@ import {
   type TableColumn,
   withDefaults,
 } from './columns.ts'
-import { toDeclaration } from './declaration-cache.ts'
+import { DECLARATION, type Declaration, type DeclarationRow, toDeclaration } from './declaration-cache.ts'
 import { evaluateDocument, isPending } from './evaluate-schema.ts'
 import { checkSchema, type Prepared, prepare, type SchemaObject } from './schema-language.ts'
 
 export interface DeclarationRequest extends RequestedIndexes {
+  readonly workspaceId: string
+  readonly collection: string
   readonly store: 'relational' | 'document'
   readonly schema: unknown
   readonly mode: 'off' | 'warn' | 'enforce'
@@ -70,9 +73,10 @@ export async function buildDeclaration(
   const indexed = definitions.flatMap(({ fields }) => fields)
   const columns = columnsOf(schema, request.store, indexed, before)
   const indexes = indexesOf(definitions, columns, before)
-  const { access, store, mode } = request
+  const { access, collection, store, mode } = request
   const declared = toDeclaration({
     id: 'sch',
+    collection,
     relation: 'unnamed',
     store,
     mode,
@@ -81,12 +85,28 @@ export async function buildDeclaration(
     access,
     schema,
   })
-  checkAccess(declared)
+  checkAccess(declared, await lookedUpIn(scope, request, declared))
   return {
     ...{ schema, prepared, columns, indexes },
     policies: policyConditions(declared),
     warnings: unservedRules(declared),
   }
+}
+
+/** The declarations of the collections that the lookups of a declaration read, itself perhaps among them. */
+async function lookedUpIn(
+  scope: AdminScope,
+  { workspaceId, collection }: DeclarationRequest,
+  declared: Declaration,
+): Promise<ReadonlyMap<string, Declaration>> {
+  const names = Object.values(declared.rules.lookups).map((lookup) => lookup.collection)
+  const rows =
+    names.length === 0
+      ? []
+      : await scope.rows<DeclarationRow>(sql`select ${DECLARATION} from schemas
+          where workspace_id = ${workspaceId} and collection = any(${textArray(names)}::text[])`)
+  const found = rows.map((row) => [row.collection, toDeclaration(row)] as const)
+  return new Map([...found, [collection, declared]])
 }
 
 /** Rejects defaults that do not fit their own property: documents that rely on them would be invalid. */

@@ -25,12 +25,12 @@ import { isCompatible } from './is-compatible.ts'
 import { type Prepared, prepare } from './schema-language.ts'
 
 /** The changed members of a declaration; absent members stay. */
-type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore'>>
+type Change = Partial<Omit<DeclarationRequest, 'store' | 'hasDocumentStore' | 'workspaceId' | 'collection'>>
 
 /** Members that never change. They may be named, so that the file that declares a collection can also change it. */
 type Immutable = { readonly [Name in 'collection' | 'store' | 'workspace_id']?: string | undefined }
 
-interface Row extends DeclarationRow, Pick<Schema, 'tenant_id' | 'workspace_id' | 'collection' | 'revision'> {
+interface Row extends DeclarationRow, Pick<Schema, 'tenant_id' | 'workspace_id' | 'revision'> {
   readonly last_column: number
   readonly last_index: number
 }
@@ -65,6 +65,7 @@ export async function changeSchema(
     const { schema, mode, access } = row
     const request = {
       ...{ schema, mode, access, ...requestedOf(row.indexes), ...change },
+      ...{ workspaceId: row.workspace_id, collection: row.collection },
       ...{ store: row.store, hasDocumentStore: hasDocumentStore(scope) },
     }
     const retryFailed = change.indexes !== undefined || change.unique !== undefined
@@ -154,7 +155,7 @@ const read = (scope: AdminScope, id: string) =>
   findRow<Row>(
     scope,
     'schema',
-    sql`select ${DECLARATION}, tenant_id, workspace_id, collection, revision, last_column, last_index
+    sql`select ${DECLARATION}, tenant_id, workspace_id, revision, last_column, last_index
       from schemas where id = ${id}`,
   )
 

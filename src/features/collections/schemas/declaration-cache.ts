@@ -11,6 +11,7 @@ import { type Prepared, prepare, type SchemaObject } from './schema-language.ts'
 
 export interface Declaration {
   readonly id: string
+  readonly collection: string
   /** The name of its table. It changes with the declaration, so a stale name finds no table. */
   readonly relation: string
   readonly store: 'relational' | 'document'
@@ -34,17 +35,17 @@ export const memoKey = (collection: string) => `schema/${collection}`
 
 /** The row of a declaration, as `DECLARATION` selects it. */
 export interface DeclarationRow
-  extends Pick<Declaration, 'id' | 'relation' | 'store' | 'mode' | 'columns' | 'indexes'> {
+  extends Pick<Declaration, 'id' | 'collection' | 'relation' | 'store' | 'mode' | 'columns' | 'indexes'> {
   readonly schema: SchemaObject
   readonly access: Access
 }
-export const DECLARATION = sql`id, relation, store, mode, columns, indexes, access, schema`
+export const DECLARATION = sql`id, collection, relation, store, mode, columns, indexes, access, schema`
 
 export function toDeclaration(row: DeclarationRow): Declaration {
-  const { id, relation, store, mode, columns, indexes, access, schema } = row
+  const { id, collection, relation, store, mode, columns, indexes, access, schema } = row
   return {
-    ...{ id, relation, store, mode, columns, indexes },
-    rules: readAccess(access),
+    ...{ id, collection, relation, store, mode, columns, indexes },
+    rules: readAccess(access, collection),
     access,
     schema: prepare(schema),
     scalars: scalarsOf(schema),

@@ -46,6 +46,7 @@ export const createSchema = adminOperation({
     const built = await buildDeclaration(scope, {
       ...{ store: input.store, schema: input.schema, mode, access },
       ...{ indexes: requested, unique, hasDocumentStore: hasDocumentStore(scope) },
+      ...{ workspaceId: input.workspace_id, collection: input.collection },
     })
     const { schema, columns, indexes, policies } = built
     await checkUnoccupied(scope, input)

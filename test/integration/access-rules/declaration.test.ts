@@ -1,0 +1,201 @@
+/** The declaration of rules: what is refused and where, warnings; and their explanation. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+  userToken,
+} from '../../support/fixtures/tenants.ts'
+
+let workspace: TestWorkspace
+let mia: Caller
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  mia = await userToken(workspace, 'mia', { team: 'red' })
+})
+
+const PROPERTIES = {
+  title: { type: 'string' },
+  status: { type: 'string' },
+  team: { type: 'string' },
+  level: { type: 'integer' },
+  publish_at: { type: 'string', format: 'date-time' },
+  tags: { type: 'array' },
+}
+
+async function declare(access: unknown, more: object = {}) {
+  const collection = unique('c')
+  const body = {
+    ...{ workspace_id: workspace.workspaceId, collection, store: 'relational', access },
+    schema: { type: 'object', properties: PROPERTIES, additionalProperties: false },
+    ...more,
+  }
+  const reply = await call('POST', '/v1/schemas', { as: workspace.operator, body })
+  return { collection, at: `/v1/collections/${collection}`, reply }
+}
+
+async function declared(access: object, more: object = {}) {
+  const { reply, ...found } = await declare(access, more)
+  expect(reply.status, JSON.stringify(reply.body)).toBe(201)
+  return { ...found, schemaId: reply.body.id as string }
+}
+
+const create = (at: string, as: Caller, body: object) => call('POST', `${at}/documents`, { as, body })
+
+const TICKETS = {
+  user: {
+    read: { $or: [{ _owner: '$user.id' }, { team: '$user.claims.team' }, { '$user.claims.role': 'admin' }] },
+    create: { status: 'open', team: '$user.claims.team' },
+    update: { _owner: '$user.id', status: { in: ['open', 'closed'] } },
+    delete: { '$user.claims.role': 'admin' },
+  },
+}
+
+describe('the declaration of a rule', () => {
+  test.each([
+    ['of an unknown field', { user: { read: { tean: 'x' } } }, '/access/user/read', 'did you mean team'],
+    [
+      'with an unknown variable',
+      { user: { read: { team: '$user.claim.team' } } },
+      '/access/user/read',
+      '$user.claims',
+    ],
+    [
+      'that compares a number with an address',
+      { user: { read: { level: '$user.email' } } },
+      '/access/user/read',
+      'integer',
+    ],
+    ['with a literal of another type', { user: { read: { level: 'high' } } }, '/access/user/read', 'integer'],
+    ['with $now for a text', { user: { read: { level: { lt: '$now' } } } }, '/access/user/read', 'integer'],
+    ['for anon keys with a user', { anon: { read: { _owner: '$user.id' } } }, '/access/anon/read', 'no user'],
+    [
+      'with an unknown operator',
+      { user: { read: { team: { equals: 'x' } } } },
+      '/access/user/read',
+      'operator',
+    ],
+    [
+      'with a variable for like',
+      { user: { read: { team: { like: '$user.id' } } } },
+      '/access/user/read',
+      'takes no variable',
+    ],
+    [
+      'with a variable inside of an object',
+      { user: { read: { tags: { cs: { a: '$user.id' } } } } },
+      '/access/user/read',
+      'alone or in a list',
+    ],
+    ['that updates without reading', { user: { update: true } }, '/access/user/read', 'be able to read'],
+    ['that is a text', { user: { read: 'yes' } }, '/access/user/read', ''],
+    ['of an unknown role', { admin: { read: true } }, '/access', ''],
+    ['that is nested too deep', { user: { read: nested(12) } }, '/access/user/read', 'levels'],
+    [
+      'with too many tests',
+      { user: { read: { $or: Array(40).fill({ team: 'x' }) } } },
+      '/access/user/read',
+      'at most 30',
+    ],
+    [
+      'of 100 KB',
+      { user: { read: { team: { in: Array(9_000).fill('0123456789') } } } },
+      '/access/user/read',
+      'characters',
+    ],
+  ])('%s – is refused with its place', async (_what, access, pointer, words) => {
+    const { reply } = await declare(access)
+    expect([reply.status, reply.body.code], JSON.stringify(reply.body)).toEqual([400, 'validation_failed'])
+    expect(JSON.stringify(reply.body.errors.map((error: { pointer: string }) => error.pointer))).toContain(
+      pointer,
+    )
+    expect(JSON.stringify(reply.body)).toContain(words)
+  })
+
+  function nested(levels: number): object {
+    return levels === 0 ? { team: 'x' } : { $or: [nested(levels - 1)] }
+  }
+
+  test('that no index serves – is accepted with a warning', async () => {
+    const read = { _owner: '$user.id' }
+    const { reply } = await declare({ user: { read } })
+    expect([reply.status, reply.body.warnings]).toEqual([
+      201,
+      [{ pointer: '/access/user/read', detail: expect.stringContaining('_owner') }],
+    ])
+    const served = await declare({ user: { read } }, { indexes: [{ fields: ['_owner', 'status'] }] })
+    expect([served.reply.status, served.reply.body.warnings]).toEqual([201, undefined])
+    expect(served.reply.body.access).toEqual({ user: { read } })
+  })
+
+  test('whose values look like SQL – compares them as texts', async () => {
+    const texts = ["'; drop table tenon.tenants; --", '%1$L %s %%', '$1', "\\' or true --", '$$ $user.id']
+    for (const text of texts) {
+      const written = text.startsWith('$') ? `$${text}` : text
+      const { at } = await declared({ user: { read: { title: written } } })
+      await create(at, workspace.service, { title: text })
+      await create(at, workspace.service, { title: 'other' })
+      const { body } = await call('GET', `${at}/documents`, { as: mia })
+      expect(body.data.map(({ title }: { title: string }) => title)).toEqual([text])
+    }
+  })
+})
+
+describe('explain', () => {
+  let collection: string
+  let id: string
+  beforeAll(async () => {
+    const found = await declared(TICKETS)
+    collection = found.collection
+    id = (await create(found.at, mia, { title: 'help', status: 'open', team: 'red' })).body.id
+  })
+  const explain = (body: object, as = workspace.operator) =>
+    call('POST', `/v1/collections/${collection}/access/explain`, {
+      as,
+      body: { workspace_id: workspace.workspaceId, ...body },
+    })
+
+  test('a document and a user – shows the rule and each of its tests', async () => {
+    const { status, body } = await explain({ as: { id: 'eve', claims: { team: 'red' } }, op: 'read', id })
+    expect(status, JSON.stringify(body)).toBe(200)
+    expect(body).toEqual({
+      allowed: true,
+      decided_by: 'access.user.read',
+      rule: TICKETS.user.read,
+      tests: [
+        { test: { _owner: { eq: '$user.id' } }, negated: false, holds: false },
+        { test: { team: { eq: '$user.claims.team' } }, negated: false, holds: true },
+        { test: { '$user.claims.role': 'admin' }, negated: false, holds: false },
+      ],
+    })
+  })
+
+  test('a document that would be created – is explained as well', async () => {
+    const as = { id: 'eve', claims: { team: 'red' } }
+    const { body } = await explain({ as, op: 'create', document: { status: 'closed', team: 'red' } })
+    expect(body.allowed).toBe(false)
+    expect(body.tests).toContainEqual({ test: { status: 'open' }, negated: false, holds: false })
+  })
+
+  test('an anon key – is decided by the setting of the workspace', async () => {
+    const { body } = await explain({ as: 'anon', op: 'read', id })
+    expect([body.allowed, body.decided_by]).toEqual([true, 'setting anon.collections'])
+    expect((await explain({ as: 'anon', op: 'delete', id })).body).toMatchObject({
+      allowed: false,
+      decided_by: 'default',
+    })
+  })
+
+  test('keys, users, and admins of others – may not ask', async () => {
+    for (const as of [workspace.service, workspace.anon, mia])
+      expect((await explain({ as: 'anon', op: 'read', id }, as)).status).toBe(403)
+  })
+
+  test('an unknown document, and none – are clear problems', async () => {
+    expect((await explain({ as: 'anon', op: 'read', id: 'nothing' })).status).toBe(404)
+    expect((await explain({ as: 'anon', op: 'read' })).body.detail).toContain('id')
+  })
+})

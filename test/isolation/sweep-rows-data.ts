@@ -1,0 +1,67 @@
+/** Rows of the sweep for documents, objects and events. */
+
+import type { Row, World } from './sweep-rows.ts'
+
+const object = ({ bucket }: World) => `/v1/objects/${bucket}/secrets/plan`
+
+export const DATA_ROWS: Readonly<Record<string, Row>> = {
+  'collections.list': { path: () => '/v1/collections', foreign: 'own_list' },
+  'collection.create': {
+    path: () => '/v1/collections/secrets/documents',
+    body: () => ({ by: 'somebody' }),
+    foreign: 'own_thing',
+  },
+  'collection.batch': {
+    path: () => '/v1/collections/secrets/batch',
+    body: ({ documentId }) => ({ ops: [{ op: 'update', id: documentId, data: { by: 'somebody' } }] }),
+    foreign: 'not_found',
+  },
+  'batch.run': {
+    path: () => '/v1/batch',
+    body: ({ documentId }) => ({
+      ops: [{ collection: 'secrets', op: 'update', id: documentId, data: { by: 'somebody' } }],
+    }),
+    foreign: 'not_found',
+  },
+  'collection.get': {
+    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
+    foreign: 'not_found',
+  },
+  'collection.list': { path: () => '/v1/collections/secrets/documents', foreign: 'own_list' },
+  'collection.query': {
+    path: () => '/v1/collections/secrets/query',
+    body: () => ({ filter: { by: 'us' } }),
+    foreign: 'own_list',
+  },
+  'collection.patch': {
+    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
+    body: () => ({ by: 'somebody' }),
+    foreign: 'not_found',
+  },
+  'collection.update': {
+    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
+    body: () => ({ by: 'somebody' }),
+    foreign: 'not_found',
+  },
+  'collection.delete': {
+    path: ({ documentId }) => `/v1/collections/secrets/documents/${documentId}`,
+    foreign: 'not_found',
+  },
+  'collection.import': {
+    path: () => '/v1/collections/secrets/import',
+    body: () => ({ by: 'somebody' }),
+    foreign: 'own_thing',
+  },
+  'collection.export': { path: () => '/v1/collections/secrets/export', foreign: 'own_list' },
+  'object.put': { path: object, body: () => 'theirs', foreign: 'denied' },
+  'object.head': { path: object, foreign: 'denied' },
+  'object.get': { path: object, foreign: 'denied' },
+  'object.delete': { path: object, foreign: 'denied' },
+  'object.list': { path: ({ bucket }) => `/v1/objects/${bucket}`, foreign: 'denied' },
+  'event.publish': {
+    path: () => '/v1/events/publish',
+    body: () => ({ topic: 'sweep', data: 1 }),
+    foreign: 'own_thing',
+  },
+  'event.subscribe': { path: () => '/v1/events/subscribe?topic=sweep', foreign: 'own_list' },
+}
