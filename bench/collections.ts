@@ -61,7 +61,8 @@ async function competitorsOf(started: Started, dir: string, places: readonly Pla
     Tenon: await ours(places),
   }
   try {
-    const peer = await startPostgrest(started, dir)
+    const claims = { tenant_id: 'tenant_id', workspace_id: 'workspace_id' }
+    const peer = await startPostgrest(started, dir, { table: 'peer', claims })
     return { ...competitors, PostgREST: await postgrest(peer, places) }
   } catch (error) {
     process.stdout.write(`\nwithout PostgREST: ${(error as Error).message}\n`)

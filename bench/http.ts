@@ -2,7 +2,13 @@
 
 import { connect, type Socket } from 'node:net'
 
-export type Send = (method: string, path: string, body?: string) => Promise<string>
+export type Send = (
+  method: string,
+  path: string,
+  body?: string,
+  /** Of this request, besides those of all. */
+  headers?: Readonly<Record<string, string>>,
+) => Promise<string>
 
 /**
  * Keep-alive connections to one server, at most `lanes`; further calls wait for one. @param headers sent with
@@ -11,9 +17,7 @@ export type Send = (method: string, path: string, body?: string) => Promise<stri
  */
 export function sender(url: string, headers: Readonly<Record<string, string>>, lanes: number): Send {
   const { hostname, port, host } = new URL(url)
-  const fixed = Object.entries({ host, ...headers })
-    .map(([name, value]) => `${name}: ${value}\r\n`)
-    .join('')
+  const fixed = lines({ host, ...headers })
   const idle: Lane[] = []
   const waiting: ((lane: Lane) => void)[] = []
   let open = 0
@@ -26,10 +30,10 @@ export function sender(url: string, headers: Readonly<Record<string, string>>, l
     open += 1
     return new Lane(connect({ host: hostname, port: Number(port), noDelay: true }))
   }
-  return async (method, path, body) => {
+  return async (method, path, body, more = {}) => {
     const lane = await take()
     try {
-      return await lane.send(`${method} ${path} HTTP/1.1\r\n${fixed}${tail(body)}`)
+      return await lane.send(`${method} ${path} HTTP/1.1\r\n${fixed}${lines(more)}${tail(body)}`)
     } finally {
       const next = waiting.shift()
       if (next === undefined) idle.push(lane)
@@ -37,6 +41,11 @@ export function sender(url: string, headers: Readonly<Record<string, string>>, l
     }
   }
 }
+
+const lines = (headers: Readonly<Record<string, string>>) =>
+  Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')
 
 const tail = (body: string | undefined) =>
   body === undefined

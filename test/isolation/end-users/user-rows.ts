@@ -3,7 +3,7 @@
 const words = (text: string): readonly string[] => text.trim().split(/\s+/)
 
 /** Operations that take no user, by the code of their refusal. */
-export const CLOSED_TO_USERS = {
+const CLOSED_TO_USERS = {
   /** Operations of admins. */
   privilege_domain_mismatch: words(`
     tenant.create tenant.get tenant.list tenant.suspend tenant.resume
