@@ -89,13 +89,6 @@ const isKeySegment = (text: string) =>
 
 const isTopicWord = (text: string) => /^[A-Za-z0-9_-]+$/.test(text)
 
-/** The texts that stand for a variable: its value, or the elements of a list. Without one the rule covers nothing. */
-function textsOf(variable: UserVariable, user: EndUser): string[] {
-  const value = userValue(user, variable)
-  const values: unknown[] = Array.isArray(value) ? value.slice(0, LIMITS.ruleClaimValuesMax) : [value]
-  return values.filter((one) => typeof one === 'string')
-}
-
 /** What is asked for, and which values of a user may stand in it. */
 interface Target {
   readonly texts: readonly string[]
@@ -115,5 +108,12 @@ function matches(
   isValue: Target['isValue'],
 ): boolean {
   if (variable === undefined) return text === before
-  return textsOf(variable, user).some((value) => text === `${before}${value}${after}` && isValue(value))
+  const value = text.slice(before.length, text.length - after.length)
+  return text === `${before}${value}${after}` && isValue(value) && hasValue(user, variable, value)
+}
+
+/** True if a text is the value of a variable, or an element of its list. */
+function hasValue(user: EndUser, variable: UserVariable, text: string): boolean {
+  const value = userValue(user, variable)
+  return Array.isArray(value) ? value.slice(0, LIMITS.ruleClaimValuesMax).includes(text) : value === text
 }
