@@ -174,6 +174,8 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
         expect(operation.roles).toContain('user')
         if (operation.reach === 'caller') return expect(status).toBe(200)
         if (name === 'collections.list') return expect([status, body.data]).toEqual([200, []])
+        // A function that users may not invoke does not exist for them.
+        if (name === 'function.invoke') return expect([status, body.code]).toEqual([404, 'not_found'])
         expect([status, body.code]).toEqual([403, 'forbidden'])
       },
     )

@@ -11,6 +11,7 @@ const CLOSED_TO_USERS = {
     api_key.create api_key.get api_key.list api_key.update api_key.rotate api_key.revoke
     account.create account.get account.list account.update account.invite account.reset account.confirm account.delete
     oauth_client.create oauth_client.get oauth_client.list oauth_client.rotate_secret oauth_client.delete
+    user.create user.get user.list user.update user.invite user.sign_out user.delete user.export
     issuer.rotate_keys
     collection.explain schema.create schema.get schema.list schema.update schema.delete
     operation.get operation.list
@@ -36,9 +37,6 @@ const CLOSED_TO_USERS = {
   /** Operations of keys, whose effects no rule of the workspace decides about. */
   forbidden: words(`
     analytics.query
-    object.put object.head object.get object.delete object.list
-    event.publish
-    function.invoke
     flow.start flow.list_executions flow.get_execution flow.watch_execution flow.get_result
     inbox.list inbox.get inbox.decide`),
 } as const
@@ -53,6 +51,11 @@ export const OPEN_TO_USERS = {
     collection.delete collection.import collection.export collection.batch
     batch.run
     event.subscribe`),
+  /** Operations that a setting of the workspace, or of a function, opens: test/integration/access-rules has such settings. */
+  settings: words(`
+    object.put object.head object.get object.delete object.list
+    event.publish
+    function.invoke`),
 } as const
 
 /** Every operation with a row. */

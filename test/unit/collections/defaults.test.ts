@@ -63,7 +63,7 @@ test('defaults: hundreds that take long to validate: other requests get turns of
     indexes: [],
     unique: [],
     hasDocumentStore: false,
-      ...{ workspaceId: 'ws', collection: 'c' },
+    ...{ workspaceId: 'ws', collection: 'c' },
   } as const
   let turns = 0
   const ticks = setInterval(() => turns++)
