@@ -5,9 +5,9 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 /** Parts of paths. Files that kill processes share one platform per worker, which ends when they are done. */
 const LONG = [
   'test/resilience/',
+  'test/security/noisy-worker',
   'test/security/approvals',
   'test/security/fuzz',
-  'test/security/noisy-worker',
   'test/conformance/stores/',
   'test/conformance/flows/histories',
   'test/integration/public-api/temporal-ui',

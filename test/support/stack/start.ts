@@ -5,7 +5,7 @@ import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codecEndpoint, launchPlatform } from '../../../src/cli/stack/launch-platform.ts'
 import { Ports } from '../../../stack/ports.ts'
-import { type Stack, startStack } from '../../../stack/start.ts'
+import { type Stack, type StackOptions, startStack } from '../../../stack/start.ts'
 
 /** Description of the running platform: plain data, so that it can be passed to worker processes. */
 export interface Running {
@@ -56,6 +56,7 @@ export async function startPlatform(
     /** Settings of the servers, and of the platform. */
     servers?: Readonly<Record<string, string>>
     env?: Readonly<Record<string, string>>
+    onEvent?: StackOptions['onEvent']
   } = {},
 ): Promise<Started> {
   // As root, PostgreSQL runs as another user, who needs access to the folder.
@@ -70,6 +71,7 @@ export async function startPlatform(
       anyPorts: true,
       env: { ...process.env, ...options.servers },
       onProgress: () => {},
+      ...(options.onEvent !== undefined && { onEvent: options.onEvent }),
     }),
   )
   try {
