@@ -5,6 +5,7 @@ import { LIMITS } from '../../src/core/limits.ts'
 import { type Entry, entriesOf, entriesOfWorkspace, verified } from '../support/clients/audit.ts'
 import {
   addAccount,
+  addAccountByInvitation,
   addClient,
   authorization,
   Browser,
@@ -67,7 +68,7 @@ const requestedAccess = () => ({ resource: mcpServer.url, scope: scopesOf(mcpSer
 
 describe('account', () => {
   test('invitation accepted or password reset: logged in its tenant', async () => {
-    const someone = await addAccount(workspace.operator, {
+    const someone = await addAccountByInvitation(workspace.operator, {
       role: 'tenant_admin',
       tenant_id: workspace.tenantId,
     })
