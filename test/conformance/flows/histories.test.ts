@@ -224,23 +224,27 @@ test('index builds and a suspension: replay', async () => {
 /** In the suite, the worker without a cache of test/resilience/flow-corpus.test.ts replays each of them before each step. */
 const replaysKinds = process.env['TENON_RECORD'] !== undefined || repeated(0, 1) > 0
 
-test.runIf(replaysKinds)('executions of each kind of task: replay', async () => {
-  const kinds = {
-    runner: new FlowRunner(await createTestWorkspace(), inject('tenon')),
-    fakeServers: await FakeServers.open(),
-  }
-  try {
-    await prepare(kinds)
-    for (const kind of KINDS) {
-      const { workflow_id } = await runKind(kind, kinds)
-      const history = await download(workflow_id)
-      await replay(history, workflow_id)
-      if (process.env['TENON_RECORD']) await keep(workflow_id, history, `task-${kind.name}`)
+test.runIf(replaysKinds)(
+  'executions of each kind of task: replay',
+  async () => {
+    const kinds = {
+      runner: new FlowRunner(await createTestWorkspace(), inject('tenon')),
+      fakeServers: await FakeServers.open(),
     }
-  } finally {
-    await kinds.fakeServers.close()
-  }
-}, 180_000)
+    try {
+      await prepare(kinds)
+      for (const kind of KINDS) {
+        const { workflow_id } = await runKind(kind, kinds)
+        const history = await download(workflow_id)
+        await replay(history, workflow_id)
+        if (process.env['TENON_RECORD']) await keep(workflow_id, history, `task-${kind.name}`)
+      }
+    } finally {
+      await kinds.fakeServers.close()
+    }
+  },
+  180_000,
+)
 
 test('executions in which much ends at the same time in different ways: replay', async () => {
   const workspace = await createTestWorkspace()

@@ -25,8 +25,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 /** Runs a command with this standard input. */
-const tenonWith = (input: string, ...args: string[]) =>
-  runCommand(args, { env, callerDir: folder, input })
+const tenonWith = (input: string, ...args: string[]) => runCommand(args, { env, callerDir: folder, input })
 const tenon = (...args: string[]) => tenonWith('', ...args)
 
 const SOURCE = (name: string, more = '') =>

@@ -25,8 +25,8 @@ import {
   type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
-import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { gatewayHeaders } from '../../support/stack/gateway.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { openTemporal } from '../../support/stack/temporal.ts'
 
 let other: Node
