@@ -14,7 +14,7 @@ export interface EndedCommand {
   readonly stderr: string
 }
 
-export interface CommandOptions {
+interface CommandOptions {
   /** The whole environment of the command. */
   readonly env: NodeJS.ProcessEnv
   /** Folder of the caller, to which paths in arguments are relative. */

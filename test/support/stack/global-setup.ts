@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { currentBuild } from '../../../src/cli/stack/build.ts'
 import { type Running, startPlatform } from './start.ts'
@@ -15,9 +15,11 @@ declare module 'vitest' {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  await saveProcessorTime()
   const dir = await mkdtemp(join(tmpdir(), 'tenon-test-'))
-  const started = await startPlatform(dir)
+  // Temporal and the object store collect garbage a third as often as by default.
+  process.env['GOGC'] ??= '300'
+  process.env['TEST_COMPILE_CACHE'] = join(dir, 'compile-cache')
+  const [started] = await Promise.all([startPlatform(dir), fillCompileCache(join(dir, 'compile-cache'))])
   project.provide('tenon', started.running)
   return async () => {
     await started.stop()
@@ -26,14 +28,17 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
 }
 
-/** Settings of all processes of the tests, which spend memory. */
-async function saveProcessorTime(): Promise<void> {
-  // Temporal and the object store collect garbage a third as often.
-  process.env['GOGC'] ??= '300'
+/**
+ * Lets about 100 processes of the platform reuse the compiled code of two, which end without settings as soon as they are
+ * loaded: Node writes its cache when a process exits, and tests kill most of theirs.
+ */
+async function fillCompileCache(NODE_COMPILE_CACHE: string): Promise<void> {
   const { api, worker } = await currentBuild()
-  process.env['NODE_COMPILE_CACHE'] = join(dirname(api), 'compile-cache')
-  // About 100 processes are started; without settings these two end when they are loaded, and write the cache.
-  await Promise.all(
-    [api, worker].map((program) => new Promise((done) => execFile(process.execPath, [program], done))),
-  )
+  const load = (program: string) =>
+    new Promise<void>((ended) =>
+      execFile(process.execPath, ['--enable-source-maps', program], { env: { NODE_COMPILE_CACHE } }, () =>
+        ended(),
+      ),
+    )
+  await Promise.all([api, worker].map(load))
 }

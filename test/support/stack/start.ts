@@ -86,7 +86,7 @@ export async function startPlatform(
         GATEWAY_SECRET: randomBytes(32).toString('hex'),
         TENON_VALIDATE_RESPONSES: String(options.checkReplies ?? true),
         ...UNLIMITED,
-        NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
+        NODE_COMPILE_CACHE: process.env['TEST_COMPILE_CACHE'] ?? '',
         // Undeclared collections are in PostgreSQL, even if a test has another document store.
         MONGODB_URL: '',
         TENON_EGRESS_ALLOWLIST: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),
