@@ -9,12 +9,13 @@ import { identify, type ProcessIdentity } from './lock.mjs'
 const LOG_BYTES_MAX = 20 * 1024 * 1024
 /** Time for a killed group to disappear; only zombies that init does not collect take longer. */
 const GONE_MS = 200
-const INHERITED = ['PATH', 'HOME', 'LANG', 'TZ']
+/** GOGC: how often servers written in Go collect garbage. */
+const INHERITED = ['PATH', 'HOME', 'LANG', 'TZ', 'GOGC']
 
 export interface LaunchOptions {
   readonly command: string
   readonly args: readonly string[]
-  /** Besides PATH, HOME, LANG and TZ, the only inherited variables. */
+  /** Besides PATH, HOME, LANG, TZ and GOGC, the only variables. */
   readonly env?: Readonly<Record<string, string>>
   readonly logFile: string
   readonly uid?: number

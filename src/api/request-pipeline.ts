@@ -190,8 +190,9 @@ async function acquireStream(
 
 /** Checks replies against the output schema, in tests. */
 function replyChecker(operation: AnyOperation): (output: unknown) => void {
-  const compiled = Compile(operation.output)
+  let compiled: ReturnType<typeof Compile> | undefined
   return (output) => {
+    compiled ??= Compile(operation.output)
     if (compiled.Check(output)) return
     const [first] = compiled.Errors(output)
     const cause = new TypeError(

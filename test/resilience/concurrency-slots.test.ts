@@ -8,7 +8,7 @@ import {
   type Reply,
   type TestWorkspace,
 } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
@@ -17,7 +17,7 @@ const RUNS = repeated(9, 18)
 const STRIKES = [2, ...(RUNS > 9 ? [7, 12] : [5])]
 const LIMIT = 3
 
-let own: OwnPlatform
+let own: SharedPlatform
 let started: Started
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -26,8 +26,7 @@ beforeAll(async () => {
   workspace = own.workspace
 }, 120_000)
 afterAll(() => own?.end())
-// The supervisor gives up after five crashes within a minute; a restart resets its count.
-beforeEach(() => started.stack.supervisor.restart('worker'))
+beforeEach(() => own.forgetCrashes())
 
 const call = (method: string, path: string, options: Parameters<typeof callAt>[2] = {}): Promise<Reply> =>
   callAt(method, path, { ...options, at: started.running })

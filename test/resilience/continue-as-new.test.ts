@@ -8,9 +8,13 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { closeSubscriptions, messages, subscribeToStream } from '../support/clients/sse.ts'
 import { call as callAt, eventually, type Reply, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
+import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
 const HINT = 15
+/** How many activity calls and how many concurrent items fill several histories. */
+const CALLS = repeated(24, 40)
+const ITEMS = repeated(30, 60)
 
 let own: OwnPlatform
 let started: Started
@@ -72,7 +76,7 @@ async function histories(workflowId: string): Promise<{ count: number; longest: 
 test('loop of activity calls over many histories: every call is made once', async () => {
   const tasks = `do:
   - keep:
-      for: { each: n, in: '\${ [range(40)] }' }
+      for: { each: n, in: '\${ [range(${CALLS})] }' }
       do:
         - put:
             call: collection.create
@@ -82,21 +86,21 @@ test('loop of activity calls over many histories: every call is made once', asyn
   - tell: { set: { sum: '\${ $context.sum }' } }
 `
   const { id, workflow_id } = await run('loop', tasks, {})
-  expect(await ended(id)).toMatchObject({ status: 'completed', output: { sum: 780 } })
+  expect(await ended(id)).toMatchObject({ status: 'completed', output: { sum: (CALLS * (CALLS - 1)) / 2 } })
   const stored = (await documents('kept')).map(({ n }: { n: number }) => n)
-  expect(stored.toSorted((a: number, b: number) => a - b)).toEqual(Array.from({ length: 40 }, (_, n) => n))
+  expect(stored.toSorted((a: number, b: number) => a - b)).toEqual(Array.from({ length: CALLS }, (_, n) => n))
   const { count, longest } = await eventually(async () => {
     const seen = await histories(workflow_id)
-    return seen.count > 3 ? seen : undefined
+    return seen.count > CALLS / 10 ? seen : undefined
   })
-  expect(count).toBeGreaterThan(5)
+  expect(count).toBeGreaterThan(CALLS / 8)
   expect(longest).toBeLessThan(HINT * 3)
 })
 
 test('concurrent loop over many histories: results in order, steps and events recorded once', async () => {
   const tasks = `do:
   - all:
-      for: { each: n, in: '\${ [range(60)] }', concurrency: 7, onError: continue }
+      for: { each: n, in: '\${ [range(${ITEMS})] }', concurrency: 7, onError: continue }
       do:
         - rest: { wait: { milliseconds: 3 } }
         - check:
@@ -114,14 +118,14 @@ test('concurrent loop over many histories: results in order, steps and events re
   const { status, output } = await ended(id)
   expect(status).toBe('completed')
   expect(output.map((each: unknown) => (typeof each === 'number' ? each : -1))).toEqual(
-    Array.from({ length: 60 }, (_, n) => (n % 10 === 9 ? -1 : n)),
+    Array.from({ length: ITEMS }, (_, n) => (n % 10 === 9 ? -1 : n)),
   )
-  expect(await documents('many')).toHaveLength(54)
-  expect((await histories(workflow_id)).count).toBeGreaterThan(2)
+  expect(await documents('many')).toHaveLength(0.9 * ITEMS)
+  expect((await histories(workflow_id)).count).toBeGreaterThan(ITEMS / 30)
   const { body } = await call('GET', `${workspace.flows}/executions/${id}`)
   const puts = body.steps.filter(({ name }: { name: string }) => name === 'put')
-  expect(puts).toHaveLength(54)
-  expect(new Set(puts.map(({ seq }: { seq: number }) => seq)).size).toBe(54)
+  expect(puts).toHaveLength(0.9 * ITEMS)
+  expect(new Set(puts.map(({ seq }: { seq: number }) => seq)).size).toBe(0.9 * ITEMS)
   expect(puts.every(({ status: each }: { status: string }) => each === 'completed')).toBe(true)
   expect(body.steps.filter(({ status: each }: { status: string }) => each === 'running')).toEqual([])
   const frames = await subscribeToStream(
@@ -135,7 +139,7 @@ test('concurrent loop over many histories: results in order, steps and events re
   const reported = messages(frames)
   expect(reported.map((one) => Number(one.id))).toEqual(reported.map((_, index) => index + 1))
   const rests = reported.map(({ data }) => data.data).filter((data) => data.name === 'rest')
-  for (let n = 0; n < 60; n++) {
+  for (let n = 0; n < ITEMS; n++) {
     const of = rests.filter(({ iteration }) => iteration === n)
     expect(of.map((data) => data.status)).toEqual(['running', 'waiting', 'completed'])
   }

@@ -9,7 +9,7 @@ import {
   type Reply,
   type TestWorkspace,
 } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { type SharedPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
@@ -21,7 +21,7 @@ const STRIKES = (RUNS < 200 ? [0.1, 0.4, 0.7] : [0.05, 0.22, 0.4, 0.57, 0.75]).m
 /** Long enough that some calls are waiting when the worker is killed. */
 const ANSWER_MS = 100
 
-let own: OwnPlatform
+let own: SharedPlatform
 let started: Started
 let workspace: TestWorkspace
 let fakeServer: Server
@@ -210,8 +210,7 @@ test('Temporal killed during executions and starts: none is lost, each effect ha
 }, 300_000)
 
 test('workers killed and connections cut: every execution ends, each effect happens once', async () => {
-  // Resets the supervisor's count of crashes.
-  await started.stack.supervisor.restart('worker')
+  await own.forgetCrashes()
   const runs = numbers(0, RUNS)
   const { ended: before } = await progress()
   await runAll(runs, async () => {

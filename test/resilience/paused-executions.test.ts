@@ -15,12 +15,10 @@ import {
   tokenOf,
   unique,
 } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
+import { type OwnPlatform, SIGNALS_MAX, sharedPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 
-/** The server's own limit is 10,000. */
-const SIGNALS_MAX = 100
 /** Clock tolerance for expired tokens. */
 const TOLERANCE_SECONDS = 30
 
@@ -32,9 +30,7 @@ let server: Server
 let requestCount = 0
 let echo: string
 beforeAll(async () => {
-  own = await ownPlatform({
-    servers: { TEMPORAL_DYNAMIC_CONFIG: `history.maximumSignalsPerExecution=${SIGNALS_MAX}` },
-  })
+  own = await sharedPlatform()
   started = own.started
   workspace = own.workspace
   runs = new Runs(workspace, started.running)

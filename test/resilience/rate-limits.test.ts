@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Runs } from '../support/fixtures/executions.ts'
 import { type Caller, call, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
-import { type ApiProcess, startApi } from '../support/stack/api-process.ts'
+import { type Node, startInProcessNode } from '../support/stack/in-process-node.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 
@@ -11,16 +11,16 @@ let own: OwnPlatform
 let started: Started
 let workspace: TestWorkspace
 /** An API node with a small limit. */
-let node: ApiProcess
+let node: Node
 
 beforeAll(async () => {
   own = await sharedPlatform()
   started = own.started
   workspace = own.workspace
-  node = await startApi({ TENON_RATE_ANON_ADDRESS: '60/min burst 20' }, started.running)
+  node = await startInProcessNode({ TENON_RATE_ANON_ADDRESS: '60/min burst 20' }, started.running)
 }, 120_000)
 afterAll(async () => {
-  await node?.stop()
+  await node?.close()
   await own?.end()
 })
 

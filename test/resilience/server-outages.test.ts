@@ -17,6 +17,7 @@ import {
   unique,
 } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { repeated } from '../support/stack/soak.ts'
 import type { Started } from '../support/stack/start.ts'
 
 let own: OwnPlatform
@@ -263,10 +264,12 @@ test('PostgreSQL crashes under load: 503 and never 500, the API keeps running, a
   expect(acknowledged.filter((id) => !stored.has(id))).toEqual([])
 }, 90_000)
 
+const ROWS = repeated(2_000, 5_000)
+
 test('PostgreSQL crashes during import and export: neither reports an incomplete result as complete', async () => {
   const { running: at } = started
   const options = { as: workspace.service, at, headers: { 'idempotency-key': 'k' } }
-  const rows = Array.from({ length: 5_000 }, (_, n) => `{"n":${n},"x":"${'x'.repeat(5_000)}"}\n`)
+  const rows = Array.from({ length: ROWS }, (_, n) => `{"n":${n},"x":"${'x'.repeat(5_000)}"}\n`)
   await importInto('first', rows.join(''), options)
   const name = unique('c')
   const { sent, reply } = openImport(name, options)
@@ -280,14 +283,14 @@ test('PostgreSQL crashes during import and export: neither reports an incomplete
   const ended = await reply
   expect([ended.status, ended.body.code]).toEqual([503, 'dependency_unavailable'])
   const { lines, created } = ended.body.imported
-  expect([created, created > 400, created < 5_000]).toEqual([lines, true, true])
+  expect([created, created > 400, created < ROWS]).toEqual([lines, true, true])
   const text = await leaving.text().catch(() => undefined)
-  if (text !== undefined) expect(text.trimEnd().split('\n')).toHaveLength(5_000)
+  if (text !== undefined) expect(text.trimEnd().split('\n')).toHaveLength(ROWS)
   const again = await eventually(async () => {
     const whole = await importInto(name, rows.join(''), options)
     return whole.status === 200 ? whole.body : undefined
   }, 60_000)
-  expect([again.created + again.existing, again.failed]).toEqual([5_000, 0])
+  expect([again.created + again.existing, again.failed]).toEqual([ROWS, 0])
   expect(again.existing).toBeGreaterThanOrEqual(created)
-  expect(await exported(name, options)).toHaveLength(5_000)
+  expect(await exported(name, options)).toHaveLength(ROWS)
 }, 120_000)

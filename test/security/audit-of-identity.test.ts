@@ -5,6 +5,7 @@ import { LIMITS } from '../../src/core/limits.ts'
 import { type Entry, entriesOf, entriesOfWorkspace, verified } from '../support/clients/audit.ts'
 import {
   addAccount,
+  addAccountByInvitation,
   addClient,
   authorization,
   Browser,
@@ -32,16 +33,16 @@ import {
   tokenOf,
   unique,
 } from '../support/fixtures/tenants.ts'
-import { type SecondApiNode, startSecondApiNode } from '../support/stack/second-api-node.ts'
+import { type Node, startInProcessNode } from '../support/stack/in-process-node.ts'
 
 let workspace: TestWorkspace
 let mcpServer: PublishedMcpServer
 let person: TestAccount
 let clientId: string
 /** A node with its own throttle: other tests from this address count elsewhere. */
-let node: SecondApiNode
+let node: Node
 beforeAll(async () => {
-  ;[workspace, node] = await Promise.all([createTestWorkspace(), startSecondApiNode()])
+  ;[workspace, node] = await Promise.all([createTestWorkspace(), startInProcessNode()])
   mcpServer = await publishMcpServer(workspace, 'recorded')
   person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
   clientId = await addClient(workspace.operator)
@@ -54,7 +55,7 @@ const recorded = (operation: string, least = 1, of = workspace) =>
     return found.length >= least ? found : undefined
   }, 5_000)
 
-afterAll(() => node.stop())
+afterAll(() => node?.close())
 
 const ofPlatform = (operation: string, matches: (entry: Entry) => boolean) =>
   eventually(
@@ -67,7 +68,7 @@ const requestedAccess = () => ({ resource: mcpServer.url, scope: scopesOf(mcpSer
 
 describe('account', () => {
   test('invitation accepted or password reset: logged in its tenant', async () => {
-    const someone = await addAccount(workspace.operator, {
+    const someone = await addAccountByInvitation(workspace.operator, {
       role: 'tenant_admin',
       tenant_id: workspace.tenantId,
     })

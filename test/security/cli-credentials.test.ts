@@ -1,20 +1,13 @@
 /** Credentials of `.env.local` go to the TENON_URL of that file only, and the CLI reports workspace and role. */
 
-import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { packedCommand } from '../../stack/project.mjs'
+import { type EndedCommand, runCommand } from '../support/clients/cli.ts'
 import { createTestWorkspace, type TestWorkspace } from '../support/fixtures/tenants.ts'
-
-/** Uses the packed command if there is one, as it starts faster. */
-const entryPointOf = (verb = '') => {
-  const packed = packedCommand(verb === 'demo' ? verb : 'token')
-  return packed === undefined ? [resolve('src/cli/main.ts')] : [packed]
-}
 
 let workspace: TestWorkspace
 let folder: string
@@ -55,27 +48,16 @@ const fileSettings = (): Record<string, string> => {
   }
 }
 
-interface Ended {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
 /** Runs the CLI in a folder with this `.env.local`; of Tenon's variables its environment has only `env`. */
 async function runCli(
   args: readonly string[],
   file: Record<string, string>,
   env: Record<string, string> = {},
-): Promise<Ended> {
+): Promise<EndedCommand> {
   const lines = Object.entries(file).flatMap(([name, value]) => (value === '' ? [] : [`${name}=${value}\n`]))
   await writeFile(join(folder, '.env.local'), lines.join(''))
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('TENON_'))
-  const options = { cwd: folder, env: { ...Object.fromEntries(inherited), ...env } }
-  return new Promise((done) => {
-    execFile(process.execPath, [...entryPointOf(args[0]), ...args], options, (error, stdout, stderr) =>
-      done({ code: Number(error?.code ?? 0), stdout, stderr }),
-    )
-  })
+  return runCommand(args, { env: { ...Object.fromEntries(inherited), ...env }, workingDir: folder })
 }
 
 const withoutUrl = ({ TENON_URL: _, ...rest }: Record<string, string>) => rest

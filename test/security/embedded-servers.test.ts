@@ -37,6 +37,17 @@ const GRPC_PORT = portIn(env['TEMPORAL_ADDRESS'])
 const FOREIGN = { origin: 'https://evil.example' }
 const SECRET = 'the plan of this tenant'
 
+let browser: Browser
+let site: ForeignSite
+beforeAll(async () => {
+  if (canFindListeners && hasChromium)
+    [browser, site] = await Promise.all([launchChromium(), openForeignSite()])
+})
+afterAll(async () => {
+  await browser?.close()
+  await site?.close()
+})
+
 describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
   const ports = portsOf(listenerOf(S3_PORT))
   const inner = ports.filter((port) => port !== S3_PORT)
@@ -46,7 +57,7 @@ describe.runIf(canFindListeners)('SeaweedFS', { timeout: 120_000 }, () => {
     call('PUT', path, { as: workspace.service, body, headers: { 'content-type': 'text/plain' } })
   const object = () => `/v1/objects/${bucket}/private/plan.txt`
 
-  beforeEach(async () => {
+  beforeAll(async () => {
     workspace = await createTestWorkspaceWithStorage()
     bucket = (await identityOf(workspace)).bucket
     expect((await put(object(), SECRET)).status).toBeLessThan(300)
@@ -305,19 +316,10 @@ function callsByGrpc(port: number): Promise<boolean> {
 
 /** Opens a page of a foreign site for the tests of a block. */
 function inForeignPage(): { page(): Page } {
-  let browser: Browser
-  let site: ForeignSite
   let page: Page
-  beforeAll(async () => {
-    ;[browser, site] = await Promise.all([launchChromium(), openForeignSite()])
-  })
   beforeEach(async () => {
     page = await browser.newPage()
     await page.goto(site.origin)
-  })
-  afterAll(async () => {
-    await browser?.close()
-    await site?.close()
   })
   return { page: () => page }
 }

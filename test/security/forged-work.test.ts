@@ -3,23 +3,31 @@
 import { createServer } from 'node:http'
 import type { Payload } from '@temporalio/common'
 import { v7 } from 'uuid'
-import { beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import type { Platform } from '../../src/app/platform.ts'
 import { QUEUES, UNAUTHENTICATED } from '../../src/core/work.ts'
 import { CATALOGUE } from '../../src/features/data-operations.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
 import { compiled } from '../conformance/flows/scenario.ts'
-import { activitiesDone, plain, sealed, startForged } from '../support/clients/forged-work.ts'
+import { activitiesDone, plain, type Seal, sealBy, startForged } from '../support/clients/forged-work.ts'
 import { workflowTypes } from '../support/clients/histories.ts'
 import { createEntry, Runs } from '../support/fixtures/executions.ts'
 import { call, createTestWorkspace, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
+import { openInProcessPlatform } from '../support/stack/in-process-platform.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 
 let workspace: TestWorkspace
+let other: TestWorkspace
 let runs: Runs
+let platform: Platform
+let sealed: Seal
 beforeAll(async () => {
-  workspace = await createTestWorkspace()
+  ;[workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   runs = new Runs(workspace)
+  platform = openInProcessPlatform()
+  sealed = sealBy(platform)
 })
+afterAll(() => platform?.close())
 
 const workflowIdIn = ({ tenantId, workspaceId }: TestWorkspace, subject = 'flow_x') =>
   `${tenantId}:${workspaceId}:${subject}:${v7()}`
@@ -39,7 +47,6 @@ async function forgeries(
   purpose: string,
   value: unknown,
 ): Promise<[string, Payload[]][]> {
-  const other = await createTestWorkspace()
   const own = await sealed(workflowId, purpose, value)
   const changed = Buffer.from(own.data ?? [])
   changed[changed.length - 1] = (changed.at(-1) ?? 0) ^ 1

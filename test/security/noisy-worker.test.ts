@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Runs } from '../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type TestWorkspace } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
+import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
 const LOOPS = 6
 const ROUNDS = 15
@@ -29,12 +29,20 @@ const HEAVY = `
 let own: OwnPlatform
 let loud: TestWorkspace
 let quiet: TestWorkspace
+/** Executions of the loud tenant. */
+let loops: string[] = []
 beforeAll(async () => {
-  own = await ownPlatform({})
+  own = await sharedPlatform()
   loud = own.workspace
   quiet = await createTestWorkspace(own.started.running)
 }, 120_000)
-afterAll(() => own?.end())
+afterAll(async () => {
+  // The next test file would share the worker with them.
+  const runs = new Runs(loud, own.started.running)
+  for (const id of loops) await runs.send(id, 'cancel')
+  for (const id of loops) await runs.ended(id)
+  await own?.end()
+}, 60_000)
 
 const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
 
@@ -63,7 +71,7 @@ test("six loops of costly expressions: another tenant's execution takes less tha
   // The first executions of a worker wait for code compilation.
   await latencies(light)
   const idle = median(await latencies(light))
-  const loops = await Promise.all(Array.from({ length: LOOPS }, () => runs.start(heavy)))
+  loops = await Promise.all(Array.from({ length: LOOPS }, () => runs.start(heavy)))
   const loaded = median(await latencies(light))
   // They are slower than alone, but not stopped.
   for (const id of loops) await runs.until(id, ({ steps }) => steps.length > STEPS_MIN)

@@ -3,7 +3,7 @@
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Caller, call, createTestWorkspace, type TestWorkspace } from '../support/fixtures/tenants.ts'
-import { startApi } from '../support/stack/api-process.ts'
+import { startInProcessNode } from '../support/stack/in-process-node.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -69,7 +69,7 @@ test('bytes that are not HTTP: the refusal has nosniff as well', async () => {
 
 describe('API behind https', () => {
   test('any response: HSTS for a year, for this host only', async () => {
-    const { at, stop } = await startApi({ TENON_PUBLIC_URL: 'https://api.example' })
+    const { at, close } = await startInProcessNode({ TENON_PUBLIC_URL: 'https://api.example' })
     try {
       const replies = await Promise.all([
         call('GET', '/healthz', { at }),
@@ -80,7 +80,7 @@ describe('API behind https', () => {
       for (const { headers } of replies)
         expect(headers.get('strict-transport-security')).toBe('max-age=31536000')
     } finally {
-      await stop()
+      await close()
     }
   })
 })

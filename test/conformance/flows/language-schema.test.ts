@@ -10,6 +10,7 @@ import { parse } from 'yaml'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
 import type { Diagnostic } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { editorSchema } from '../../../flows-dsl/language-schema/language-schema.ts'
+import { repeated } from '../../support/stack/soak.ts'
 import { CATALOGUE } from './scenario.ts'
 
 const ajv = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false, allErrors: false })
@@ -112,8 +113,10 @@ function expectAgreement(definition: unknown): boolean {
 }
 
 test('any member left out: both reject it or neither does', () => {
-  for (const definition of definitions)
+  for (const [nth, definition] of definitions.entries())
     for (const at of propertiesIn(definition).keys()) {
+      // In the suite one member of three, in each definition others.
+      if ((nth + at) % repeated(3, 1) !== 0) continue
       const changed = structuredClone(definition)
       const property = propertiesIn(changed)[at]
       if (property !== undefined) apply(property, { do: 'delete' })
@@ -197,9 +200,9 @@ test('any member deleted, renamed, added or of another type: both reject it or n
       }
       seen[expectAgreement(changed) ? 'accepted' : 'refused'] += 1
     }),
-    { numRuns: 1_000, seed: 7 },
+    { numRuns: repeated(500, 1_000), seed: 7 },
   )
-  expect(Math.min(seen.accepted, seen.refused)).toBeGreaterThan(100)
+  expect(Math.min(seen.accepted, seen.refused)).toBeGreaterThan(50)
 }, 120_000)
 
 test('every mapping of ours: is closed, and every member has a description', () => {

@@ -1,12 +1,12 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
 /** `tenon approval` commands, run by an admin and by an approver without an admin role. */
 
-import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { addAccount, type TestAccount } from '../../support/clients/browser.ts'
+import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace, type TestWorkspace, tokenOf } from '../../support/fixtures/tenants.ts'
 
@@ -20,34 +20,20 @@ let approver: NodeJS.ProcessEnv
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-approvals-'))
-  const { url, clientId, clientSecret } = inject('tenon')
   workspace = await createTestWorkspace()
   runs = new Runs(workspace)
   const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   mia = await addAccount(workspace.operator, { role: 'service', ...place })
   const { authorization = '' } = await tokenOf({ sub: mia.id, roles: ['service'], ...place })
-  const settings = { TENON_WORKSPACE_ID: workspace.workspaceId, TENON_URL: url, TENON_QUIET: '1' }
-  operator = { ...process.env, ...settings, TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret }
-  approver = { ...process.env, ...settings, TENON_TOKEN: authorization.replace('Bearer ', '') }
+  operator = operatorEnv(workspace)
+  const token = authorization.replace('Bearer ', '')
+  approver = { ...operator, TENON_TOKEN: token, TENON_CLIENT_ID: '', TENON_CLIENT_SECRET: '' }
 }, 60_000)
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-interface Ended {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
 /** Runs a command in this environment, with this standard input. */
-function tenon(env: NodeJS.ProcessEnv, args: readonly string[], input = ''): Promise<Ended> {
-  return new Promise((done) => {
-    const program = [resolve('stack/bootstrap.mjs'), 'approval', ...args]
-    const child = execFile(process.execPath, program, { cwd: folder, env }, (error, stdout, stderr) =>
-      done({ code: Number(error?.code ?? 0), stdout, stderr }),
-    )
-    child.stdin?.end(input)
-  })
-}
+const tenon = (env: NodeJS.ProcessEnv, args: readonly string[], input = '') =>
+  runCommand(['approval', ...args], { env, callerDir: folder, input })
 
 async function ask(tasks: string, input: object = {}): Promise<string> {
   const run = await runs.start(await runs.publish(tasks), { input })

@@ -1,11 +1,12 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
 /** CLI commands for definitions, steps, data and triggers of flows, typed by a user, against the running platform. */
 
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
@@ -17,31 +18,14 @@ let env: NodeJS.ProcessEnv
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-data-'))
-  const { url, clientId, clientSecret } = inject('tenon')
   workspace = await createTestWorkspace()
   runs = new Runs(workspace)
-  const secrets = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret }
-  const settings = { TENON_WORKSPACE_ID: workspace.workspaceId, TENON_URL: url, TENON_QUIET: '1' }
-  env = { ...process.env, ...secrets, ...settings }
+  env = operatorEnv(workspace)
 }, 60_000)
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-interface Ended {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
 /** Runs a command with this standard input. */
-function tenonWith(input: string, ...args: string[]): Promise<Ended> {
-  return new Promise((done) => {
-    const settings = { cwd: folder, env, maxBuffer: 64_000_000 }
-    const child = execFile(process.execPath, [BOOTSTRAP, ...args], settings, (error, stdout, stderr) =>
-      done({ code: Number(error?.code ?? 0), stdout, stderr }),
-    )
-    child.stdin?.end(input)
-  })
-}
+const tenonWith = (input: string, ...args: string[]) => runCommand(args, { env, callerDir: folder, input })
 const tenon = (...args: string[]) => tenonWith('', ...args)
 
 const SOURCE = (name: string, more = '') =>

@@ -1,14 +1,13 @@
 /** CLI commands for executions, typed by a user, against the running platform. */
 
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
 import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
-const run = promisify(execFile)
 const BOOTSTRAP = resolve('stack/bootstrap.mjs')
 let workspace: TestWorkspace
 let folder: string
@@ -16,11 +15,8 @@ let env: NodeJS.ProcessEnv
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-runs-'))
-  const { url, clientId, clientSecret } = inject('tenon')
   workspace = await createTestWorkspace()
-  const secrets = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret }
-  const settings = { TENON_WORKSPACE_ID: workspace.workspaceId, TENON_URL: url, TENON_QUIET: '1' }
-  env = { ...process.env, ...secrets, ...settings }
+  env = operatorEnv(workspace)
   const { subject } = (await call('GET', '/v1/me', { as: workspace.operator })).body
   const document = 'id: 01890000-0000-7000-8000-000000000001'
   const flows = {
@@ -48,17 +44,7 @@ interface Step {
   readonly reused: boolean
 }
 
-interface Ended {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
-const tenon = (...args: string[]): Promise<Ended> =>
-  run(process.execPath, [BOOTSTRAP, ...args], { cwd: folder, env }).then(
-    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    (error: Ended) => error,
-  )
+const tenon = (...args: string[]) => runCommand(args, { env, callerDir: folder })
 
 /** The id of an execution that was started and detached. */
 const startDetached = async (flow: string, ...more: string[]) =>

@@ -1,26 +1,19 @@
 /** CLI commands for flow definitions: validation, graph, templates, tests, simulation. */
 
-import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { printDiagnostics } from '../../../src/cli/flows/diagnostics.ts'
+import { type EndedCommand, operatorEnv, runCommand } from '../../support/clients/cli.ts'
 import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
-const run = promisify(execFile)
-const BOOTSTRAP = resolve('stack/bootstrap.mjs')
 let folder: string
 let env: NodeJS.ProcessEnv
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-flows-'))
-  const { url, clientId, clientSecret } = inject('tenon')
-  const { workspaceId: TENON_WORKSPACE_ID } = await createTestWorkspace()
-  const client = { TENON_CLIENT_ID: clientId, TENON_CLIENT_SECRET: clientSecret }
-  const secrets = { ...client, TENON_WORKSPACE_ID, TENON_QUIET: '1' }
-  env = { ...process.env, ...secrets, TENON_URL: url }
+  env = operatorEnv(await createTestWorkspace())
   await writeFile(join(folder, 'bad.yaml'), BAD)
   await writeFile(join(folder, 'good.yaml'), GOOD)
   await writeFile(join(folder, 'warned.yaml'), WARNINGS)
@@ -43,17 +36,8 @@ bad.yaml:4:16 duration_invalid: \`soon\` is no duration. Write {seconds: 2}, or 
   |                ^
 `
 
-interface Ended {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
-const tenon = (args: string, more: NodeJS.ProcessEnv = env, below = ''): Promise<Ended> =>
-  run(process.execPath, [BOOTSTRAP, ...args.split(' ')], { cwd: join(folder, below), env: more }).then(
-    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    (error: Ended) => error,
-  )
+const tenon = (args: string, more: NodeJS.ProcessEnv = env, below = ''): Promise<EndedCommand> =>
+  runCommand(args.split(' '), { env: more, callerDir: join(folder, below) })
 
 /** An address without a server, and no credentials. */
 const withoutServer = () => ({ ...process.env, TENON_URL: 'http://127.0.0.1:1', TENON_CLIENT_ID: '' })

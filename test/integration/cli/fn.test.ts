@@ -1,29 +1,15 @@
 /** `tenon fn`: deploys and invokes a file, and reports errors like a compiler. */
 
-import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { expect, inject, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
 import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
-const run = promisify(execFile)
-type Failed = { readonly code: number; readonly stdout: string; readonly stderr: string }
-
 test('fn: deploy, invoke, compile error, failure: result, file:line:column, log', async () => {
-  const { url, clientId, clientSecret } = inject('tenon')
-  const workspace = await createTestWorkspace()
-  const env = {
-    ...process.env,
-    TENON_URL: url,
-    TENON_CLIENT_ID: clientId,
-    TENON_CLIENT_SECRET: clientSecret,
-    TENON_WORKSPACE_ID: workspace.workspaceId,
-    TENON_QUIET: '1',
-    TENON_SERVICE_KEY: workspace.service['apikey'],
-  }
-  const tenon = (...args: string[]) => run(process.execPath, ['stack/bootstrap.mjs', 'fn', ...args], { env })
+  const env = operatorEnv(await createTestWorkspace())
+  const tenon = (...args: string[]) => runCommand(['fn', ...args], { env })
   const dir = await mkdtemp(join(tmpdir(), 'tenon-fn-'))
   try {
     const file = join(dir, 'greet.ts')
@@ -34,14 +20,14 @@ test('fn: deploy, invoke, compile error, failure: result, file:line:column, log'
     expect(JSON.parse(invoked.stdout)).toEqual({ hello: 'Ada' })
     await writeFile(file, 'export default () => {\n  console.log("so far"); throw new Error("no")\n}')
     await tenon('deploy', file, '--name', 'bad')
-    const failed = await tenon('invoke', 'bad').catch((error: Failed) => error)
+    const failed = await tenon('invoke', 'bad')
     expect(failed).toMatchObject({
       code: 1,
       stdout: '',
       stderr: expect.stringMatching(/^\| so far\nfunction_error: no\n/),
     })
     await writeFile(file, 'export default (')
-    const faulty = await tenon('deploy', file).catch((error: Failed) => error)
+    const faulty = await tenon('deploy', file)
     expect(faulty).toMatchObject({ code: 1, stderr: `${file}:1:17 Unexpected end of file\n` })
   } finally {
     await rm(dir, { recursive: true, force: true })

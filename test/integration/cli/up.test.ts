@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { expect, inject, test } from 'vitest'
 import { masterKeyOf } from '../../../src/cli/stack/launch-platform.ts'
 import { DERIVED, deriveSecret, OPERATOR_CLIENT } from '../../../src/infra/crypto/secrets.ts'
+import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
 import { createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { SmtpServer } from '../../support/servers/smtp-server.ts'
@@ -133,18 +134,9 @@ test('up: Ctrl-C during the start: ends and leaves nothing running', async () =>
 }, 120_000)
 
 test('token: prints the token alone; flow validate: prints file:line:column', async () => {
-  const { url, clientId, clientSecret } = inject('tenon')
-  const { workspaceId } = await createTestWorkspace()
-  const env = {
-    ...process.env,
-    TENON_URL: url,
-    TENON_CLIENT_ID: clientId,
-    TENON_CLIENT_SECRET: clientSecret,
-    TENON_WORKSPACE_ID: workspaceId,
-    TENON_QUIET: '1',
-  }
-  const tenon = (...args: string[]) => run(process.execPath, ['stack/bootstrap.mjs', ...args], { env })
-  const token = await tenon('token')
+  const env = operatorEnv(await createTestWorkspace())
+  const tenon = (...args: string[]) => runCommand(args, { env })
+  const token = await run(process.execPath, ['stack/bootstrap.mjs', 'token'], { env })
   expect(token.stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/)
   const { databaseUrl: DATABASE_URL, env: servers } = inject('tenon')
   const doctor = await run(process.execPath, ['stack/bootstrap.mjs', 'doctor'], {
@@ -155,9 +147,7 @@ test('token: prints the token alone; flow validate: prints file:line:column', as
   expect(doctor.stdout).toContain('All is well.')
   const valid = await tenon('flow', 'validate', 'flows-dsl/examples/hello.yaml')
   expect(valid.stdout).toBe('flows-dsl/examples/hello.yaml: valid\n')
-  const faulty = await tenon('flow', 'validate', 'package.json').catch(
-    (error: { code: number; stderr: string }) => error,
-  )
+  const faulty = await tenon('flow', 'validate', 'package.json')
   expect(faulty).toMatchObject({ code: 1, stderr: expect.stringMatching(/^package\.json:\d+:\d+ \w+: /) })
   const published = await tenon('flow', 'publish', 'flows-dsl/examples/hello.yaml')
   expect(published.stdout).toMatch(/^hello v1 [0-9a-f]{12} \(flow_\w+\)\n$/)

@@ -1,39 +1,31 @@
 /** CLI commands against the running platform, as a user types them. */
 
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
-import { beforeAll, expect, inject, test } from 'vitest'
-import { createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
+import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
-const run = promisify(execFile)
-let workspace: TestWorkspace
 let env: NodeJS.ProcessEnv
-
 beforeAll(async () => {
-  workspace = await createTestWorkspace()
-  const { url, clientId, clientSecret } = inject('tenon')
-  env = {
-    ...process.env,
-    TENON_URL: url,
-    TENON_CLIENT_ID: clientId,
-    TENON_CLIENT_SECRET: clientSecret,
-    TENON_WORKSPACE_ID: workspace.workspaceId,
-    TENON_QUIET: '1',
-    TENON_SERVICE_KEY: workspace.service['apikey'],
-  }
+  env = operatorEnv(await createTestWorkspace())
 })
 
-const tenon = async (...args: string[]) =>
-  (await run(process.execPath, ['stack/bootstrap.mjs', ...args], { env })).stdout
+const run = (...args: string[]) => runCommand(args, { env })
+/** Runs a command that succeeds. @returns its output */
+async function tenon(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await run(...args)
+  expect(code, stderr).toBe(0)
+  return stdout
+}
 const json = async (...args: string[]) => JSON.parse(await tenon(...args))
 
 test('collection add and list: new collection: listed', async () => {
   await json('collection', 'add', 'todos', '{"title":"milk"}')
   expect((await json('collection', 'list', 'todos')).data).toMatchObject([{ title: 'milk' }])
-  const refused = await tenon('collection', 'add', 'todos', '{title: [').catch((error) => error)
+  const refused = await run('collection', 'add', 'todos', '{title: [')
   expect(refused).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(/^The document: Flow sequence .* at line 1, column 10:/),
@@ -63,10 +55,8 @@ test('collection import and export: file: documents stored and exported', async 
     expect(await readFile(to, 'utf8')).toMatch(/^\{"id":"[^"]+","n":2,[^\n]*\}\n$/)
     expect((await tenon('collection', 'export', 'files')).split('\n')).toHaveLength(3)
     await writeFile(from, 'nonsense')
-    expect(await tenon('collection', 'import', 'files', from).catch((error) => error)).toMatchObject({
-      code: 2,
-    })
-    const stopped = await tenon('collection', 'import', 'files', from, '--stop').catch((error) => error)
+    expect(await run('collection', 'import', 'files', from)).toMatchObject({ code: 2 })
+    const stopped = await run('collection', 'import', 'files', from, '--stop')
     expect([stopped.code, stopped.stderr]).toEqual([1, expect.stringContaining('body_invalid: Line 1: ')])
   } finally {
     await rm(dir, { recursive: true, force: true })
@@ -108,9 +98,7 @@ test('key create, list, rotate, disable, enable, revoke: key: each takes effect'
   )
   expect(await json('key', 'enable', second.id)).toMatchObject({ status: 'active' })
   expect(await json('key', 'revoke', second.id)).toMatchObject({ status: 'revoked' })
-  const refused = await tenon('key', 'create', '--kind', 'anon', '--scopes', 'event:read').catch(
-    (error) => error,
-  )
+  const refused = await run('key', 'create', '--kind', 'anon', '--scopes', 'event:read')
   expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('events:read?') })
 }, 90_000)
 
@@ -120,5 +108,5 @@ test('workspace egress: addresses allowed, listed and removed; malformed: refuse
   expect(await egress('allow', '127.0.0.1:9911', 'localhost:80')).toBe('127.0.0.1:9911\nlocalhost:80\n')
   expect(await egress('allow', '127.0.0.1:9911')).toBe('127.0.0.1:9911\nlocalhost:80\n')
   expect(await egress('remove', '127.0.0.1:9911')).toBe('localhost:80\n')
-  expect(await egress('allow', 'http://x/').catch((error) => error)).toMatchObject({ code: 1 })
+  expect(await run('workspace', 'egress', 'allow', 'http://x/')).toMatchObject({ code: 1 })
 }, 60_000)

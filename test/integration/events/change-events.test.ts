@@ -23,6 +23,7 @@ import {
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { repeated } from '../../support/stack/soak.ts'
 
 afterEach(closeSubscriptions)
 
@@ -31,9 +32,8 @@ const numbers = (count: number) => Array.from({ length: count }, (_, n) => n)
 /** Waits until the outbox of the workspace is empty. */
 const waitForEmptyOutbox = (workspace: TestWorkspace) =>
   eventually(async () => {
-    const rows = await asSuperuser('select seq from tenon.outbox where workspace_id = $1', [
-      workspace.workspaceId,
-    ])
+    const text = 'select from tenon.outbox where workspace_id = $1 limit 1'
+    const rows = await asSuperuser(text, [workspace.workspaceId])
     return rows.length === 0 ? true : undefined
   })
 
@@ -244,14 +244,15 @@ test('relay: flood of one tenant: other tenants are not delayed', async () => {
   const [busy, quiet] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const received = await subscribeToEvents(quiet.service, 'topic=collections.*')
   const client = await transaction(busy)
+  const flood = repeated(12_000, 30_000)
   await client.query(`insert into tenon.outbox (collection, verb, document_id, version, document)
-    select 'flood', 'created', gen_random_uuid(), 1, '{}' from generate_series(1, 30000)`)
+    select 'flood', 'created', gen_random_uuid(), 1, '{}' from generate_series(1, ${flood})`)
   await client.query('commit')
   await client.end()
   await change(quiet, [{ collection: 'a', document: {} }])
   await receivedAtLeast(received, 1)
-  const left = await asSuperuser('select seq from tenon.outbox where tenant_id = $1', [busy.tenantId])
-  expect(left.length).toBeGreaterThan(10_000)
+  const left = await asSuperuser('select from tenon.outbox where tenant_id = $1', [busy.tenantId])
+  expect(left.length).toBeGreaterThan(flood / 3)
   await waitForEmptyOutbox(busy)
 }, 60_000)
 

@@ -4,22 +4,23 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { closeSubscriptions, subscribeToEvents } from '../../support/clients/sse.ts'
 import { type Caller, call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
-import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
+import { startApi } from '../../support/stack/api-process.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
-let nodes: [ApiProcess, ApiProcess]
+let nodes: [Node, Node]
 beforeAll(async () => {
   const settings = {
     TENON_STREAMS_PER_TENANT: '7',
     TENON_STREAMS_PER_ADDRESS: '3',
     TENON_TRUSTED_PROXIES: 'loopback',
   }
-  nodes = await Promise.all([startApi(settings), startApi(settings)])
+  nodes = await Promise.all([startInProcessNode(settings), startInProcessNode(settings)])
 }, 90_000)
 afterEach(closeSubscriptions)
-afterAll(() => Promise.all((nodes ?? []).map((node) => node.stop())))
+afterAll(() => Promise.all((nodes ?? []).map((node) => node.close())))
 
 const TOPIC = 'topic=news'
-const at = (n: number) => (nodes[n % 2] as ApiProcess).at
+const at = (n: number) => (nodes[n % 2] as Node).at
 const open = async (as: Caller, count: number) => {
   for (let n = 0; n < count; n++) await subscribeToEvents(as, TOPIC, {}, at(n))
 }

@@ -20,7 +20,10 @@ import {
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { repeated } from '../../support/stack/soak.ts'
 
+/** Many more than the slots. */
+const STARTS = repeated(60, 200)
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
 
 let workspace: TestWorkspace
@@ -107,9 +110,9 @@ describe('concurrency limit', () => {
     expect(refused.body.detail).toContain('concurrency')
   })
 
-  test('200 concurrent starts with a limit of five: never more than five run, all complete', async () => {
+  test(`${STARTS} concurrent starts with a limit of five: never more than five run, all complete`, async () => {
     const flow = await publishFlow('{ limit: 5 }', '  - rest: { wait: { milliseconds: 20 } }')
-    const replies = await Promise.all(Array.from({ length: 200 }, () => start(flow)))
+    const replies = await Promise.all(Array.from({ length: STARTS }, () => start(flow)))
     const ids = replies.map(idOf)
     let maxAdmitted = 0
     await eventually(async () => {
@@ -130,7 +133,7 @@ describe('concurrency limit', () => {
         count(*) filter (where status = 'completed')::int as completed from runs a`,
       [ids],
     )
-    expect(row?.completed).toBe(200)
+    expect(row?.completed).toBe(STARTS)
     expect(row?.most).toBeLessThanOrEqual(5)
     expect(row?.most).toBeGreaterThan(1)
   }, 120_000)

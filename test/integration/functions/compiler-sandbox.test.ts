@@ -4,12 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  call,
-  createTestWorkspaceWithStorage as createTestWorkspace,
-  type TestWorkspace,
-  unique,
-} from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 /** Stands for a folder of the object store, where files are named by buckets of all tenants. */
 let folder: string

@@ -4,7 +4,8 @@ import { Client, Connection } from '@temporalio/client'
 import { expect, inject, test } from 'vitest'
 import {
   call,
-  createTestWorkspaceWithStorage as createTestWorkspace,
+  createTestWorkspace,
+  createTestWorkspaceWithStorage,
   eventually,
   type Reply,
   type TestWorkspace,
@@ -103,7 +104,7 @@ test('call: payload too large, alone or in twelve branches: the execution faults
 }, 60_000)
 
 test('execution: more data than a Temporal history may hold: completes, large payloads stay outside', async () => {
-  const workspace = await createTestWorkspace()
+  const workspace = await createTestWorkspaceWithStorage()
   const { bucket } = (
     await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })
   ).body

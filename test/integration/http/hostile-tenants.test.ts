@@ -6,7 +6,7 @@ import { expect, inject, test } from 'vitest'
 import {
   asSuperuser,
   call,
-  createTestWorkspaceWithStorage as createTestWorkspace,
+  createTestWorkspace,
   type Reply,
   type TestWorkspace,
   tokenOf,

@@ -4,7 +4,8 @@ import { connect, type Socket } from 'node:net'
 import { expect, inject, test } from 'vitest'
 import {
   call,
-  createTestWorkspaceWithStorage as createTestWorkspace,
+  createTestWorkspace,
+  createTestWorkspaceWithStorage,
   eventually,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
@@ -22,7 +23,10 @@ function slowReader(path: string, workspace: TestWorkspace): Socket {
 }
 
 test('slow readers: objects of one tenant: occupy only its share of store connections', async () => {
-  const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const [workspace, other] = await Promise.all([
+    createTestWorkspaceWithStorage(),
+    createTestWorkspaceWithStorage(),
+  ])
   const large = `/v1/objects/${await bucketOf(workspace)}/large`
   const small = `/v1/objects/${await bucketOf(other)}/small`
   await call('PUT', large, { as: workspace.service, body: 'x'.repeat(30_000_000) })

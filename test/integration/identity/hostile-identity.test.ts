@@ -32,15 +32,15 @@ import {
   eventually,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
-import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
-let node: ApiProcess
+let node: Node
 let workspace: TestWorkspace
 let clientId: string
 beforeAll(async () => {
   ;[workspace, node] = await Promise.all([
     createTestWorkspace(),
-    startApi({
+    startInProcessNode({
       REDIS_URL: `${inject('tenon').env['REDIS_URL']}/8`,
       TENON_RATE_AUTH_FAILURES: '6/min burst 5',
       TENON_TRUSTED_PROXIES: 'loopback',
@@ -49,7 +49,7 @@ beforeAll(async () => {
   clientId = await addClient(workspace.operator)
 }, 90_000)
 afterEach(closeSubscriptions)
-afterAll(() => node?.stop())
+afterAll(() => node?.close())
 
 const from = (address: string) => ({ 'x-forwarded-for': address })
 /** The same authorization page, requested from the process with rate limits. */

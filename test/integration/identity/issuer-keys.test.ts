@@ -23,19 +23,19 @@ import {
   operator,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
-import { type SecondApiNode, startSecondApiNode } from '../../support/stack/second-api-node.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
 let workspace: TestWorkspace
 let person: TestAccount
 let clientId: string
-let second: SecondApiNode
+let second: Node
 beforeAll(async () => {
-  second = await startSecondApiNode()
+  second = await startInProcessNode()
   workspace = await createTestWorkspace()
   person = await addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
   clientId = await addClient(workspace.operator)
 }, 90_000)
-afterAll(() => second.stop())
+afterAll(() => second?.close())
 
 const kidOf = (token = '') =>
   JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()).kid as string
@@ -76,16 +76,16 @@ test('sign-in: started at one process: completed at another, refreshed across pr
 })
 
 test('refresh token: its process has ended: accepted by a process that starts later', async () => {
-  const third = await startSecondApiNode()
+  const third = await startInProcessNode()
   const { body } = await tokensOf(clientId, person)
   const renewed = await refresh(clientId, body['refresh_token'], third.at)
-  await third.stop()
+  await third.close()
   expect(renewed.status).toBe(200)
   expect((await refresh(clientId, renewed.body['refresh_token'], second.at)).status).toBe(200)
 }, 90_000)
 
 test('behind https: cookies and addresses: host-only cookies, no header changes an address', async () => {
-  const secure = await startSecondApiNode({ TENON_PUBLIC_URL: 'https://tenon.test' })
+  const secure = await startInProcessNode({ TENON_PUBLIC_URL: 'https://tenon.test' })
   const begin = authorization(clientId).url.replace(inject('tenon').url, secure.at.url)
   const hostile = {
     'x-forwarded-host': 'evil.test',
@@ -106,7 +106,7 @@ test('behind https: cookies and addresses: host-only cookies, no header changes 
       body: new URLSearchParams({ action: 'deny' }),
     })
   const [foreign, own] = [await post(secure.at.url), await post('https://tenon.test')]
-  await secure.stop()
+  await secure.close()
   for (const text of cookies) {
     expect(text).toMatch(/^(__Host-tenon_session|__Secure-tenon_(interaction|resume))(\.sig)?=/)
     expect(text).toMatch(/; secure/i)

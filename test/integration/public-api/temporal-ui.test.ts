@@ -1,22 +1,22 @@
 /** The Temporal UI shows an operator tenant, flow, step and error without reading payloads. */
 
-import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { hasChromium, launchChromium, noticeWithoutChromium } from '../../support/clients/chromium.ts'
 import { Runs, type Shown } from '../../support/fixtures/executions.ts'
 import { createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
+import { withRawClient } from '../../support/stack/temporal.ts'
 
-const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
-const hasChromium = existsSync(CHROMIUM)
-if (!hasChromium)
-  console.log(`Nobody looks at the Temporal UI: there is no Chromium at ${CHROMIUM} (CHROMIUM=…).`)
+noticeWithoutChromium('reading the Temporal UI')
 
+/** Folder for screenshots; none are taken without it. */
+const SCREENSHOTS = process.env['SCREENSHOTS']
 /** If rendered, it would load an image from another server. */
 const REMOTE_IMAGE = '![a](http://lure.test/a)'
 const CANARY = unique('canary')
+/** Each reading lays out the whole page. */
+const POLLING = { timeout: 40_000, interval: 250 }
 
 // A browser on a busy machine is slow.
 describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
@@ -24,7 +24,6 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
   const closedPort = inject('tenon').echoPorts[6]
   let browser: Browser
   let page: Page
-  let folder: string
   let workspace: TestWorkspace
   let runs: Runs
   let done: Shown
@@ -35,9 +34,6 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
     runs.start(await runs.publish(tasks, { name }), { input: { x: CANARY } })
 
   beforeAll(async () => {
-    // Set this to keep the screenshots.
-    folder = process.env['SCREENSHOTS'] ?? (await mkdtemp(join(tmpdir(), 'tenon-ui-')))
-    await mkdir(folder, { recursive: true })
     workspace = await createTestWorkspace()
     runs = new Runs(workspace)
     const heard = 'listen: { to: { one: { with: { type: paid } } } }'
@@ -59,12 +55,16 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
       'waiting',
     )
     fails = await runs.ended(await start('fetch', `  - rates: { ${get} }`))
-    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] })
-    page = await browser.newPage({ viewport: { width: 1_600, height: 1_100 } })
+    browser = await launchChromium()
+    page = await browser.newPage({ viewport: { width: 1_600, height: 1_100 }, reducedMotion: 'reduce' })
   }, 120_000)
   afterAll(async () => {
     await browser?.close()
   })
+
+  const screenshot = async (name: string) => {
+    if (SCREENSHOTS !== undefined) await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`) })
+  }
 
   /** Opens a page of the UI and waits until it shows the text. @returns all texts shown, in frames too */
   async function openPage(name: string, path: string, text: string): Promise<string> {
@@ -73,8 +73,8 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
       const texts = await Promise.all(page.frames().map((frame) => frame.innerText('body').catch(() => '')))
       return texts.join('\n')
     }
-    await expect.poll(shows, { timeout: 40_000 }).toContain(text)
-    await page.screenshot({ path: join(folder, `${name}.png`) })
+    await expect.poll(shows, POLLING).toContain(text)
+    await screenshot(name)
     const all = await shows()
     expect(all).not.toContain(CANARY)
     return all
@@ -83,9 +83,7 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
   const of = ({ workflow_id }: Shown) => `/${encodeURIComponent(workflow_id)}`
   /** A tab of an execution. */
   async function tab(name: string, run: Shown, which: string, text: string): Promise<string> {
-    await page.goto(`${ui}${of(run)}`)
-    await page.waitForURL(/\/[0-9a-f-]{36}\//)
-    const [, runId] = /\/([0-9a-f-]{36})\/[^/]*$/.exec(page.url()) ?? []
+    const { runId } = await withRawClient(({ workflow }) => workflow.getHandle(run.workflow_id).describe())
     return openPage(name, `${of(run)}/${runId}/${which}`, text)
   }
   const search = (query: string) => `?query=${encodeURIComponent(query)}`
@@ -129,11 +127,11 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
   test('payload viewer: token entered, codec configured in the UI: payloads are readable', async () => {
     const { url } = inject('tenon')
     await page.goto(`${url}/auth/payloads`)
-    await page.screenshot({ path: join(folder, 'payloads-asked.png') })
+    await screenshot('payloads-asked')
     await page.fill('input[name=token]', workspace.operator['authorization']?.slice('Bearer '.length) ?? '')
     await page.click('button')
     await expect.poll(() => page.innerText('body')).toContain(`${url}/v1/codec`)
-    await page.screenshot({ path: join(folder, 'payloads-may-be-read.png') })
+    await screenshot('payloads-may-be-read')
     await page.goto(`${ui}${of(done)}`)
     const settings = {
       endpoint: `${url}/v1/codec`,
@@ -146,7 +144,7 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
     )
     await page.evaluate(keep.join('\n'))
     await page.goto(`${ui}${of(done)}`)
-    await expect.poll(() => page.innerText('body'), { timeout: 40_000 }).toContain(CANARY)
-    await page.screenshot({ path: join(folder, 'payloads-read.png') })
+    await expect.poll(() => page.innerText('body'), POLLING).toContain(CANARY)
+    await screenshot('payloads-read')
   })
 })

@@ -12,7 +12,7 @@ import {
   tokenOf,
   unique,
 } from '../../support/fixtures/tenants.ts'
-import { startApi } from '../../support/stack/api-process.ts'
+import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 import type { Running } from '../../support/stack/start.ts'
 
 const publish = (workspace: TestWorkspace) =>
@@ -135,19 +135,19 @@ test('start quota per minute: two processes and a restart: counted together', as
         })
       }),
     )
-  const second = await startApi({})
+  const second = await startInProcessNode()
   try {
     expect(await starts(1, [first, second.at, second.at])).toEqual({ 201: 3 })
     expect(await starts(10, [first, second.at])).toEqual({ 201: 2, 429: 18 })
   } finally {
-    await second.stop()
+    await second.close()
   }
-  const again = await startApi({})
+  const again = await startInProcessNode()
   try {
     expect(await starts(3, [again.at, first])).toEqual({ 429: 6 })
     expect(await quota(workspace, 'execution_starts_per_minute')).toMatchObject({ limit: 5, used: 5 })
   } finally {
-    await again.stop()
+    await again.close()
   }
 })
 

@@ -11,11 +11,11 @@ import {
   operator,
   type Reply,
 } from '../../support/fixtures/tenants.ts'
-import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
-let node: ApiProcess
+let node: Node
 beforeAll(async () => {
-  node = await startApi({
+  node = await startInProcessNode({
     // Operators of other files are the same subject, so this process counts in a Valkey database of its own.
     REDIS_URL: `${inject('tenon').env['REDIS_URL']}/7`,
     TENON_RATE_ANON_ADDRESS: '6/min burst 3',
@@ -27,7 +27,7 @@ beforeAll(async () => {
   })
 }, 90_000)
 afterEach(closeSubscriptions)
-afterAll(() => node?.stop())
+afterAll(() => node?.close())
 
 const from = (address: string) => ({ 'x-forwarded-for': address })
 const ask = (path: string, as: Caller = {}) => call('GET', path, { as, at: node.at })

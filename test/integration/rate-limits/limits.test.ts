@@ -1,4 +1,4 @@
-/** Rate limits over two API processes: exact, per key, subject, address and tenant, reported in headers. */
+/** Rate limits over two API nodes: exact, per key, subject, address and tenant, reported in headers. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
@@ -11,12 +11,12 @@ import {
   tokenOf,
   unique,
 } from '../../support/fixtures/tenants.ts'
-import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
 const SERVICE = { burst: 100, perMinute: 60 }
 const ADDRESS = { burst: 10, perMinute: 6 }
 
-let nodes: [ApiProcess, ApiProcess]
+let nodes: [Node, Node]
 beforeAll(async () => {
   const settings = {
     TENON_RATE_SERVICE: `${SERVICE.perMinute}/min burst ${SERVICE.burst}`,
@@ -26,17 +26,17 @@ beforeAll(async () => {
     TENON_RATE_TENANT: '60/min burst 150',
     TENON_TRUSTED_PROXIES: 'loopback',
   }
-  nodes = await Promise.all([startApi(settings), startApi(settings)])
+  nodes = await Promise.all([startInProcessNode(settings), startInProcessNode(settings)])
 }, 90_000)
-afterAll(() => Promise.all((nodes ?? []).map((node) => node.stop())))
+afterAll(() => Promise.all((nodes ?? []).map((node) => node.close())))
 
 const LIST = '/v1/collections'
 const from = (address: string) => ({ 'x-forwarded-for': address })
 
 const ask = (as: Caller, n = 0, path = LIST): Promise<Reply> =>
-  call('GET', path, { as, at: (nodes[n % 2] as ApiProcess).at })
+  call('GET', path, { as, at: (nodes[n % 2] as Node).at })
 
-/** Sends all at once, alternating between the processes. @returns how many passed, and how long it took */
+/** Sends all at once, alternating between the nodes. @returns how many passed, and how long it took */
 async function flood(count: number, as: (n: number) => Caller, path = LIST) {
   const startedMs = performance.now()
   const replies = await Promise.all(Array.from({ length: count }, (_, n) => ask(as(n), n, path)))
@@ -152,7 +152,7 @@ test('client address: IPv6: counted by network; several forwarders: the last unt
 })
 
 test('client address: forwarded header from an untrusted peer: the peer counts', async () => {
-  const node = await startApi({ TENON_RATE_ANON_ADDRESS: '6/min burst 3' })
+  const node = await startInProcessNode({ TENON_RATE_ANON_ADDRESS: '6/min burst 3' })
   try {
     const workspace = await createTestWorkspace()
     const statuses = []
@@ -163,7 +163,7 @@ test('client address: forwarded header from an untrusted peer: the peer counts',
       )
     expect(statuses).toEqual([200, 200, 200, 429])
   } finally {
-    await node.stop()
+    await node.close()
   }
 })
 

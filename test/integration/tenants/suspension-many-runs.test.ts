@@ -13,11 +13,12 @@ const BUSY = `  - keep:
       for: { each: n, in: .all }
       do:
         - put: { call: collection.create, with: { name: kept, document: { n: '\${ $n }' } } }
-        - rest: { wait: { milliseconds: 300 } }
+        - rest: { wait: { milliseconds: 400 } }
 `
 const SLEEPERS = repeated(60, 200)
 const BUSY_ONES = 20
-const all = Array.from({ length: 30 }, (_, n) => n)
+/** They last longer than it takes to start all and to suspend the tenant. */
+const all = Array.from({ length: repeated(20, 30) }, (_, n) => n)
 
 test('suspend with many sleeping and 20 busy executions: stop within 5 s, complete after resume', async () => {
   const workspace = await createTestWorkspace()

@@ -25,15 +25,15 @@ import {
   type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
-import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
 import { gatewayHeaders } from '../../support/stack/gateway.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { openTemporal } from '../../support/stack/temporal.ts'
 
-let other: ApiProcess
+let other: Node
 beforeAll(async () => {
-  other = await startApi({})
+  other = await startInProcessNode()
 }, 60_000)
-afterAll(() => other?.stop())
+afterAll(() => other?.close())
 afterEach(closeSubscriptions)
 
 const statusAndCode = ({ status, body }: Reply) => `${status} ${body.code ?? body.state ?? ''}`.trim()

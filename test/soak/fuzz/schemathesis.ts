@@ -35,6 +35,8 @@ export interface FuzzRun {
   readonly url: string
   readonly caller: FuzzCaller
   readonly targets: FuzzTargets
+  /** Names of the operations to fuzz; all by default. */
+  readonly operations?: readonly string[]
   readonly seed: number
   /** `coverage` makes requests for each constraint of the document, `fuzzing` random ones. */
   readonly phases: readonly ('examples' | 'coverage' | 'fuzzing')[]
@@ -96,6 +98,7 @@ export async function fuzz(path: string, run: FuzzRun): Promise<FuzzResult> {
     ...['--seed', String(seed), '--max-examples', String(examples), '--workers', '2', '--no-shrink'],
     ...['--continue-on-failure', '--request-timeout', '30', '--generation-database', 'none'],
     ...['--warnings', 'off', '--suppress-health-check', 'all', '--exclude-path-regex', EXCLUDED],
+    ...(run.operations?.flatMap((name) => ['--include-operation-id', name]) ?? []),
     ...Object.entries(caller.headers).flatMap(([name, value]) => ['--header', `${name}:${value}`]),
   ]
   const options = { cwd: dir, timeout: timeoutMs, maxBuffer: 1 << 28, env: { ...process.env, NO_COLOR: '1' } }

@@ -6,9 +6,9 @@
 import type { Client } from '@temporalio/client'
 import { defaultPayloadConverter, type Payload } from '@temporalio/common'
 import proto, { type temporal } from '@temporalio/proto'
+import type { Platform } from '../../../src/app/platform.ts'
 import { PURPOSE } from '../../../src/core/work.ts'
 import { eventually, unique } from '../fixtures/tenants.ts'
-import { openInProcessPlatform } from '../stack/in-process-platform.ts'
 import { withRawClient } from '../stack/temporal.ts'
 
 const { CommandType } = proto.temporal.api.enums.v1
@@ -30,18 +30,17 @@ export const plain = (value: unknown, metadata: Readonly<Record<string, string>>
   return { ...payload, metadata: { ...payload.metadata, ...Object.fromEntries(entries) } }
 }
 
-/** A payload as the platform makes it for a workflow and a purpose, such as `activity:callFunction`. */
-export async function sealed(workflowId: string, purpose: string, value: unknown): Promise<Payload> {
-  const platform = openInProcessPlatform()
-  try {
+/** Makes a payload as the platform does, for a workflow and a purpose, such as `activity:callFunction`. */
+export type Seal = (workflowId: string, purpose: string, value: unknown) => Promise<Payload>
+
+export const sealBy =
+  ({ codec }: Platform): Seal =>
+  async (workflowId, purpose, value) => {
     const context = { type: 'workflow' as const, namespace: NAMESPACE, workflowId }
-    const [payload] = await platform.codec.encode([plain(value, { [PURPOSE]: purpose })], context)
+    const [payload] = await codec.encode([plain(value, { [PURPOSE]: purpose })], context)
     if (payload === undefined) throw new Error('nothing was encoded')
     return payload
-  } finally {
-    await platform.close()
   }
-}
 
 /**
  * Schedules activities in the name of a workflow. @returns for each `completed` or the type of its failure

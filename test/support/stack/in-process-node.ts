@@ -1,6 +1,6 @@
 /**
- * Starts a second API node in the test's process, which learns of the first one's changes through the servers
- * only.
+ * Starts another API node in the test's process, which learns of the first one's changes through the servers only. A process
+ * of its own takes 3 s of processor time to start: `startApi` is for tests that kill or measure it.
  */
 
 import { inject } from 'vitest'
@@ -9,6 +9,7 @@ import { buildApp } from '../../../src/api/app.ts'
 import { openPlatform } from '../../../src/app/platform.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
+import { mountMcp } from '../../../src/mcp/mount.ts'
 import type { Running } from './start.ts'
 
 export interface Node {
@@ -17,15 +18,27 @@ export interface Node {
   close(): Promise<void>
 }
 
-export async function startInProcessNode(): Promise<Node> {
-  const config = parseConfig(inject('tenon').env)
+/**
+ * Tokens of the first node are valid for it.
+ * @param settings of its own; for clients it is the same server as the first
+ */
+export async function startInProcessNode(
+  settings: Readonly<Record<string, string>> = {},
+  first: Running = inject('tenon'),
+): Promise<Node> {
+  const config = parseConfig({ ...first.env, TENON_PUBLIC_URL: first.url, ...settings })
   const { platform, parts } = openPlatform(config, openLog('silent', 'test'))
-  const app = await buildApp(platform, openAuthServices(config, parts))
+  const authServices = openAuthServices(config, parts)
+  const app = await buildApp(platform, authServices)
+  mountMcp(app, platform, authServices)
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   return {
-    at: { ...inject('tenon'), url },
+    at: { ...first, url },
     close: async () => {
-      await app.close()
+      const closed = app.close()
+      // Event streams have no end.
+      app.server.closeAllConnections()
+      await closed
       await platform.close()
     },
   }

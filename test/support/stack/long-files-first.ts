@@ -2,17 +2,24 @@
 
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** Parts of paths. Files that kill processes share one platform per worker, which ends when they are done. */
+/** Parts of paths. Files that kill or overload processes share one platform per worker, which ends when they are done. */
 const LONG = [
   'test/resilience/',
-  'test/security/approvals',
-  'test/security/fuzz',
   'test/security/noisy-worker',
+  'test/security/fuzz',
   'test/conformance/stores/',
-  'test/conformance/flows/histories',
-  'test/integration/public-api/temporal-ui',
-  'test/integration/triggers/schedules',
   'test/integration/tenants/suspension',
+  'test/integration/triggers/schedules',
+  'test/integration/import-export/hostile-bodies',
+  'test/integration/public-api/temporal-ui',
+  'test/integration/flows/concurrency',
+  'test/integration/triggers/event-triggers',
+  'test/integration/executions/expectations',
+  'test/integration/functions/sandbox',
+  'test/integration/cli/up',
+  'test/security/approvals',
+  'test/security/event-loop',
+  'test/security/forged-work',
 ]
 
 /** Of the others, the longest first by the last run, or by their size on a fresh clone. */

@@ -19,6 +19,11 @@ export interface OwnPlatform {
   end(): Promise<void>
 }
 
+export interface SharedPlatform extends OwnPlatform {
+  /** Lets the worker crash three more times: after five crashes in a minute the supervisor gives up, unless it is restarted. */
+  forgetCrashes(): Promise<void>
+}
+
 type Make = (at: Running) => Promise<TestWorkspace>
 
 /**
@@ -48,31 +53,59 @@ export async function ownPlatform(
   }
 }
 
+/** How many signals an execution of a {@link sharedPlatform} may receive; by default it is 10,000. */
+export const SIGNALS_MAX = 100
+
 /** The platform of this process's test files, which run one after the other. */
 let shared: { readonly dir: string; readonly started: Started } | undefined
+/** When the worker of the shared platform crashed. */
+let crashesMs: number[] = []
 /** Ends it if no file follows that needs it: its servers take time of the processor even if nothing happens. */
 let idle: NodeJS.Timeout | undefined
 const IDLE_MS = 3_000
+const CRASH_WINDOW_MS = 60_000
 
 /**
  * A platform with a workspace of its own that test files share, to kill its processes: its servers keep their
- * data when they crash. The worker restarts for each file, so that the crashes of the last one do not count.
- * @param make as of {@link ownPlatform}
+ * data when they crash. @param make as of {@link ownPlatform}
  */
-export async function sharedPlatform(make: Make = createTestWorkspace): Promise<OwnPlatform> {
+export async function sharedPlatform(make: Make = createTestWorkspace): Promise<SharedPlatform> {
   clearTimeout(idle)
-  if (shared === undefined) {
-    // The common platform's folder is removed after all tests.
-    const dir = await mkdtemp(join(dirname(inject('tenon').logs), 'own-'))
-    shared = { dir, started: await startPlatform(dir, { lasting: true }) }
-  } else {
-    await shared.started.stack.supervisor.restart('worker')
-  }
-  const workspace = await make(shared.started.running).catch((error: unknown) => {
+  shared ??= await startShared()
+  const current = shared
+  await forgetCrashes(current.started)
+  const workspace = await make(current.started.running).catch((error: unknown) => {
     endWhenIdle()
     throw error
   })
-  return { ...shared, workspace, end: async () => endWhenIdle() }
+  return {
+    ...current,
+    workspace,
+    forgetCrashes: () => forgetCrashes(current.started),
+    end: async () => endWhenIdle(),
+  }
+}
+
+async function startShared(): Promise<{ dir: string; started: Started }> {
+  // The common platform's folder is removed after all tests.
+  const dir = await mkdtemp(join(dirname(inject('tenon').logs), 'own-'))
+  crashesMs = []
+  const started = await startPlatform(dir, {
+    lasting: true,
+    servers: { TEMPORAL_DYNAMIC_CONFIG: `history.maximumSignalsPerExecution=${SIGNALS_MAX}` },
+    onEvent: ({ name, type }) => {
+      if (name === 'worker' && type === 'exited') crashesMs.push(Date.now())
+    },
+  })
+  return { dir, started }
+}
+
+/** A restart takes the worker seconds of the processor, so there is none after a single crash. */
+async function forgetCrashes({ stack }: Started): Promise<void> {
+  const recent = crashesMs.filter((at) => at > Date.now() - CRASH_WINDOW_MS)
+  if (recent.length < 2) return
+  await stack.supervisor.restart('worker')
+  crashesMs = []
 }
 
 function endWhenIdle(): void {

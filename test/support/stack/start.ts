@@ -5,7 +5,7 @@ import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codecEndpoint, launchPlatform } from '../../../src/cli/stack/launch-platform.ts'
 import { Ports } from '../../../stack/ports.ts'
-import { type Stack, startStack } from '../../../stack/start.ts'
+import { type Stack, type StackOptions, startStack } from '../../../stack/start.ts'
 
 /** Description of the running platform: plain data, so that it can be passed to worker processes. */
 export interface Running {
@@ -67,6 +67,7 @@ export async function startPlatform(
     /** Settings of the servers, and of the platform. */
     servers?: Readonly<Record<string, string>>
     env?: Readonly<Record<string, string>>
+    onEvent?: StackOptions['onEvent']
   } = {},
 ): Promise<Started> {
   // As root, PostgreSQL runs as another user, who needs access to the folder.
@@ -81,6 +82,7 @@ export async function startPlatform(
       anyPorts: true,
       env: { ...process.env, ...options.servers },
       onProgress: () => {},
+      ...(options.onEvent !== undefined && { onEvent: options.onEvent }),
     }),
   )
   try {
@@ -95,6 +97,7 @@ export async function startPlatform(
         GATEWAY_SECRET: randomBytes(32).toString('hex'),
         TENON_VALIDATE_RESPONSES: String(options.checkReplies ?? true),
         ...UNLIMITED,
+        NODE_COMPILE_CACHE: process.env['TEST_COMPILE_CACHE'] ?? '',
         // Undeclared collections are in PostgreSQL, even if a test has another document store.
         MONGODB_URL: '',
         TENON_EGRESS_ALLOWLIST: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),

@@ -8,7 +8,9 @@ import { parseExpression } from '../../../flows-dsl/jq/parser/parse.ts'
 import { repeated } from '../../support/stack/soak.ts'
 import { threadMs } from '../../support/thread-time.ts'
 
-/** All steps of an execution, spent on additions alone. */
+/** How many steps of the million of an execution are measured; the time is scaled. */
+const STEPS = STEPS_MAX / repeated(4, 1)
+/** Spends all steps on additions alone. */
 const PLAIN = 'reduce range(1e9) as $i (0; . + $i)'
 /** At most this multiple of the time that additions take for the same steps (measured: up to 5). */
 const FACTOR = 12
@@ -78,14 +80,14 @@ function msOfSteps(text: string, isEnough: (ms: number) => boolean): number {
   expect(expression).not.toHaveProperty('message')
   let least = Number.POSITIVE_INFINITY
   for (let attempt = 0; attempt < ATTEMPTS && !isEnough(least); attempt++) {
-    const budget = newBudget()
+    const budget = { ...newBudget(), steps: STEPS }
     const since = threadMs()
     try {
       evaluate(expression, null, { variables: {}, nowMs: 0 }, budget)
     } catch {
       // The steps are used up.
     }
-    least = Math.min(least, ((threadMs() - since) * STEPS_MAX) / (STEPS_MAX - budget.steps))
+    least = Math.min(least, ((threadMs() - since) * STEPS_MAX) / (STEPS - budget.steps))
   }
   return least
 }

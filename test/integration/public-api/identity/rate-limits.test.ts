@@ -1,7 +1,7 @@
 /** Checks rate limits against an API process with small limits. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type ApiProcess, startApi } from '../../../support/stack/api-process.ts'
+import { type Node, startInProcessNode } from '../../../support/stack/in-process-node.ts'
 import { machine } from '../administrators.ts'
 import { expectAlive, expectProblem, expectStatus, list, type Reply, send, str } from '../client.ts'
 import { createTenantPair, makeKey, type Party, type World, word } from '../tenant-pair.ts'
@@ -9,11 +9,11 @@ import { createTenantPair, makeKey, type Party, type World, word } from '../tena
 const DOCUMENTS = '/v1/collections/notes/documents'
 
 let world: World
-let small: ApiProcess
+let small: Node
 
 beforeAll(async () => {
   world = await createTenantPair()
-  small = await startApi({
+  small = await startInProcessNode({
     TENON_RATE_SERVICE: '60/min burst 5',
     TENON_RATE_ANON: '60/min burst 40',
     TENON_RATE_ANON_ADDRESS: '60/min burst 6',
@@ -24,7 +24,7 @@ beforeAll(async () => {
   })
 }, 120_000)
 
-afterAll(() => small?.stop())
+afterAll(() => small?.close())
 
 const ask = (headers: Record<string, string>, path = DOCUMENTS, method = 'GET', json?: unknown) =>
   send(method, small.at.url + path, { headers, ...(json === undefined ? {} : { json }) })

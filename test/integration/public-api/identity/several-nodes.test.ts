@@ -1,20 +1,20 @@
 /** Checks that other API processes follow revocations and suspensions within 5 s. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type ApiProcess, startApi } from '../../../support/stack/api-process.ts'
+import { type Node, startInProcessNode } from '../../../support/stack/in-process-node.ts'
 import { askToken, makeMachine } from '../administrators.ts'
 import { expectStatus, get, send, str } from '../client.ts'
 import { createTenantPair, expectIsolated, type World } from '../tenant-pair.ts'
 
 let world: World
-let other: ApiProcess
+let other: Node
 
 beforeAll(async () => {
   world = await createTenantPair()
-  other = await startApi({})
+  other = await startInProcessNode()
 }, 120_000)
 
-afterAll(() => other?.stop())
+afterAll(() => other?.close())
 
 const atOtherNode = (headers: Record<string, string>) => send('GET', `${other.at.url}/v1/me`, { headers })
 
