@@ -2,7 +2,7 @@
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { createServer, type Server } from 'node:http'
+import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,13 +26,7 @@ describe.runIf(hasChromium)('todo-web', { timeout: 120_000 }, () => {
   beforeAll(async () => {
     workspace = await createTestWorkspace()
     folder = await mkdtemp(join(tmpdir(), 'tenon-todo-'))
-    server = createServer(async (request, response) => {
-      const isConfig = request.url === '/config.json'
-      const file = isConfig ? join(folder, 'config.json') : 'examples/todo-web/index.html'
-      response
-        .setHeader('content-type', isConfig ? 'application/json' : 'text/html')
-        .end(await readFile(file))
-    })
+    server = createServer((request, response) => void serve(request.url === '/config.json', response))
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
     origin = `http://localhost:${(server.address() as AddressInfo).port}`
     const { url } = inject('tenon')
@@ -53,6 +47,11 @@ describe.runIf(hasChromium)('todo-web', { timeout: 120_000 }, () => {
     server?.close()
     await rm(folder, { recursive: true, force: true })
   })
+
+  async function serve(isConfig: boolean, response: ServerResponse): Promise<void> {
+    const file = isConfig ? join(folder, 'config.json') : 'examples/todo-web/index.html'
+    response.setHeader('content-type', isConfig ? 'application/json' : 'text/html').end(await readFile(file))
+  }
 
   /** Signs up, follows the link of the mail, and signs in. */
   async function begin(user: TestUser): Promise<Page> {

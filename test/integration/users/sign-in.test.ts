@@ -32,7 +32,7 @@ import {
   WEB_REDIRECT,
 } from '../../support/clients/users.ts'
 import { addTestWorkspace, call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
-import { type SecondApiNode, startSecondApiNode } from '../../support/stack/second-api-node.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
 
 let app: UserApp
@@ -50,12 +50,12 @@ beforeAll(async () => {
 }, 60_000)
 
 /** A node with a throttle of its own: many tests sign in from this address. */
-let node: SecondApiNode
+let node: Node
 beforeAll(async () => {
   // Without a folder for mails.
-  node = await startSecondApiNode({ TENON_MAIL_DIR: '' })
+  node = await startInProcessNode({ TENON_MAIL_DIR: '' })
 }, 60_000)
-afterAll(() => node?.stop())
+afterAll(() => node?.close())
 
 /** An attempt at that node, which is refused. */
 const attempt = (clientId: string, who: TestUser) => {

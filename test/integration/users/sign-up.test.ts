@@ -25,7 +25,7 @@ import {
   userTokens,
 } from '../../support/clients/users.ts'
 import { asSuperuser, call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
-import { type SecondApiNode, startSecondApiNode } from '../../support/stack/second-api-node.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
 
 let app: UserApp
@@ -241,17 +241,17 @@ describe('link of a sign-up', () => {
 })
 
 describe('floods', () => {
-  let node: SecondApiNode
+  let node: Node
   beforeAll(async () => {
-    node = await startSecondApiNode({
+    node = await startInProcessNode({
       TENON_USER_MAILS_PER_ADDRESS: '3',
       TENON_USER_MAILS_PER_WORKSPACE: '100000',
     })
   }, 60_000)
-  afterAll(() => node?.stop())
+  afterAll(() => node?.close())
 
   /** Signs up at the second node, whose links lead to the first. */
-  async function flood(at: SecondApiNode, times: number): Promise<number[]> {
+  async function flood(at: Node, times: number): Promise<number[]> {
     const browser = new Browser(REDIRECT)
     const page = await browser.open(authorization(app.clientId).url)
     const url = `${at.at.url}${new URL(page.url).pathname}/sign-up`
@@ -266,11 +266,11 @@ describe('floods', () => {
   })
 
   test('sign-ups in one workspace: 429 beyond the limit', async () => {
-    const small = await startSecondApiNode({ TENON_USER_MAILS_PER_WORKSPACE: '2' })
+    const small = await startInProcessNode({ TENON_USER_MAILS_PER_WORKSPACE: '2' })
     try {
       expect(await flood(small, 3)).toEqual([200, 200, 429])
     } finally {
-      await small.stop()
+      await small.close()
     }
   })
 
