@@ -122,10 +122,11 @@ export class SignIn {
     })
     if (typeof account === 'string') return { refused: account }
     this.#parts.issuerAudit.signedIn(interaction.by, account, client.id)
-    await replaceSubject(provider, details, account.id)
     // The prompt `create` ends with the sign-in as well.
     const result = { login: { accountId: account.id }, create: {} }
-    return { redirect: await finish(provider, interaction, result) }
+    const redirect = await finish(provider, interaction, result)
+    await replaceSubject(provider, details, account.id)
+    return { redirect }
   }
 
   /** Sets another password for the holder of the present one. @throws Problem `overloaded` */
@@ -311,8 +312,8 @@ export class SignIn {
 }
 
 /**
- * Ends the part of another subject in the browser's session, before a new one signs in. The provider would ask to confirm
- * this on a page of its own.
+ * Ends the part of another subject in the browser's session, before the authorization of a new one resumes. The provider
+ * would ask to confirm this on a page of its own. Its interactions end with this, so it comes after {@link finish}.
  */
 async function replaceSubject(
   provider: Provider,

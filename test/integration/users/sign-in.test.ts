@@ -22,9 +22,12 @@ import {
   accountPageOf,
   addUser,
   addUserClient,
+  confirm,
   createUserApp,
+  idOf,
   medianMs,
   newUser,
+  signUp,
   type TestUser,
   trySignIn,
   type UserApp,
@@ -250,7 +253,9 @@ describe('user', () => {
   })
 
   test('sign-ins, sign-ups and refusals: in the audit log of the workspace, without addresses', async () => {
-    const one = await addUser(app)
+    const signedUp = newUser()
+    await confirm(await signUp(app, signedUp), signedUp)
+    const one = { ...signedUp, id: await idOf(app, signedUp.email) }
     await userTokens(app, one)
     await trySignIn(new Browser(REDIRECT), authorization(app.clientId), { ...one, password: 'a wrong one' })
     const entries = await eventually(async () => {

@@ -14,8 +14,10 @@ import { ok } from '../../support/clients/mcp.ts'
 import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import {
   addUser,
+  confirm,
   createUserApp,
   newUser,
+  signUp,
   trySignIn,
   type UserApp,
   userTokens,
@@ -111,7 +113,7 @@ describe('invitation', () => {
   test('signing up with an invited address: accepts the invitation', async () => {
     const user = newUser()
     const { id } = await ok(create({ email: user.email, claims: { plan: 'team' } }))
-    expect((await addUser(app, user)).id).toBe(id)
+    expect((await confirm(await signUp(app, user), user)).status).toBe(200)
     const { body } = await userTokens(app, user)
     expect(claimsOf(body['access_token'])).toMatchObject({ sub: id, claims: { plan: 'team' } })
   })

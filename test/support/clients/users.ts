@@ -91,11 +91,19 @@ export async function confirm(link: string, { password }: TestUser): Promise<See
   return browser.submit(await browser.open(link), { action: 'confirm', password, again: password })
 }
 
-/** A user whose address is verified. */
-export async function addUser(app: UserApp, user = newUser()): Promise<TestUser & { readonly id: string }> {
-  const done = await confirm(await signUp(app, user), user)
-  if (done.status !== 200) throw new Error(`${done.status} ${done.html}`)
-  return { ...user, id: await idOf(app, user.email) }
+/** A user who has accepted an invitation: faster than a sign-up, and with no mail to wait for. */
+export async function addUser(
+  { workspace }: UserApp,
+  user = newUser(),
+): Promise<TestUser & { readonly id: string }> {
+  const body = { workspace_id: workspace.workspaceId, email: user.email }
+  const made = await ok(call('POST', '/v1/users', { as: workspace.operator, body }))
+  const { password } = user
+  const browser = new Browser('nowhere:')
+  const page = await browser.open(made.invitation_url)
+  const set = await browser.submit(page, { action: 'set', password, again: password })
+  if (set.status !== 200) throw new Error(`${set.status} ${set.html}`)
+  return { ...user, id: made.id }
 }
 
 export async function idOf({ workspace }: UserApp, email: string): Promise<string> {
