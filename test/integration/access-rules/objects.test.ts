@@ -365,4 +365,27 @@ describe('byte quota', () => {
     expect((await put()).status).toBe(201)
     await eventually(async () => ((await quota(ws, 'object_bytes')).used === 600 ? true : undefined))
   })
+  test('rules removed during an upload – the upload is refused, and what it stored still counts', async () => {
+    const ws = await createTestWorkspaceWithStorage()
+    const url = `/v1/objects/${await bucketOf(ws)}/private/mia/a`
+    await configure(ws, { objects: { user: RULES } })
+    await limit(ws, LIMIT)
+    const { hostname, port } = new URL(inject('tenon').url)
+    const headers = { ...(await userToken(ws, 'mia')), 'content-length': 600 }
+    const outgoing = request({ hostname, port, path: url, method: 'PUT', headers, agent: false })
+    outgoing.write('x'.repeat(300))
+    await eventually(async () => ((await quota(ws, 'object_bytes')).used === 600 ? true : undefined))
+    await configure(ws, { objects: { user: { read: [], write: [], delete: [] } } })
+    const [response] = (await once(outgoing.end('x'.repeat(300)), 'response')) as [IncomingMessage]
+    expect([response.statusCode, JSON.parse(await text(response)).code]).toEqual([403, 'forbidden'])
+    expect((await quota(ws, 'object_bytes')).used).toBe(600)
+    await asSuperuser(
+      `update tenon.stored_objects set expires_at = now() - interval '1 s' where workspace_id = $1`,
+      [ws.workspaceId],
+    )
+    const upload = () => call('PUT', `${url}2`, { as: ws.service, body: 'x'.repeat(600) })
+    expect((await upload()).status).toBe(429)
+    expect((await call('DELETE', url, { as: ws.service })).status).toBe(200)
+    expect((await upload()).status).toBe(201)
+  })
 })
