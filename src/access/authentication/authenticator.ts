@@ -244,9 +244,11 @@ function hasBounds(role: Role, bounds: Bounds): boolean {
 
 /** The role `user` excludes all others, so that no rule is bypassed by a second role of the same person. */
 function rolesOf({ sub, roles, user }: Claims, bounds: Bounds): Pick<Principal, 'roles' | 'user'> {
-  if (roles.includes('user')) {
+  if (roles.includes('user') || user !== undefined) {
     const isBound = bounds.tenantId !== undefined && bounds.workspaceId !== undefined
-    return isBound && user !== undefined ? { roles: ['user'], user: { id: sub, ...user } } : { roles: [] }
+    return isBound && user !== undefined && roles.includes('user')
+      ? { roles: ['user'], user: { id: sub, ...user } }
+      : { roles: [] }
   }
   const adminRoles = ADMIN_ROLES.filter((role) => roles.includes(role) && hasBounds(role, bounds))
   return { roles: [...adminRoles, ...keyRoles(roles, bounds)] }

@@ -58,13 +58,14 @@ function claimsOf(payload: JWTPayload, { issuer, claims, roles, tenants }: Trust
   assertClaim(tenantId !== undefined || workspaceId === undefined, 'it names a workspace of no tenant')
   // A tenant may run its own issuer, which must not grant access to others.
   assertClaim(tenantId === undefined || (tenants?.has(tenantId) ?? true), 'the tenant is not one of its own')
+  const own = words(claimAt(payload, claims.roles)).flatMap((role) => roles.get(role) ?? [])
   return {
     // Subjects of two issuers, or of the embedded one, may be equal.
     sub: `${issuer}#${sub}`,
-    roles: words(claimAt(payload, claims.roles)).flatMap((role) => roles.get(role) ?? []),
+    roles: own,
     scopes: words(claimAt(payload, claims.scope)),
     groups: groupsIn(claims.groups === undefined ? undefined : claimAt(payload, claims.groups)),
-    user: userIn(payload, claims.user),
+    ...(own.includes('user') && { user: userIn(payload, claims.user) }),
     tenantId,
     workspaceId,
   }

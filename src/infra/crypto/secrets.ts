@@ -1,16 +1,25 @@
 /** Encryption of secrets at rest: AES-256-GCM under keys derived from the master key, one per purpose. */
 
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../core/limits.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 
 export class Secrets {
   readonly #master: Buffer
-  /** By purpose: deriving a key takes longer than encrypting with it. */
-  readonly #keys = new LRUCache<string, Buffer>({
+  /** By purpose: deriving a key, or importing its bytes, takes longer than encrypting with it. */
+  readonly #keys = new LRUCache<string, KeyObject>({
     max: LIMITS.sealingKeysMax,
-    memoMethod: (purpose) => Buffer.from(hkdfSync('sha256', this.#master, '', `tenon:seal:${purpose}`, 32)),
+    memoMethod: (purpose) =>
+      createSecretKey(Buffer.from(hkdfSync('sha256', this.#master, '', `tenon:seal:${purpose}`, 32))),
   })
 
   /** @param masterKey 32 bytes in base64 */
@@ -63,7 +72,7 @@ const TAG_BYTES = 16
  * AES-256-GCM: iv ‖ tag ‖ ciphertext.
  * @param about associated data, which is not stored
  */
-export function encrypt(key: Buffer, plain: Buffer, about = ''): Buffer {
+export function encrypt(key: Buffer | KeyObject, plain: Buffer, about = ''): Buffer {
   const iv = randomBytes(IV_BYTES)
   const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(about))
   const body = Buffer.concat([cipher.update(plain), cipher.final()])
@@ -71,7 +80,7 @@ export function encrypt(key: Buffer, plain: Buffer, about = ''): Buffer {
 }
 
 /** @throws Error if the text was changed, or encrypted with another key or other associated data */
-export function decrypt(key: Buffer, sealed: Buffer, about = ''): Buffer {
+export function decrypt(key: Buffer | KeyObject, sealed: Buffer, about = ''): Buffer {
   const iv = sealed.subarray(0, IV_BYTES)
   const decipher = createDecipheriv('aes-256-gcm', key, iv, { authTagLength: TAG_BYTES })
   decipher.setAAD(Buffer.from(about)).setAuthTag(sealed.subarray(IV_BYTES, IV_BYTES + TAG_BYTES))

@@ -181,12 +181,15 @@ async function run(
   const { role, tenant, workspace, statementTimeoutMs, chainDepth, user } = context
   // All settings are transaction-local (third argument `true`): they last until the next batch or the end of the transaction.
   const settings = [
-    sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
-      set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true))`,
+    user === undefined
+      ? sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
+          set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true))`
+      : sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
+          set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true),
+          set_config('tenon.user', ${user}, true))`,
     ...(chainDepth === undefined
       ? []
       : [sql`select set_config('tenon.chain_depth', ${chainDepth}, true) is null`]),
-    ...(user === undefined ? [] : [sql`select set_config('tenon.user', ${user}, true) is null`]),
     ...(lockTimeoutMs === undefined
       ? []
       : [sql`select set_config('lock_timeout', ${lockTimeoutMs}, true) is null`]),
