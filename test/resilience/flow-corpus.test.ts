@@ -75,7 +75,7 @@ describe.each([
       ...madeUp.map((source, n) => ({ name: `made-${n}`, source, input: {} })),
       ...corpusWithoutRequests().filter((_, n) => n % repeated(6, 1) === 0),
     ]
-    expect(remaining.length).toBeGreaterThan(10)
+    expect(remaining.length).toBeGreaterThan(5)
     const lane = async () => {
       for (let next = remaining.pop(); next !== undefined; next = remaining.pop()) {
         await agrees(kinds.runner, next.name, next.source, next.input)
