@@ -1,4 +1,4 @@
-/** What people do on the pages for users of a workspace: sign up, verify an address, reset a password, keep their account. */
+/** Signs up users of a workspace, verifies their addresses, resets passwords, and changes or deletes their accounts. */
 
 import { hash } from 'node:crypto'
 import { LIMITS } from '../../../core/limits.ts'
