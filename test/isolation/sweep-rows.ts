@@ -4,6 +4,7 @@ import { call, type TestWorkspace, tokenOf, unique } from '../support/fixtures/t
 import { DATA_ROWS } from './sweep-rows-data.ts'
 import { askApproval, FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
 import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
+import { inviteSweepUser, USER_ROWS } from './sweep-rows-users.ts'
 
 /** How a caller from another workspace, with the right domain and role, is answered when it names our resources. */
 type Foreign =
@@ -144,39 +145,6 @@ export const ROWS: Readonly<Record<string, Row>> = {
     foreign: 'not_found',
   },
   'account.delete': { path: ({ accountId }) => `/v1/accounts/${accountId}`, foreign: 'not_found' },
-  'user.create': {
-    path: () => '/v1/users',
-    body: ({ workspace }) => ({
-      workspace_id: workspace.workspaceId,
-      email: `${unique('x')}@example.test`,
-    }),
-    foreign: 'not_found',
-  },
-  'user.get': { path: ({ userId }) => `/v1/users/${userId}`, foreign: 'not_found' },
-  'user.list': {
-    path: ({ workspace }) => `/v1/users?workspace_id=${workspace.workspaceId}`,
-    foreign: 'own_list',
-  },
-  'user.export': {
-    path: ({ workspace }) => `/v1/users/export?workspace_id=${workspace.workspaceId}`,
-    foreign: 'not_found',
-  },
-  'user.invite': {
-    path: ({ userId }) => `/v1/users/${userId}/invite`,
-    body: () => ({}),
-    foreign: 'not_found',
-  },
-  'user.update': {
-    path: ({ userId }) => `/v1/users/${userId}`,
-    body: () => ({ name: 'somebody' }),
-    foreign: 'not_found',
-  },
-  'user.sign_out': {
-    path: ({ userId }) => `/v1/users/${userId}/sign-out`,
-    body: () => ({}),
-    foreign: 'not_found',
-  },
-  'user.delete': { path: ({ userId }) => `/v1/users/${userId}`, foreign: 'not_found' },
   'oauth_client.create': {
     path: () => '/v1/oauth-clients',
     body: ({ workspace }) => ({
@@ -293,6 +261,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({}),
     foreign: 'not_found',
   },
+  ...USER_ROWS,
   ...FLOW_ROWS,
   ...MCP_ROWS,
 }
@@ -354,19 +323,13 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     as,
     body: { ...bound, kind: 'machine', name: 'ours' },
   })
-  const { workspaceId: workspace_id } = workspace
-  await call('POST', '/v1/services/configure', { as, body: { workspace_id, auth: { sign_up: 'invite' } } })
-  const user = await call('POST', '/v1/users', {
-    as,
-    body: { workspace_id, email: `${unique('u')}@example.test`, name: 'ours' },
-  })
   return {
     workspace,
     bucket,
     keyId: key.body.id,
     accountId: account.body.id,
     clientId: client.body.client_id,
-    userId: user.body.id,
+    userId: await inviteSweepUser(workspace),
     schemaId: schema.body.id,
     operationId: operations.body.data[0].id,
     documentId: document.body.id,

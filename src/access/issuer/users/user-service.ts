@@ -1,4 +1,4 @@
-/** Handles the pages for users of a workspace: sign-up, verification of an address, reset of a password, the own account. */
+/** Signs up users of a workspace, verifies their addresses, resets passwords, and changes or deletes their accounts. */
 
 import { hash } from 'node:crypto'
 import { LIMITS } from '../../../core/limits.ts'
