@@ -19,7 +19,11 @@ const [page = 'http://localhost:5173/', approver = 'approver@example.com', folde
  */
 async function call(method, path, body) {
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
-  const response = await fetch(`${url}${path}`, { method, headers, body: body && JSON.stringify(body) })
+  const response = await fetch(`${url}${path}`, {
+    method,
+    headers,
+    ...(body && { body: JSON.stringify(body) }),
+  })
   const result = await response.json()
   if (!response.ok && response.status !== 409) throw new Error(JSON.stringify(result, null, 2))
   return response.ok ? result : undefined
@@ -32,7 +36,12 @@ async function call(method, path, body) {
  * @param {object} more
  */
 async function declare(collection, properties, more) {
-  const schema = { type: 'object', additionalProperties: false, properties, required: Object.keys(properties) }
+  const schema = {
+    type: 'object',
+    additionalProperties: false,
+    properties,
+    required: Object.keys(properties),
+  }
   const { data } = await call('GET', `/v1/schemas?workspace_id=${workspace_id}&page[size]=200`)
   const known = data.find((/** @type {{collection: string}} */ one) => one.collection === collection)
   if (known) return call('PUT', `/v1/schemas/${known.id}`, { schema, ...more })
@@ -50,7 +59,13 @@ const closed = { read: false }
 // No user may update or delete anything: the flow alone changes `status`.
 await declare(
   'tickets',
-  { email: line, subject: line, text, file: { ...line, minLength: 0 }, status: { enum: ['open', 'refunded'], type: 'string' } },
+  {
+    email: line,
+    subject: line,
+    text,
+    file: { ...line, minLength: 0 },
+    status: { enum: ['open', 'refunded'], type: 'string' },
+  },
   {
     indexes: [{ fields: ['_owner'] }],
     access: { anon: closed, user: { read: ownOrAgent, create: { email: '$user.email', status: 'open' } } },
@@ -90,7 +105,13 @@ const source = flow.replace('approver@example.com', () => JSON.stringify(approve
 if (!(await call('POST', flows, { source }))) await call('PUT', `${flows}/refund`, { source })
 await call('POST', `${flows}/refund/versions`, {})
 
-const wanted = { workspace_id, kind: 'public', audience: 'users', name: 'Support desk', redirect_uris: [page] }
+const wanted = {
+  workspace_id,
+  kind: 'public',
+  audience: 'users',
+  name: 'Support desk',
+  redirect_uris: [page],
+}
 const known = (await call('GET', '/v1/oauth-clients?page[size]=200')).data.find(
   (/** @type {typeof wanted} */ one) =>
     one.workspace_id === workspace_id && one.audience === 'users' && one.redirect_uris.includes(page),

@@ -21,7 +21,12 @@ export class ExampleApp {
   readonly #close: () => Promise<void>
   readonly #setUp: () => Promise<void>
 
-  private constructor(origin: string, browser: Browser, setUp: () => Promise<void>, close: () => Promise<void>) {
+  private constructor(
+    origin: string,
+    browser: Browser,
+    setUp: () => Promise<void>,
+    close: () => Promise<void>,
+  ) {
     this.origin = origin
     this.#browser = browser
     this.#setUp = setUp
