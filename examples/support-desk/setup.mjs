@@ -15,18 +15,25 @@ const [page = 'http://localhost:5173/', approver = 'approver@example.com', folde
  * @param {string} method
  * @param {string} path
  * @param {object} [body]
- * @returns {Promise<any>} the response's body; undefined if the thing exists already
+ * @returns {Promise<any>} the response's body
  */
 async function call(method, path, body) {
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
-  const response = await fetch(`${url}${path}`, {
-    method,
-    headers,
-    ...(body && { body: JSON.stringify(body) }),
-  })
+  const content = body && { body: JSON.stringify(body) }
+  const response = await fetch(`${url}${path}`, { method, headers, ...content })
   const result = await response.json()
-  if (!response.ok && response.status !== 409) throw new Error(JSON.stringify(result, null, 2))
-  return response.ok ? result : undefined
+  if (!response.ok) throw new Error(JSON.stringify(result, null, 2))
+  return result
+}
+
+/**
+ * @param {string} path of a list
+ * @param {(one: any) => boolean} isMeant
+ * @returns {Promise<any>} undefined if there is none
+ */
+async function find(path, isMeant) {
+  const { data } = await call('GET', `${path}?page[size]=200`)
+  return data.find(isMeant)
 }
 
 /**
@@ -42,8 +49,10 @@ async function declare(collection, properties, more) {
     properties,
     required: Object.keys(properties),
   }
-  const { data } = await call('GET', `/v1/schemas?workspace_id=${workspace_id}&page[size]=200`)
-  const known = data.find((/** @type {{collection: string}} */ one) => one.collection === collection)
+  const known = await find(
+    '/v1/schemas',
+    (one) => one.workspace_id === workspace_id && one.collection === collection,
+  )
   if (known) return call('PUT', `/v1/schemas/${known.id}`, { schema, ...more })
   return call('POST', '/v1/schemas', { workspace_id, collection, store: 'relational', schema, ...more })
 }
@@ -102,20 +111,17 @@ await call('POST', '/v1/services/configure', { workspace_id, objects, auth })
 const flows = `/v1/flows/workspaces/${workspace_id}/definitions`
 const flow = await readFile(`${import.meta.dirname}/refund.yaml`, 'utf8')
 const source = flow.replace('approver@example.com', () => JSON.stringify(approver))
-if (!(await call('POST', flows, { source }))) await call('PUT', `${flows}/refund`, { source })
+const isPublished = await find(flows, ({ name }) => name === 'refund')
+await (isPublished ? call('PUT', `${flows}/refund`, { source }) : call('POST', flows, { source }))
 await call('POST', `${flows}/refund/versions`, {})
 
-const wanted = {
-  workspace_id,
-  kind: 'public',
-  audience: 'users',
-  name: 'Support desk',
-  redirect_uris: [page],
-}
-const known = (await call('GET', '/v1/oauth-clients?page[size]=200')).data.find(
-  (/** @type {typeof wanted} */ one) =>
-    one.workspace_id === workspace_id && one.audience === 'users' && one.redirect_uris.includes(page),
+const known = await find(
+  '/v1/oauth-clients',
+  (one) => one.workspace_id === workspace_id && one.audience === 'users' && one.redirect_uris.includes(page),
 )
+const wanted = {
+  ...{ workspace_id, kind: 'public', audience: 'users', name: 'Support desk', redirect_uris: [page] },
+}
 const client = known ?? (await call('POST', '/v1/oauth-clients', wanted))
 const { bucket } = await call('GET', `/v1/workspaces/${workspace_id}`)
 await writeFile(`${folder}/config.json`, `${JSON.stringify({ url, client_id: client.client_id, bucket })}\n`)
