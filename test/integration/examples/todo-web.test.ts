@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasChromium, noticeWithoutChromium } from '../../support/clients/chromium.ts'
-import { ExampleApp } from '../../support/clients/example-app.ts'
+import { ExampleApp, sendTwiceWithExpiredToken } from '../../support/clients/example-app.ts'
 import { newUser } from '../../support/clients/users.ts'
 import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
@@ -46,5 +46,13 @@ describe.runIf(hasChromium)('todo-web', { timeout: 120_000 }, () => {
     const stored = await call('GET', '/v1/collections/todos/documents', { as: workspace.service })
     expect(stored.body.data.map(({ title }: { title: string }) => title)).toEqual(['mend the roof'])
     expect((await call('GET', '/v1/collections/todos/documents', { as: workspace.anon })).status).toBe(403)
+  })
+
+  test('access token that has expired – requests at the same time share one refresh', async () => {
+    const tab = await app.signUp(newUser())
+    await tab.getByLabel('New to-do').fill('sweep')
+    expect(await sendTwiceWithExpiredToken(tab, '#add')).toBe(1)
+    await tab.locator('#list li:nth-child(2)').waitFor()
+    expect(await shown(tab)).toEqual(['sweep', 'sweep'])
   })
 })

@@ -108,6 +108,28 @@ export class ExampleApp {
   }
 }
 
+/**
+ * Lets the access token of the page expire, and sends a form twice at the same time.
+ * @param form its selector
+ * @returns the number of token requests, after both replies
+ */
+export async function sendTwiceWithExpiredToken(tab: Page, form: string): Promise<number> {
+  let refreshes = 0
+  tab.on('request', (request) => {
+    if (request.method() === 'POST' && request.url().endsWith('/auth/token')) refreshes += 1
+  })
+  let replies = 0
+  const bothReplied = tab.waitForResponse((response) => {
+    if (response.request().method() === 'POST' && response.url().includes('/v1/collections/')) replies += 1
+    return replies === 2
+  })
+  await tab.evaluate('{ const now = Date.now; Date.now = () => now() + 3_600_000 }')
+  const element = `document.querySelector(${JSON.stringify(form)})`
+  await tab.evaluate(`for (let n = 0; n < 2; n++) ${element}.requestSubmit()`)
+  await bothReplied
+  return refreshes
+}
+
 async function fillPasswords(tab: Page, { password }: TestUser): Promise<void> {
   for (const field of await tab.locator('input[type=password]').all()) await field.fill(password)
 }
