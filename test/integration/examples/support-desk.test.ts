@@ -6,7 +6,7 @@ import type { Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addAccount, addClient, bearer, type TestAccount, tokensOf } from '../../support/clients/browser.ts'
 import { hasChromium, noticeWithoutChromium } from '../../support/clients/chromium.ts'
-import { ExampleApp } from '../../support/clients/example-app.ts'
+import { ExampleApp, sendTwiceWithExpiredToken } from '../../support/clients/example-app.ts'
 import { mailsTo, mailTo } from '../../support/clients/mails.ts'
 import { closeSubscriptions, messages, subscribeToEvents } from '../../support/clients/sse.ts'
 import { newUser, type TestUser } from '../../support/clients/users.ts'
@@ -260,6 +260,13 @@ describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
     await app.setUpAgain()
     expect(await config()).toEqual(before)
     expect(await list(mia.token, 'tickets')).toMatchObject([{ subject: 'Broken mug' }])
+  })
+
+  test('access token that has expired – requests at the same time share one refresh', async () => {
+    await ben.tab.getByLabel('Subject').fill('Twice')
+    await ben.tab.getByLabel('What happened?').fill('Sent twice.')
+    expect(await sendTwiceWithExpiredToken(ben.tab, '#write')).toBe(1)
+    await ben.tab.getByRole('article', { name: 'Twice' }).nth(1).waitFor()
   })
 
   /** Runs axe with all of its rules. */
