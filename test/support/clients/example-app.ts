@@ -1,7 +1,8 @@
 /** Sets up an example of a web page as its README says, serves it from another origin, and signs its users up and in. */
 
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -40,12 +41,10 @@ export class ExampleApp {
    */
   static async start(name: string, workspace: TestWorkspace, ...args: string[]): Promise<ExampleApp> {
     const folder = await mkdtemp(join(tmpdir(), `tenon-${name}-`))
-    const server = createServer(async (request, response) => {
+    const server = createServer((request, response) => {
       const isConfig = request.url === '/config.json'
-      const file = isConfig ? join(folder, 'config.json') : `examples/${name}/index.html`
-      response
-        .setHeader('content-type', isConfig ? 'application/json' : 'text/html')
-        .end(await readFile(file))
+      response.setHeader('content-type', isConfig ? 'application/json' : 'text/html')
+      createReadStream(isConfig ? join(folder, 'config.json') : `examples/${name}/index.html`).pipe(response)
     })
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
     const origin = `http://localhost:${(server.address() as AddressInfo).port}`
