@@ -73,7 +73,7 @@ describe.each([
     const madeUp = generatedFlows(repeated(4, 20)).filter(isShort)
     const remaining = [
       ...madeUp.map((source, n) => ({ name: `made-${n}`, source, input: {} })),
-      ...corpusWithoutRequests().filter((_, n) => n % repeated(6, 1) === 0),
+      ...corpusWithoutRequests().filter((_, n) => n % repeated(4, 1) === 0),
     ]
     expect(remaining.length).toBeGreaterThan(5)
     const lane = async () => {
