@@ -177,6 +177,11 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({}),
     foreign: 'not_found',
   },
+  'user.reset_factors': {
+    path: ({ userId }) => `/v1/users/${userId}/reset-factors`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
   'user.delete': { path: ({ userId }) => `/v1/users/${userId}`, foreign: 'not_found' },
   'oauth_client.create': {
     path: () => '/v1/oauth-clients',

@@ -18,6 +18,8 @@ import { openProvider } from './provider.ts'
 import { ResourceIndicators } from './resource-indicators.ts'
 import { type IssuerSettings, SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
+import { FactorService } from './users/factor-service.ts'
+import type { SecondFactors } from './users/second-factors.ts'
 import { UserService } from './users/user-service.ts'
 import type { UsersStore } from './users/users-store.ts'
 
@@ -81,6 +83,8 @@ export class EmbeddedIssuer {
   readonly accounts: AccountsStore
   readonly users: UsersStore
   readonly userService: UserService
+  readonly factorService: FactorService
+  readonly secondFactors: SecondFactors
   readonly oauthClients: OAuthClients
   readonly signIn: SignIn
   readonly registration: Registration
@@ -102,6 +106,8 @@ export class EmbeddedIssuer {
     this.oauthClients = oauthClients
     this.audit = new IssuerAudit(services)
     this.userService = new UserService(services, this.audit)
+    this.secondFactors = services.secondFactors
+    this.factorService = new FactorService(services, this.audit)
     this.#settings = {
       ...services,
       issuer: this.issuer,

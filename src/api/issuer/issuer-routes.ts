@@ -150,7 +150,8 @@ async function submitInteraction(
     )
     if (result === undefined) return show(reply, EXPIRED)
     if ('redirect' in result) return reply.redirect(result.redirect, 303)
-    return show(reply, loginPage(await signIn.ask(interaction), result.refused))
+    const refused = 'refused' in result ? result.refused : undefined
+    return show(reply, loginPage(await signIn.ask(interaction), refused))
   }
   if (action !== 'allow' && action !== 'deny' && action !== 'leave') throw new Problem('request_malformed')
   const next = await undefinedIfExpired(signIn[action](interaction))

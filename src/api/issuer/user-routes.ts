@@ -6,6 +6,7 @@ import { USER_ACCOUNT_PAGE } from '../../access/authentication/user-session.ts'
 import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
 import { LOGIN_ERRORS, originOf, type Page, plainPage } from '../../access/issuer/pages.ts'
 import type { InteractionRequest, SignIn } from '../../access/issuer/sign-in.ts'
+import { CODE_ERRORS, codePage } from '../../access/issuer/users/factor-pages.ts'
 import { USER_LINK_PAGE } from '../../access/issuer/users/user-mails.ts'
 import {
   checkMailPage,
@@ -103,6 +104,7 @@ async function submitStep(
   if (!isUserPrompt(prompt)) return show(reply, EXPIRED)
   const step = stepOf(request)
   if (step === 'sign-in') return signInUser(issuer.signIn, { interaction, prompt }, request, reply)
+  if (step === 'code') return enterCode(issuer, { interaction, prompt }, request, reply)
   if (step === 'sign-up') return show(reply, await signUp(issuer, prompt, request))
   return show(reply, step === 'forgot' ? await forgot(issuer, prompt, request) : EXPIRED)
 }
@@ -120,7 +122,31 @@ export async function signInUser(
   const result = await undefinedIfExpired(signIn.login(interaction, credentials))
   if (result === undefined) return show(reply, EXPIRED)
   if ('redirect' in result) return reply.redirect(result.redirect, 303)
-  return show(reply, userSignInPage(prompt, interactionPath(request), result.refused))
+  const path = interactionPath(request)
+  if ('ticket' in result) return show(reply, codeStepPage(prompt, path, result.ticket))
+  return show(reply, userSignInPage(prompt, path, LOGIN_ERRORS[result.refused]))
+}
+
+const codeStepPage = (prompt: UserPrompt, path: string, ticket: string, refused?: Refusal): Page =>
+  codePage(prompt.workspace, { ticket, action: `${path}/code`, formTarget: originOf(prompt) }, refused)
+
+/** Ends a sign-in with a second factor. */
+async function enterCode(
+  { factorService, signIn }: EmbeddedIssuer,
+  { interaction, prompt }: { readonly interaction: InteractionRequest; readonly prompt: UserPrompt },
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { ticket = '', code = '' } = formOf(request)
+  const form = { ticket, code, at: interaction.uid, clientId: prompt.clientId }
+  const user = await factorService.checkCode(interaction.by, prompt.workspace, form)
+  if (typeof user !== 'string') {
+    const next = await undefinedIfExpired(signIn.loginAs(interaction, user))
+    return next === undefined ? show(reply, EXPIRED) : reply.redirect(next, 303)
+  }
+  const path = interactionPath(request)
+  if (user === 'expired') return show(reply, userSignInPage(prompt, path, CODE_ERRORS.expired))
+  return show(reply, codeStepPage(prompt, path, ticket, CODE_ERRORS[user]))
 }
 
 async function signUp(
