@@ -19,6 +19,7 @@ import { ResourceIndicators } from './resource-indicators.ts'
 import { type IssuerSettings, SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
 import { FactorService } from './users/factor-service.ts'
+import type { Passkeys } from './users/passkeys.ts'
 import type { SecondFactors } from './users/second-factors.ts'
 import { UserService } from './users/user-service.ts'
 import type { UsersStore } from './users/users-store.ts'
@@ -85,6 +86,7 @@ export class EmbeddedIssuer {
   readonly userService: UserService
   readonly factorService: FactorService
   readonly secondFactors: SecondFactors
+  readonly passkeys: Passkeys
   readonly oauthClients: OAuthClients
   readonly signIn: SignIn
   readonly registration: Registration
@@ -107,6 +109,7 @@ export class EmbeddedIssuer {
     this.audit = new IssuerAudit(services)
     this.userService = new UserService(services, this.audit)
     this.secondFactors = services.secondFactors
+    this.passkeys = services.passkeys
     this.factorService = new FactorService(services, this.audit)
     this.#settings = {
       ...services,

@@ -140,6 +140,7 @@ export class SignIn {
   async loginAs(interaction: InteractionRequest, user: UserAccount): Promise<string> {
     const { client } = await this.#details(interaction)
     if (!isClientFor(client, user)) throw new Problem('not_found')
+    await this.#parts.users.recordSignIn(user)
     return this.#end(interaction, user)
   }
 

@@ -42,6 +42,7 @@ export const User = Type.Object({
   claims: Claims,
   status: Type.Enum(['invited', 'active', 'disabled']),
   second_factor: Type.Boolean({ description: 'Signing in with a password takes a code as well.' }),
+  passkeys: Type.Integer({ description: 'Number of passkeys.' }),
   created_by: Type.String({ description: '`sign-up`, or the subject that has invited the user.' }),
   created_at: Time,
   updated_at: Time,
@@ -57,6 +58,7 @@ const COLUMNS = sql`id, tenant_id, workspace_id, email, email_verified_at is not
   case when disabled_at is not null then 'disabled' when email_verified_at is null then 'invited' else 'active' end
     as status,
   exists (select from user_totp where user_id = users.id) as second_factor,
+  (select count(*)::integer from user_passkeys where user_id = users.id) as passkeys,
   created_by, created_at, updated_at, last_login_at`
 
 /** Stores a new invitation and voids the previous one. */
@@ -237,7 +239,7 @@ export const signOutUser = adminOperation({
 
 export const resetUserFactors = adminOperation({
   name: 'user.reset_factors',
-  summary: 'Remove the second factor of a user, who has lost it; the user is signed out everywhere',
+  summary: 'Remove second factor and passkeys of a user who has lost them; the user is signed out everywhere',
   roles: ADMINS,
   input: Input({ id: Ref('user') }),
   output: User,
@@ -245,6 +247,7 @@ export const resetUserFactors = adminOperation({
   run: async (scope, { id }) => {
     await scope.batch(
       sql`delete from user_totp where user_id = ${id}`,
+      sql`delete from user_passkeys where user_id = ${id}`,
       sql`update users set signed_out_at = clock_timestamp() where id = ${id}`,
     )
     issuerAdminOf(scope).forgetSubject(id)

@@ -52,7 +52,7 @@ export async function addUserClient(workspace: TestWorkspace, redirectUris: stri
   return (await ok(call('POST', '/v1/oauth-clients', { as: workspace.operator, body }))).client_id
 }
 
-type Step = 'sign-in' | 'sign-up' | 'forgot' | 'code'
+type Step = 'sign-in' | 'sign-up' | 'forgot' | 'code' | 'passkey'
 
 /** The address of another page of an authorization, at the same browser. */
 const stepOf = (page: Seen, step: Step): string => {

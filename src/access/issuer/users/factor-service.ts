@@ -1,11 +1,13 @@
-/** Handles the second factor of users: checks codes at a sign-in, and switches it on and off on the account page. */
+/** Handles second factors and passkeys of users: checks them at a sign-in, and changes them on the account page. */
 
+import { LIMITS } from '../../../core/limits.ts'
+import { AttemptThrottle } from '../../authentication/attempt-throttle.ts'
 import type { IssuerAudit, Requester } from '../audit-events.ts'
 import type { IssuerServices } from '../issuer-services.ts'
 import type { TotpSetup } from './second-factors.ts'
 import type { UserAccount, UserWorkspace } from './users-store.ts'
 
-type Services = Pick<IssuerServices, 'users' | 'secondFactors' | 'userMails'>
+type Services = Pick<IssuerServices, 'users' | 'secondFactors' | 'passkeys' | 'userMails'>
 
 /** A code that was entered after the password. */
 interface CodeForm {
@@ -17,9 +19,17 @@ interface CodeForm {
   readonly clientId: string
 }
 
+/** A passkey that a page sends. */
+interface PasskeyForm extends Pick<CodeForm, 'at' | 'clientId'> {
+  readonly credential: string
+  /** The client's network, as `networkOf` returns it. */
+  readonly network: string
+}
+
 export class FactorService {
   readonly #services: Services
   readonly #audit: IssuerAudit
+  readonly #throttle = new AttemptThrottle()
 
   constructor(services: Services, audit: IssuerAudit) {
     this.#services = services
@@ -61,6 +71,48 @@ export class FactorService {
     const text = 'It asks for no code of an authenticator app any more.'
     this.#changed(by, workspace, user, 'user.disable_totp', text)
     return 'done'
+  }
+
+  /**
+   * @param credential as JSON @param at the sign-in, as in its challenge
+   * @returns the user of this workspace whose passkey it is, or why there is none
+   */
+  async checkPasskey(
+    by: Requester,
+    workspace: UserWorkspace,
+    { credential, at, clientId, network }: PasskeyForm,
+  ): Promise<UserAccount | 'wrong_passkey' | 'too_many'> {
+    const { passkeys, users } = this.#services
+    const { tenantId, workspaceId } = workspace
+    const refuse = (reason: 'wrong_passkey' | 'too_many', accountId?: string) => {
+      this.#audit.signInRefused(by, { tenantId, workspaceId, accountId, clientId }, reason)
+      return reason
+    }
+    if (!this.#throttle.admit(network, LIMITS.attemptsMax.address)) return refuse('too_many')
+    const userId = await passkeys.authenticate(workspace, at, credential)
+    const user = userId === undefined ? undefined : await users.find(userId)
+    if (user?.workspaceId !== workspaceId) return refuse('wrong_passkey', userId)
+    this.#throttle.uncount(network)
+    return user
+  }
+
+  /** Stores a passkey. @returns false if it is not valid */
+  async addPasskey(
+    by: Requester,
+    workspace: UserWorkspace,
+    user: UserAccount,
+    { name, credential }: { readonly name: string; readonly credential: string },
+  ): Promise<boolean> {
+    if (!(await this.#services.passkeys.register(user, name, credential))) return false
+    this.#changed(by, workspace, user, 'user.add_passkey', 'A passkey can sign in to it now.')
+    return true
+  }
+
+  /** @returns false if the user has no such passkey */
+  async deletePasskey(by: Requester, workspace: UserWorkspace, user: UserAccount, id: string) {
+    if (!(await this.#services.passkeys.delete(user, id))) return false
+    this.#changed(by, workspace, user, 'user.delete_passkey', 'A passkey was deleted from it.')
+    return true
   }
 
   async #verify(by: Requester, user: UserAccount, code: string, clientId: string) {

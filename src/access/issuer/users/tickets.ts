@@ -2,7 +2,7 @@
 
 import type { Secrets } from '../../../infra/crypto/secrets.ts'
 
-type Purpose = 'second-factor' | 'totp-setup'
+type Purpose = 'second-factor' | 'totp-setup' | 'passkey'
 
 export class Tickets {
   readonly #secrets: Secrets

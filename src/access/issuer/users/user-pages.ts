@@ -1,4 +1,4 @@
-/** The pages for users of a workspace, with its name, logo and colour. They need no scripts. */
+/** The pages for users of a workspace, with its name, logo and colour. They work without scripts. */
 
 import { LIMITS } from '../../../core/limits.ts'
 import {
@@ -49,20 +49,27 @@ const emailField = (label: string, name: string, value = '') =>
     `name="${name}" type="email" maxlength="320" autocomplete="email" value="${escapeHtml(value)}" required`,
   )
 
+/** Ways to sign in besides the password. */
+interface SignInWays {
+  readonly html: string
+  readonly script?: string
+}
+
 /** @param path of the interaction @param refused why the last attempt failed; the same whether or not there is such a user */
-export function userSignInPage(prompt: UserPrompt, path: string, refused?: Refusal): Page {
+export function userSignInPage(prompt: UserPrompt, path: string, ways: SignInWays, refused?: Refusal): Page {
   const { workspace } = prompt
   const fields = [EMAIL_FIELD, CURRENT_PASSWORD, button('login', 'Sign in'), plainButton('deny', 'Cancel')]
   const links = [
     link(`${path}/forgot`, 'Forgot your password?'),
     ...(workspace.signUp === 'open' ? [link(`${path}/sign-up`, 'Create an account')] : []),
   ]
-  const body = `${errorText(refused?.text ?? '')}${form(fields.join(''))}${links.map(paragraph).join('')}`
+  const body = `${errorText(refused?.text ?? '')}${form(fields.join(''))}${ways.html}${links.map(paragraph).join('')}`
   const { brand } = workspace
   return renderPage('Sign in', body, {
     brand,
     status: refused?.status ?? 200,
     formTarget: originOf(prompt),
+    ...(ways.script !== undefined && { script: ways.script }),
   })
 }
 
