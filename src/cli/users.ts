@@ -79,6 +79,11 @@ async function signOut(given: string, options: WorkspaceOption): Promise<number>
   return printJson(await client.post(`${pathOf(user.id)}/sign-out`, {}))
 }
 
+async function resetFactors(given: string, options: WorkspaceOption): Promise<number> {
+  const { client, user } = await find(given, options)
+  return printJson(await client.post(`${pathOf(user.id)}/reset-factors`, {}))
+}
+
 async function remove(given: string, options: WorkspaceOption): Promise<number> {
   const { client, user } = await find(given, options)
   return printJson(await client.call('DELETE', pathOf(user.id)))
@@ -108,6 +113,13 @@ export function userVerbs(program: Command): void {
   ])
   addVerb(user, 'enable <user>', 'let a disabled user sign in again', setDisabled(false), [WORKSPACE])
   addVerb(user, 'sign-out <user>', 'sign a user out everywhere', signOut, [WORKSPACE])
+  addVerb(
+    user,
+    'reset-factors <user>',
+    'remove the second factor of a user who has lost it, and sign the user out everywhere',
+    resetFactors,
+    [WORKSPACE],
+  )
   addVerb(user, 'delete <user>', 'delete a user; what the user has stored stays', remove, [WORKSPACE])
   addVerb(user, 'export', 'print all users, one JSON object a line', exportUsers, [WORKSPACE])
 }

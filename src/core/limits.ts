@@ -119,8 +119,9 @@ export const LIMITS = {
   redirectUrisMax: 10,
   /**
    * End users of workspaces: how long links of mails are valid, the interval between mails of one kind to one address, the
-   * window of the limits per client address and workspace, how long a mail is tried again, and how long the page of the
-   * user's own account stays open.
+   * window of the limits per client address and workspace, how long a mail is tried again, how long the page of the
+   * user's own account stays open, and how long a page waits for a code or a passkey,
+   * and the number of passkeys of a user.
    */
   users: {
     claimsBytesMax: 8_192,
@@ -130,6 +131,8 @@ export const LIMITS = {
     mailsWindowMs: 3_600_000,
     mailRetryMs: 120_000,
     pageSeconds: 900,
+    factorSeconds: 300,
+    passkeysMax: 10,
     logoBytesMax: 65_536,
     /** WCAG 2.2, 1.4.3: of the workspace's colour with white. */
     contrastMin: 4.5,

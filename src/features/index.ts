@@ -65,6 +65,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   users.inviteUser,
   users.updateUser,
   users.signOutUser,
+  users.resetUserFactors,
   users.deleteUser,
   oauth.createOAuthClient,
   oauth.getOAuthClient,

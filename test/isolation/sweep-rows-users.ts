@@ -31,6 +31,11 @@ export const USER_ROWS: Readonly<Record<string, Row>> = {
     body: () => ({ name: 'somebody' }),
     foreign: 'not_found',
   },
+  'user.reset_factors': {
+    path: ({ userId }) => `/v1/users/${userId}/reset-factors`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
   'user.sign_out': {
     path: ({ userId }) => `/v1/users/${userId}/sign-out`,
     body: () => ({}),

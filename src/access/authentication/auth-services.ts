@@ -9,6 +9,8 @@ import { Egress } from '../../infra/http-client/egress.ts'
 import type { PlatformServices } from '../internals.ts'
 import { AccountsStore } from '../issuer/accounts-store.ts'
 import { EmbeddedIssuer } from '../issuer/embedded-issuer.ts'
+import { Passkeys } from '../issuer/users/passkeys.ts'
+import { SecondFactors } from '../issuer/users/second-factors.ts'
 import { UserLinks } from '../issuer/users/user-links.ts'
 import { UsersStore } from '../issuer/users/users-store.ts'
 import { ApprovalSession } from './approval-session.ts'
@@ -43,6 +45,8 @@ export function openAuthServices(
     accounts: new AccountsStore(database, forget),
     users: new UsersStore(database, forget),
     userLinks: new UserLinks(database, forget),
+    secondFactors: new SecondFactors(database, secrets),
+    passkeys: new Passkeys(database, secrets, services.issuerState, publicUrl(config)),
   }
   let issuer: Promise<EmbeddedIssuer> | undefined
   const identity = () => {

@@ -30,6 +30,16 @@ interface FailedSignIn {
   readonly clientId: string | undefined
 }
 
+/** Why a sign-in failed. */
+type SignInRefusal = 'wrong' | 'wrong_code' | 'wrong_passkey' | 'too_many'
+
+const REFUSAL_CODES: Readonly<Record<SignInRefusal, string>> = {
+  wrong: 'password_wrong',
+  wrong_code: 'code_wrong',
+  wrong_passkey: 'passkey_wrong',
+  too_many: 'too_many_attempts',
+}
+
 interface ConsentRequest {
   readonly clientId: string
   readonly resource: string
@@ -80,17 +90,17 @@ export class IssuerAudit {
   signInRefused(
     by: Requester,
     { tenantId, workspaceId, accountId, clientId }: FailedSignIn,
-    reason: 'wrong' | 'too_many',
+    reason: SignInRefusal,
   ): void {
-    const isWrong = reason === 'wrong'
+    const tooMany = reason === 'too_many'
     this.#recordThrottled(by, {
       operation: 'person.sign_in',
       target: '/auth/interaction',
       actor: ANONYMOUS,
       owner: { tenantId, workspaceId },
       outcome: 'denied',
-      status: isWrong ? 401 : 429,
-      code: isWrong ? 'password_wrong' : 'too_many_attempts',
+      status: tooMany ? 429 : 401,
+      code: REFUSAL_CODES[reason],
       detail: {
         ...(clientId !== undefined && { client_id: clientId }),
         ...(accountId !== undefined && { account_id: accountId }),

@@ -18,6 +18,9 @@ import { openProvider } from './provider.ts'
 import { ResourceIndicators } from './resource-indicators.ts'
 import { type IssuerSettings, SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
+import { FactorService } from './users/factor-service.ts'
+import type { Passkeys } from './users/passkeys.ts'
+import type { SecondFactors } from './users/second-factors.ts'
 import { UserService } from './users/user-service.ts'
 import type { UsersStore } from './users/users-store.ts'
 
@@ -81,6 +84,9 @@ export class EmbeddedIssuer {
   readonly accounts: AccountsStore
   readonly users: UsersStore
   readonly userService: UserService
+  readonly factorService: FactorService
+  readonly secondFactors: SecondFactors
+  readonly passkeys: Passkeys
   readonly oauthClients: OAuthClients
   readonly signIn: SignIn
   readonly registration: Registration
@@ -102,6 +108,9 @@ export class EmbeddedIssuer {
     this.oauthClients = oauthClients
     this.audit = new IssuerAudit(services)
     this.userService = new UserService(services, this.audit)
+    this.secondFactors = services.secondFactors
+    this.passkeys = services.passkeys
+    this.factorService = new FactorService(services, this.audit)
     this.#settings = {
       ...services,
       issuer: this.issuer,

@@ -9,6 +9,8 @@ import type { AccountsStore } from './accounts-store.ts'
 import type { IssuerState } from './issuer-state.ts'
 import type { OAuthClients } from './oauth-clients-store.ts'
 import type { SigningKeys } from './signing-keys.ts'
+import type { Passkeys } from './users/passkeys.ts'
+import type { SecondFactors } from './users/second-factors.ts'
 import type { UserLinks } from './users/user-links.ts'
 import type { UserMails } from './users/user-mails.ts'
 import type { UsersStore } from './users/users-store.ts'
@@ -19,6 +21,8 @@ export interface IssuerServices {
   readonly signingKeys: SigningKeys
   readonly accounts: AccountsStore
   readonly users: UsersStore
+  readonly secondFactors: SecondFactors
+  readonly passkeys: Passkeys
   readonly userLinks: UserLinks
   readonly userMails: UserMails
   readonly oauthClients: OAuthClients

@@ -83,6 +83,17 @@ export class IssuerState {
       on conflict (id) do nothing`)
     this.#known.forget((token) => token.tokenId === tokenId)
   }
+
+  /** Marks a value as used. @param seconds for which this is remembered @returns false if it was used before */
+  async useOnce(model: string, value: string, seconds: number): Promise<boolean> {
+    const sealed = this.#secrets.seal(PURPOSE, Buffer.from('{}'))
+    const insert = sql`
+      insert into issuer_state (id, model, sealed, expires_at)
+      values (${keyOf(model, value)}, ${model}, ${sealed}, now() + make_interval(secs => ${seconds}))
+      on conflict (id) do nothing returning id`
+    const [rows = []] = await this.#system.batch(insert, FORGET_EXPIRED)
+    return rows.length > 0
+  }
 }
 
 /**

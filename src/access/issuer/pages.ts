@@ -1,4 +1,4 @@
-/** The issuer's pages: plain HTML without scripts, never in a frame. The only external resource is the logo of a workspace. */
+/** The issuer's pages: plain HTML, never in a frame. The only external resource is the logo of a workspace. */
 
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
@@ -16,7 +16,7 @@ export interface Page {
 
 const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:min(12vh,5rem) auto 2rem;padding:0 1rem;color:#1a1a1a}
 h1{font-size:1.3rem}label{display:block;margin:.8rem 0}input{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}
-textarea,select{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}input[type=checkbox]{display:inline;width:auto;margin-right:.5rem}fieldset{border:0;padding:0;margin:0}
+textarea,select{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}input[type=checkbox],input[type=radio]{display:inline;width:auto;margin-right:.5rem}fieldset{border:0;padding:0;margin:0}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;font:inherit}dt{font-weight:600;margin-top:.5rem}dd{margin:0;overflow-wrap:anywhere}button{font:inherit;padding:.5rem 1.2rem;margin:.8rem .6rem 0 0}.fault{color:#a40000}code{word-break:break-all}
 .access{padding:0;list-style:none}.access li{margin:0 0 .8rem;padding:.6rem .8rem;border:1px solid #ccc;border-radius:.4rem}.access p{margin:0 0 .4rem}.does,small{display:block;color:#555}`
 
@@ -36,6 +36,8 @@ interface PageSettings {
   readonly formTarget?: string
   /** Of the workspace whose page it is. */
   readonly brand?: Brand
+  /** Of the pages for passkeys; the others have none. */
+  readonly script?: string
 }
 
 /** @param formTarget another origin that a form may redirect to */
@@ -43,11 +45,12 @@ export const page = (title: string, body: string, status = 200, formTarget = '')
   renderPage(title, body, { status, formTarget })
 
 export function renderPage(title: string, body: string, settings: PageSettings): Page {
-  const { status = 200, formTarget = '', brand } = settings
+  const { status = 200, formTarget = '', brand, script } = settings
   const style = `${STYLE}${brand === undefined ? '' : brandStyle(brand)}`
   const policy = [
     "default-src 'none'",
-    `style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`,
+    `style-src ${sourceOf(style)}`,
+    ...(script === undefined ? [] : [`script-src ${sourceOf(script)}`]),
     ...imageSources(brand),
     `form-action 'self' ${formTarget}`.trim(),
     "frame-ancestors 'none'",
@@ -55,7 +58,7 @@ export function renderPage(title: string, body: string, settings: PageSettings):
   ]
   return {
     status,
-    html: `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escapeHtml(titleOf(title, brand))}</title><style>${style}</style><main>${brandHeader(brand)}<h1>${escapeHtml(title)}</h1>${body}</main></html>`,
+    html: `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escapeHtml(titleOf(title, brand))}</title><style>${style}</style><main>${brandHeader(brand)}<h1>${escapeHtml(title)}</h1>${body}</main>${script === undefined ? '' : `<script>${script}</script>`}</html>`,
     headers: {
       'content-type': 'text/html; charset=utf-8',
       'content-security-policy': policy.join('; '),
@@ -65,6 +68,9 @@ export function renderPage(title: string, body: string, settings: PageSettings):
     },
   }
 }
+
+/** Allows this text alone. */
+const sourceOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 
 const titleOf = (title: string, brand: Brand | undefined) =>
   brand === undefined ? title : `${title} – ${brand.name}`

@@ -13,7 +13,7 @@ import type { ConsentOutcome, IssuerAudit, Requester } from './audit-events.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
 import { API_SCOPE, type ResourceIndicators } from './resource-indicators.ts'
-import { findSubject } from './subjects.ts'
+import { findSubject, isClientFor } from './subjects.ts'
 import { isUser, type UserAccount, type UserWorkspace } from './users/users-store.ts'
 
 const OPENID = 'openid'
@@ -45,6 +45,7 @@ export interface InteractionRequest {
 /** The content of a sign-in or consent page. */
 export interface Prompt {
   readonly kind: 'login' | 'consent'
+  readonly clientId: string
   readonly clientName: string
   /** True if the client registered itself: its name is not verified. */
   readonly registered: boolean
@@ -80,7 +81,11 @@ export interface Credentials {
   readonly network: string
 }
 
-export type LoginResult = { readonly redirect: string } | { readonly refused: 'wrong' | 'too_many' }
+/** `ticket`: the password is right, and a code is needed as well (users/second-factors.ts). */
+export type LoginResult =
+  | { readonly redirect: string }
+  | { readonly ticket: string }
+  | { readonly refused: 'wrong' | 'too_many' }
 
 export class SignIn {
   readonly #parts: IssuerSettings
@@ -101,6 +106,7 @@ export class SignIn {
       kind: prompt === 'consent' ? 'consent' : 'login',
       ...(workspace !== undefined && { workspace }),
       startsWithSignUp: prompt === 'create' && workspace?.signUp === 'open',
+      clientId: client.id,
       clientName: client.name,
       registered: client.registered,
       redirectUri: String(details.params['redirect_uri']),
@@ -114,19 +120,38 @@ export class SignIn {
 
   /** Signs in with a password. @throws Problem as {@link ask}, and `overloaded` */
   async login(interaction: InteractionRequest, credentials: Credentials): Promise<LoginResult> {
-    const { details, client, provider } = await this.#details(interaction)
+    const { details, client } = await this.#details(interaction)
     const account = await this.#authenticate(interaction.by, credentials, {
       tenant: await this.#tenantOf(details, client),
       clientId: client.id,
       workspace: await this.#userWorkspace(client),
     })
     if (typeof account === 'string') return { refused: account }
+    const ticket = isUser(account)
+      ? await this.#parts.secondFactors.challenge(account, interaction.uid)
+      : undefined
+    return ticket === undefined ? { redirect: await this.#end(interaction, account) } : { ticket }
+  }
+
+  /**
+   * Signs in a user whom other means than a password have identified, with a second factor if the user has one.
+   * @returns the URL to redirect to. @throws Problem as {@link ask}, also if the client is not for this user
+   */
+  async loginAs(interaction: InteractionRequest, user: UserAccount): Promise<string> {
+    const { client } = await this.#details(interaction)
+    if (!isClientFor(client, user)) throw new Problem('not_found')
+    await this.#parts.users.recordSignIn(user)
+    return this.#end(interaction, user)
+  }
+
+  /** Signs the account in at the client. @returns the URL to redirect to */
+  async #end(interaction: InteractionRequest, account: Account): Promise<string> {
+    const { details, client, provider } = await this.#details(interaction)
     this.#parts.issuerAudit.signedIn(interaction.by, account, client.id)
     // The prompt `create` ends with the sign-in as well.
-    const result = { login: { accountId: account.id }, create: {} }
-    const redirect = await finish(provider, interaction, result)
+    const redirect = await finish(provider, interaction, { login: { accountId: account.id }, create: {} })
     await replaceSubject(provider, details, account.id)
-    return { redirect }
+    return redirect
   }
 
   /** Sets another password for the holder of the present one. @throws Problem `overloaded` */
@@ -155,7 +180,11 @@ export class SignIn {
     return account
   }
 
-  /** The user with these credentials, for a page of the platform itself. @throws Problem `overloaded` */
+  /**
+   * The user with this password, for a page of the platform itself, which also asks for the second factor and records the
+   * sign-in.
+   * @throws Problem `overloaded`
+   */
   async identifyUser(
     by: Requester,
     credentials: Omit<Credentials, 'tenant'>,
@@ -166,7 +195,6 @@ export class SignIn {
     const user = await this.#authenticate(by, { ...credentials, tenant: '' }, at)
     if (typeof user === 'string') return user
     if (!isUser(user)) throw new TypeError('users of a workspace have the role user')
-    this.#parts.issuerAudit.signedIn(by, user, page)
     return user
   }
 

@@ -18,6 +18,10 @@ export const interactionOf = (request: FastifyRequest, reply: FastifyReply): Int
   by: requesterOf(request),
 })
 
+/** Pages below the path of an interaction share its cookie. */
+export const interactionPath = ({ params }: FastifyRequest) =>
+  `/auth/interaction/${encodeURIComponent((params as { uid: string }).uid)}`
+
 /** @returns undefined if no authorization is under way in this browser */
 export function undefinedIfExpired<T>(work: Promise<T>): Promise<T | undefined> {
   return work.catch((error: unknown) => {

@@ -27,7 +27,8 @@ import {
   tokenOf,
 } from './forms.ts'
 import { EXPIRED, interactionOf, undefinedIfExpired } from './interaction.ts'
-import { isUserPrompt, mountUserPages, openUserPrompt, signInUser } from './user-routes.ts'
+import { isUserPrompt, mountUserPages, openUserPrompt } from './user-routes.ts'
+import { signInUser } from './user-sign-in.ts'
 
 /** Routes that the provider handles; its others are not offered. */
 const PROVIDER_ROUTES =
@@ -97,10 +98,10 @@ function mountPages(app: FastifyInstance, identity: AuthServices['identity']): v
       rejectCrossSite(request, issuer.origin)
       return handler(issuer, request, reply)
     })
-  get('/auth/interaction/:uid', async ({ signIn }, request, reply) => {
-    const prompt = await undefinedIfExpired(signIn.ask(interactionOf(request, reply)))
+  get('/auth/interaction/:uid', async (issuer, request, reply) => {
+    const prompt = await undefinedIfExpired(issuer.signIn.ask(interactionOf(request, reply)))
     if (prompt === undefined) return show(reply, EXPIRED)
-    if (isUserPrompt(prompt)) return openUserPrompt(prompt, request, reply)
+    if (isUserPrompt(prompt)) return openUserPrompt(issuer, prompt, request, reply)
     return show(reply, prompt.kind === 'login' ? loginPage(prompt) : consentPage(prompt))
   })
   post('/auth/interaction/:uid', submitInteraction)
@@ -135,22 +136,24 @@ function mountRegistration(app: FastifyInstance, identity: AuthServices['identit
 }
 
 async function submitInteraction(
-  { signIn }: EmbeddedIssuer,
+  issuer: EmbeddedIssuer,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
+  const { signIn } = issuer
   const interaction = interactionOf(request, reply)
   const form = formOf(request)
   const { action } = form
   if (action === 'login') {
     const prompt = await undefinedIfExpired(signIn.ask(interaction))
-    if (isUserPrompt(prompt)) return signInUser(signIn, { interaction, prompt }, request, reply)
+    if (isUserPrompt(prompt)) return signInUser({ issuer, interaction, prompt, request }, reply)
     const result = await undefinedIfExpired(
       signIn.login(interaction, credentialsIn(form, request, form['password'])),
     )
     if (result === undefined) return show(reply, EXPIRED)
     if ('redirect' in result) return reply.redirect(result.redirect, 303)
-    return show(reply, loginPage(await signIn.ask(interaction), result.refused))
+    const refused = 'refused' in result ? result.refused : undefined
+    return show(reply, loginPage(await signIn.ask(interaction), refused))
   }
   if (action !== 'allow' && action !== 'deny' && action !== 'leave') throw new Problem('request_malformed')
   const next = await undefinedIfExpired(signIn[action](interaction))

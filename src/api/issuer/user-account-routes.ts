@@ -1,18 +1,22 @@
 /** Serves the page where a user of a workspace changes password and address, signs out everywhere, or deletes the account. */
 
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { AuthServices } from '../../access/authentication/auth-services.ts'
-import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
-import { LOGIN_ERRORS, type Page, plainPage } from '../../access/issuer/pages.ts'
-import {
-  accountPage,
-  accountSignInPage,
-  type Refusal,
-  userNoticePage,
-} from '../../access/issuer/users/user-pages.ts'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import { type Page, plainPage } from '../../access/issuer/pages.ts'
+import { accountSignInPage, type Refusal, userNoticePage } from '../../access/issuer/users/user-pages.ts'
 import { isUserEmail } from '../../access/issuer/users/user-service.ts'
 import type { UserAccount, UserWorkspace } from '../../access/issuer/users/users-store.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import { actOnFactors, askCode, checkCode } from './account-factors.ts'
+import {
+  type Acted,
+  authenticate,
+  confirmPassword,
+  type Services,
+  showAccount,
+  signedIn,
+  type Visit,
+  visitOf,
+} from './account-visit.ts'
 import { type Form, formOf, passwordError, rejectCrossSite, requesterOf, show } from './forms.ts'
 
 const UNKNOWN = plainPage(
@@ -21,16 +25,6 @@ const UNKNOWN = plainPage(
   404,
 )
 
-/** A request at the page, for the users of one workspace. */
-interface Visit {
-  readonly issuer: EmbeddedIssuer
-  readonly workspace: UserWorkspace
-  readonly path: string
-  readonly request: FastifyRequest
-}
-
-type Services = Pick<AuthServices, 'identity' | 'userSession'>
-
 export function mountUserAccount(app: FastifyInstance, path: string, services: Services): void {
   app.get(path, async (request, reply) => {
     const visit = await visitOf(path, request, services)
@@ -38,7 +32,7 @@ export function mountUserAccount(app: FastifyInstance, path: string, services: S
     const user = await signedIn(visit, services)
     return show(
       reply,
-      user === undefined ? accountSignInPage(visit.workspace) : accountPage(visit.workspace, user),
+      user === undefined ? accountSignInPage(visit.workspace) : await showAccount(visit, user),
     )
   })
   app.post(path, async (request, reply) => {
@@ -49,32 +43,6 @@ export function mountUserAccount(app: FastifyInstance, path: string, services: S
   })
 }
 
-/** The workspace is that of the client in the query, which must be one for users. */
-async function visitOf(
-  path: string,
-  request: FastifyRequest,
-  { identity }: Services,
-): Promise<Visit | undefined> {
-  const { client_id: clientId } = request.query as { client_id?: unknown }
-  const issuer = await identity()
-  const client = typeof clientId === 'string' ? await issuer.oauthClients.find(clientId) : undefined
-  if (client?.audience !== 'users') return undefined
-  const workspace = await issuer.users.workspace(client.workspaceId)
-  return workspace && { issuer, workspace, path, request }
-}
-
-/** The user of the session; undefined if it has ended, or is one of another workspace. */
-async function signedIn(
-  { issuer, workspace, request }: Visit,
-  { userSession }: Services,
-): Promise<UserAccount | undefined> {
-  const session = userSession.read(request.headers.cookie)
-  const user = session && (await issuer.users.find(session.id))
-  return user?.generation === session?.generation && user?.workspaceId === workspace.workspaceId
-    ? user
-    : undefined
-}
-
 async function submit(visit: Visit, reply: FastifyReply, services: Services): Promise<Page> {
   const form = formOf(visit.request)
   const { action } = form
@@ -82,8 +50,11 @@ async function submit(visit: Visit, reply: FastifyReply, services: Services): Pr
   if (action === 'sign_in') {
     const user = await authenticate(visit, form['email'] ?? '', form['password'])
     if ('text' in user) return accountSignInPage(visit.workspace, user)
-    reply.header('set-cookie', userSession.issue(user))
-    return accountPage(visit.workspace, user)
+    return (await askCode(visit, user)) ?? begin(visit, user, reply, services)
+  }
+  if (action === 'code') {
+    const user = await checkCode(visit, form)
+    return 'html' in user ? user : begin(visit, user, reply, services)
   }
   const user = await signedIn(visit, services)
   if (action === 'leave' || user === undefined) {
@@ -95,38 +66,30 @@ async function submit(visit: Visit, reply: FastifyReply, services: Services): Pr
   return page
 }
 
-/** The user with these credentials, or why there is none. */
-async function authenticate(
-  { issuer, workspace, path, request }: Visit,
-  email: string,
-  password = '',
-): Promise<UserAccount | Refusal> {
-  const credentials = { email: email.trim(), password, network: networkOf(request.ip) }
-  const user = await issuer.signIn.identifyUser(requesterOf(request), credentials, workspace, path)
-  return typeof user === 'string' ? LOGIN_ERRORS[user] : user
-}
-
-/** A page, and true if the session has ended. */
-interface Acted {
-  readonly page: Page
-  readonly ended?: boolean
+/** Begins a session. */
+async function begin(visit: Visit, user: UserAccount, reply: FastifyReply, { userSession }: Services) {
+  visit.issuer.audit.signedIn(requesterOf(visit.request), user, visit.path)
+  reply.header('set-cookie', userSession.issue(user))
+  return showAccount(visit, user)
 }
 
 async function act(visit: Visit, user: UserAccount, form: Form): Promise<Acted> {
   const { issuer, workspace, request } = visit
   const { action } = form
   const by = requesterOf(request)
-  const refuse = (refused: Refusal): Acted => ({ page: accountPage(workspace, user, { refused }) })
+  const refuse = async (refused: Refusal): Promise<Acted> => ({
+    page: await showAccount(visit, user, { refused }),
+  })
   if (action === 'sign_out') {
     await issuer.userService.signOut(by, user)
     return ended(workspace, 'You are signed out', 'On all devices and in all browsers.')
   }
+  const factors = await actOnFactors(visit, user, form)
+  if (factors !== undefined) return { page: factors }
   const error = formError(form)
   if (error !== undefined) return refuse({ status: 400, text: error })
-  // The rest needs the password again: the browser may have been left open.
-  const confirmed = await authenticate(visit, user.email, form['current'])
-  if ('text' in confirmed)
-    return refuse({ ...confirmed, text: WRONG_PASSWORD[confirmed.status] ?? confirmed.text })
+  const confirmed = await confirmPassword(visit, user, form['current'])
+  if ('text' in confirmed) return refuse(confirmed)
   if (action === 'email') return changeEmail(visit, confirmed, (form['email'] ?? '').trim())
   if (action === 'delete') {
     await issuer.userService.delete(by, confirmed)
@@ -139,8 +102,6 @@ async function act(visit: Visit, user: UserAccount, form: Form): Promise<Acted> 
     'All sessions have ended: sign in again with the new one.',
   )
 }
-
-const WRONG_PASSWORD: Readonly<Record<number, string>> = { 401: 'This is not your password.' }
 
 /** Why the form of an action is not accepted. */
 function formError(form: Form): string | undefined {
@@ -158,15 +119,12 @@ const ended = (workspace: UserWorkspace, title: string, text: string): Acted => 
   ended: true,
 })
 
-async function changeEmail(
-  { issuer, workspace, request }: Visit,
-  user: UserAccount,
-  email: string,
-): Promise<Acted> {
+async function changeEmail(visit: Visit, user: UserAccount, email: string): Promise<Acted> {
+  const { issuer, workspace, request } = visit
   const form = { by: requesterOf(request), network: networkOf(request.ip), returnTo: '', email }
   const outcome = await issuer.userService.changeEmail(workspace, user, form)
   const done = 'We have sent a link to the new address. Your address changes when you open it.'
-  if (outcome === 'sent') return { page: accountPage(workspace, user, { done }) }
+  if (outcome === 'sent') return { page: await showAccount(visit, user, { done }) }
   const refused = { status: 429, text: 'Too many mails were asked for. Try again in an hour.' }
-  return { page: accountPage(workspace, user, { refused }) }
+  return { page: await showAccount(visit, user, { refused }) }
 }

@@ -5,7 +5,6 @@ import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import { USER_ACCOUNT_PAGE } from '../../access/authentication/user-session.ts'
 import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
 import { LOGIN_ERRORS, originOf, type Page, plainPage } from '../../access/issuer/pages.ts'
-import type { InteractionRequest, SignIn } from '../../access/issuer/sign-in.ts'
 import { USER_LINK_PAGE } from '../../access/issuer/users/user-mails.ts'
 import {
   checkMailPage,
@@ -16,13 +15,13 @@ import {
   signUpPage,
   type UserPrompt,
   userNoticePage,
-  userSignInPage,
 } from '../../access/issuer/users/user-pages.ts'
 import { isUserEmail, isUserName, type MailOutcome } from '../../access/issuer/users/user-service.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import { formOf, passwordError, rejectCrossSite, requesterOf, show, tokenOf } from './forms.ts'
-import { EXPIRED, interactionOf, undefinedIfExpired } from './interaction.ts'
+import { EXPIRED, interactionOf, interactionPath, undefinedIfExpired } from './interaction.ts'
 import { mountUserAccount } from './user-account-routes.ts'
+import { enterCode, signInPage, signInUser, usePasskey } from './user-sign-in.ts'
 
 const INVALID_LINK = plainPage(
   'This link is not valid',
@@ -43,9 +42,9 @@ const BAD_NAME: Refusal = { status: 400, text: 'This name cannot be used: it has
 /** @param app reads forms (forms.ts) */
 export function mountUserPages(app: FastifyInstance, { identity, userSession }: AuthServices): void {
   app.get('/auth/interaction/:uid/:step', async (request, reply) => {
-    const { signIn } = await identity()
-    const prompt = await undefinedIfExpired(signIn.ask(interactionOf(request, reply)))
-    return show(reply, (isUserPrompt(prompt) && stepPage(prompt, request)) || EXPIRED)
+    const issuer = await identity()
+    const prompt = await undefinedIfExpired(issuer.signIn.ask(interactionOf(request, reply)))
+    return show(reply, (isUserPrompt(prompt) && stepPage(issuer, prompt, request)) || EXPIRED)
   })
   app.post('/auth/interaction/:uid/:step', async (request, reply) => {
     const issuer = await identity()
@@ -69,26 +68,23 @@ export const isUserPrompt = (prompt: { readonly workspace?: object } | undefined
 
 /** Shows the first page of an interaction at a client for users. */
 export function openUserPrompt(
+  issuer: EmbeddedIssuer,
   prompt: UserPrompt,
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
   const path = interactionPath(request)
   if (prompt.startsWithSignUp) return reply.redirect(`${path}/sign-up`, 303)
-  return show(reply, prompt.kind === 'consent' ? continuePage(prompt) : userSignInPage(prompt, path))
+  return show(reply, prompt.kind === 'consent' ? continuePage(prompt) : signInPage(issuer, prompt, path))
 }
-
-/** Pages below the path of an interaction share its cookie. */
-const interactionPath = ({ params }: FastifyRequest) =>
-  `/auth/interaction/${encodeURIComponent((params as { uid: string }).uid)}`
 
 const stepOf = ({ params }: FastifyRequest) => (params as { step: string }).step
 
 /** @returns undefined for an unknown step, and for the sign-up if nobody can sign up */
-function stepPage(prompt: UserPrompt, request: FastifyRequest): Page | undefined {
+function stepPage(issuer: EmbeddedIssuer, prompt: UserPrompt, request: FastifyRequest): Page | undefined {
   const path = interactionPath(request)
   const step = stepOf(request)
-  if (step === 'sign-in') return userSignInPage(prompt, path)
+  if (step === 'sign-in') return signInPage(issuer, prompt, path)
   if (step === 'forgot') return forgotPage(prompt, path)
   return step === 'sign-up' && prompt.workspace.signUp === 'open' ? signUpPage(prompt, path) : undefined
 }
@@ -102,25 +98,12 @@ async function submitStep(
   const prompt = await undefinedIfExpired(issuer.signIn.ask(interaction))
   if (!isUserPrompt(prompt)) return show(reply, EXPIRED)
   const step = stepOf(request)
-  if (step === 'sign-in') return signInUser(issuer.signIn, { interaction, prompt }, request, reply)
+  const signIn = { issuer, interaction, prompt, request }
+  if (step === 'sign-in') return signInUser(signIn, reply)
+  if (step === 'code') return enterCode(signIn, reply)
+  if (step === 'passkey') return usePasskey(signIn, reply)
   if (step === 'sign-up') return show(reply, await signUp(issuer, prompt, request))
   return show(reply, step === 'forgot' ? await forgot(issuer, prompt, request) : EXPIRED)
-}
-
-/** Handles the sign-in form, and its button to cancel. */
-export async function signInUser(
-  signIn: SignIn,
-  { interaction, prompt }: { readonly interaction: InteractionRequest; readonly prompt: UserPrompt },
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const { action, email = '', password = '' } = formOf(request)
-  if (action === 'deny') return reply.redirect(await signIn.deny(interaction), 303)
-  const credentials = { tenant: '', email: email.trim(), password, network: networkOf(request.ip) }
-  const result = await undefinedIfExpired(signIn.login(interaction, credentials))
-  if (result === undefined) return show(reply, EXPIRED)
-  if ('redirect' in result) return reply.redirect(result.redirect, 303)
-  return show(reply, userSignInPage(prompt, interactionPath(request), result.refused))
 }
 
 async function signUp(

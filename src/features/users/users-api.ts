@@ -41,6 +41,8 @@ export const User = Type.Object({
   name: Type.String(),
   claims: Claims,
   status: Type.Enum(['invited', 'active', 'disabled']),
+  second_factor: Type.Boolean({ description: 'Signing in with a password takes a code as well.' }),
+  passkeys: Type.Integer({ description: 'Number of passkeys.' }),
   created_by: Type.String({ description: '`sign-up`, or the subject that has invited the user.' }),
   created_at: Time,
   updated_at: Time,
@@ -55,6 +57,8 @@ const Invited = Type.Interface([User], {
 const COLUMNS = sql`id, tenant_id, workspace_id, email, email_verified_at is not null as email_verified, name, claims,
   case when disabled_at is not null then 'disabled' when email_verified_at is null then 'invited' else 'active' end
     as status,
+  exists (select from user_totp where user_id = users.id) as second_factor,
+  (select count(*)::integer from user_passkeys where user_id = users.id) as passkeys,
   created_by, created_at, updated_at, last_login_at`
 
 /** Stores a new invitation and voids the previous one. */
@@ -230,6 +234,24 @@ export const signOutUser = adminOperation({
     )
     issuerAdminOf(scope).forgetSubject(id)
     return user
+  },
+})
+
+export const resetUserFactors = adminOperation({
+  name: 'user.reset_factors',
+  summary: 'Remove second factor and passkeys of a user who has lost them; the user is signed out everywhere',
+  roles: ADMINS,
+  input: Input({ id: Ref('user') }),
+  output: User,
+  http: { method: 'POST', path: '/v1/users/{id}/reset-factors', body: '*' },
+  run: async (scope, { id }) => {
+    await scope.batch(
+      sql`delete from user_totp where user_id = ${id}`,
+      sql`delete from user_passkeys where user_id = ${id}`,
+      sql`update users set signed_out_at = clock_timestamp() where id = ${id}`,
+    )
+    issuerAdminOf(scope).forgetSubject(id)
+    return findUser(scope, id)
   },
 })
 

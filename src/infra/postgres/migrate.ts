@@ -17,6 +17,7 @@ const FILES = [
   'features/quotas/quotas.sql',
   'features/identity/identity.sql',
   'features/users/users.sql',
+  'features/users/factors.sql',
   'features/api-keys/api-keys.sql',
   'access/idempotency.sql',
   'features/collections/collections.sql',

@@ -2,11 +2,15 @@
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import axe from 'axe-core'
 import type { Browser as Chromium, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { authorization, Browser, REDIRECT } from '../../support/clients/browser.ts'
-import { hasChromium, launchChromium, noticeWithoutChromium } from '../../support/clients/chromium.ts'
+import {
+  expectAccessible,
+  hasChromium,
+  launchChromium,
+  noticeWithoutChromium,
+} from '../../support/clients/chromium.ts'
 import { mailTo } from '../../support/clients/mails.ts'
 import { accountPageOf, addUser, createUserApp, newUser, type UserApp } from '../../support/clients/users.ts'
 import { call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
@@ -97,17 +101,6 @@ describe.runIf(hasChromium)('pages in Chromium', { timeout: 120_000 }, () => {
     const page = await context.newPage()
     await page.goto(url)
     return page
-  }
-
-  /** Runs axe with all of its rules. */
-  async function expectAccessible(page: Page): Promise<void> {
-    await page.evaluate(axe.source)
-    const { violations } = (await page.evaluate('axe.run()')) as {
-      violations: { id: string; nodes: { html: string }[] }[]
-    }
-    expect(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])).toEqual([])
-    const width = await page.evaluate('document.documentElement.scrollWidth')
-    expect(width).toBeLessThanOrEqual(360)
   }
 
   test('each page: no finding of axe, fits a phone, shows name, logo and colour', async () => {

@@ -11,7 +11,7 @@ const CLOSED_TO_USERS = {
     api_key.create api_key.get api_key.list api_key.update api_key.rotate api_key.revoke
     account.create account.get account.list account.update account.invite account.reset account.confirm account.delete
     oauth_client.create oauth_client.get oauth_client.list oauth_client.rotate_secret oauth_client.delete
-    user.create user.get user.list user.update user.invite user.sign_out user.delete user.export
+    user.create user.get user.list user.update user.invite user.sign_out user.reset_factors user.delete user.export
     issuer.rotate_keys
     collection.explain schema.create schema.get schema.list schema.update schema.delete
     operation.get operation.list

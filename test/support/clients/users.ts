@@ -52,8 +52,10 @@ export async function addUserClient(workspace: TestWorkspace, redirectUris: stri
   return (await ok(call('POST', '/v1/oauth-clients', { as: workspace.operator, body }))).client_id
 }
 
+type Step = 'sign-in' | 'sign-up' | 'forgot' | 'code' | 'passkey'
+
 /** The address of another page of an authorization, at the same browser. */
-const stepOf = (page: Seen, step: 'sign-in' | 'sign-up' | 'forgot'): string => {
+const stepOf = (page: Seen, step: Step): string => {
   const [interaction = ''] = /^.*\/auth\/interaction\/[^/]+/.exec(page.url) ?? []
   return `${interaction}/${step}`
 }
@@ -62,7 +64,7 @@ const stepOf = (page: Seen, step: 'sign-in' | 'sign-up' | 'forgot'): string => {
 export async function submitStep(
   browser: Browser,
   page: Seen,
-  step: 'sign-in' | 'sign-up' | 'forgot',
+  step: Step,
   fields: Record<string, string>,
 ): Promise<Seen> {
   return browser.submit({ ...page, url: stepOf(page, step) }, fields)

@@ -138,6 +138,16 @@ If it was not you, choose "Forgot your password?" on the sign-in page.`,
     })
   }
 
+  /** To a user whose account has another way to sign in, or one less. @param change a sentence */
+  factorsChanged(recipient: Recipient, change: string): void {
+    this.#send(recipient, {
+      subject: `The sign-in of your account at ${recipient.brandName} has changed`,
+      text: `${change}
+
+If it was not you, set another password now: choose "Forgot your password?" on the sign-in page. Then look at your account.`,
+    })
+  }
+
   #send({ to }: Recipient, { subject, text }: Text): void {
     const { hostname } = new URL(this.#url)
     const mail = { to, subject, text: `${text}\n`, messageId: `<${randomUUID()}@${hostname}>` }

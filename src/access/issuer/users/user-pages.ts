@@ -1,4 +1,4 @@
-/** The pages for users of a workspace, with its name, logo and colour. They need no scripts. */
+/** The pages for users of a workspace, with its name, logo and colour. They work without scripts. */
 
 import { LIMITS } from '../../../core/limits.ts'
 import {
@@ -7,7 +7,6 @@ import {
   escapeHtml,
   field,
   form,
-  LOGIN_ERRORS,
   NEW_PASSWORD,
   originOf,
   type Page,
@@ -27,12 +26,18 @@ export interface Refusal {
 /** A prompt at a client for users. */
 export type UserPrompt = Prompt & { readonly workspace: UserWorkspace }
 
-const paragraph = (text: string) => `<p>${text}</p>`
+export const paragraph = (text: string) => `<p>${text}</p>`
 const link = (href: string, label: string) => `<a href="${escapeHtml(href)}">${label}</a>`
-const button = (action: string, label: string) => `<button name="action" value="${action}">${label}</button>`
-const plainButton = (action: string, label: string) =>
+export const button = (action: string, label: string) =>
+  `<button name="action" value="${action}">${label}</button>`
+export const plainButton = (action: string, label: string) =>
   `<button class="plain" name="action" value="${action}" formnovalidate>${label}</button>`
 const CURRENT_PASSWORD = passwordField('Password', 'password', 'autocomplete="current-password"')
+/** Of an action on the account page. */
+const presentField = (label: string) => passwordField(label, 'current', 'autocomplete="current-password"')
+export const PRESENT_PASSWORD = presentField('Your password')
+export const section = (title: string, fields: readonly string[], text = '') =>
+  `<section><h2>${title}</h2>${text}${form(fields.join(''))}</section>`
 const nameField = (value = '') =>
   field(
     'Your name (optional)',
@@ -44,21 +49,27 @@ const emailField = (label: string, name: string, value = '') =>
     `name="${name}" type="email" maxlength="320" autocomplete="email" value="${escapeHtml(value)}" required`,
   )
 
+/** Ways to sign in besides the password. */
+interface SignInWays {
+  readonly html: string
+  readonly script?: string
+}
+
 /** @param path of the interaction @param refused why the last attempt failed; the same whether or not there is such a user */
-export function userSignInPage(prompt: UserPrompt, path: string, refused?: keyof typeof LOGIN_ERRORS): Page {
+export function userSignInPage(prompt: UserPrompt, path: string, ways: SignInWays, refused?: Refusal): Page {
   const { workspace } = prompt
-  const error = refused && LOGIN_ERRORS[refused]
   const fields = [EMAIL_FIELD, CURRENT_PASSWORD, button('login', 'Sign in'), plainButton('deny', 'Cancel')]
   const links = [
     link(`${path}/forgot`, 'Forgot your password?'),
     ...(workspace.signUp === 'open' ? [link(`${path}/sign-up`, 'Create an account')] : []),
   ]
-  const body = `${errorText(error?.text ?? '')}${form(fields.join(''))}${links.map(paragraph).join('')}`
+  const body = `${errorText(refused?.text ?? '')}${form(fields.join(''))}${ways.html}${links.map(paragraph).join('')}`
   const { brand } = workspace
   return renderPage('Sign in', body, {
     brand,
-    status: error?.status ?? 200,
+    status: refused?.status ?? 200,
     formTarget: originOf(prompt),
+    ...(ways.script !== undefined && { script: ways.script }),
   })
 }
 
@@ -151,29 +162,34 @@ export function accountSignInPage({ brand }: UserWorkspace, refused?: Refusal): 
   return renderPage('Your account', body, { brand, status: refused?.status ?? 200 })
 }
 
-/** @param message of the last action; `refused` if it failed */
+/** The outcome of the last action on the account page; `refused` if it failed. */
+export interface Message {
+  readonly refused?: Refusal
+  readonly done?: string
+}
+
+/** @param factors sections about the ways to sign in */
 export function accountPage(
   { brand }: UserWorkspace,
   { email, name }: { readonly email: string; readonly name: string },
-  message: { readonly refused?: Refusal; readonly done?: string } = {},
+  factors: readonly string[],
+  message: Message = {},
 ): Page {
   const { refused, done } = message
   const status = done === undefined ? '' : `<p role="status">${escapeHtml(done)}</p>`
   const who = name === '' ? escapeHtml(email) : `${escapeHtml(name)}, ${escapeHtml(email)}`
-  const section = (title: string, fields: readonly string[], text = '') =>
-    `<section><h2>${title}</h2>${text}${form(fields.join(''))}</section>`
-  const present = (label: string) => passwordField(label, 'current', 'autocomplete="current-password"')
   const sections = [
     section('Change your password', [
-      present('Present password'),
+      presentField('Present password'),
       ...NEW_PASSWORD,
       button('password', 'Change the password'),
     ]),
     section('Change your e-mail address', [
       emailField('New e-mail address', 'email'),
-      present('Your password'),
+      PRESENT_PASSWORD,
       button('email', 'Send a link to the new address'),
     ]),
+    ...factors,
     section(
       'Sign out everywhere',
       [button('sign_out', 'Sign out everywhere')],
@@ -181,7 +197,7 @@ export function accountPage(
     ),
     section(
       'Delete your account',
-      [present('Your password, to confirm it'), button('delete', 'Delete my account')],
+      [presentField('Your password, to confirm it'), button('delete', 'Delete my account')],
       paragraph('It cannot be undone.'),
     ),
     section('Leave this page', [plainButton('leave', 'Close')]),

@@ -103,8 +103,12 @@ export class UsersStore {
     const right = await verifyPassword(password, found?.password ?? undefined)
     if (found === undefined) return {}
     if (!right) return { accountId: found.id }
-    await this.#system.rows(sql`update users set last_login_at = now() where id = ${found.id}`)
+    await this.recordSignIn(found)
     return { account: withoutPassword(found), accountId: found.id }
+  }
+
+  async recordSignIn({ id }: Pick<UserAccount, 'id'>): Promise<void> {
+    await this.#system.rows(sql`update users set last_login_at = now() where id = ${id}`)
   }
 
   /**

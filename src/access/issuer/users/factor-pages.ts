@@ -1,0 +1,79 @@
+/** Pages and forms for the second factor of users: the code at a sign-in, switching it on and off. They need no scripts. */
+
+import { errorText, escapeHtml, field, form, type Page, renderPage } from '../pages.ts'
+import type { TotpSetup } from './second-factors.ts'
+import { button, PRESENT_PASSWORD, paragraph, plainButton, type Refusal, section } from './user-pages.ts'
+import type { UserWorkspace } from './users-store.ts'
+
+/** Why a code was not accepted. */
+export const CODE_ERRORS = {
+  expired: { status: 401, text: 'It took too long. Sign in again.' },
+  wrong_code: { status: 401, text: 'This code is not right, or it was used already.' },
+  too_many: { status: 429, text: 'Too many attempts. Wait a quarter of an hour, then try again.' },
+} as const
+
+const CODE_FIELD = field(
+  'Code',
+  'name="code" inputmode="numeric" autocomplete="one-time-code" maxlength="40" required',
+)
+/** Recovery codes have letters. */
+const ANY_CODE_FIELD = field('Code', 'name="code" autocomplete="one-time-code" maxlength="40" required')
+
+const hidden = (name: string, value: string) =>
+  `<input type="hidden" name="${name}" value="${escapeHtml(value)}">`
+
+/** Asks for a code after the password. @param action path that takes the form @param formTarget origin that it may redirect to */
+export function codePage(
+  { brand }: UserWorkspace,
+  { ticket, action, formTarget = '' }: { ticket: string; action: string; formTarget?: string },
+  refused?: Refusal,
+): Page {
+  const fields = [hidden('ticket', ticket), ANY_CODE_FIELD, button('code', 'Continue')]
+  const text = paragraph('Enter the code that your authenticator app shows, or one of your recovery codes.')
+  const target = `<form method="post" action="${escapeHtml(action)}">${fields.join('')}</form>`
+  const body = `${text}${errorText(refused?.text ?? '')}${target}`
+  return renderPage('Enter a code', body, { brand, status: refused?.status ?? 200, formTarget })
+}
+
+/** Shows a new secret, and asks for a code of it. */
+export function totpSetupPage({ brand }: UserWorkspace, setup: TotpSetup, refused?: Refusal): Page {
+  const { secret, link, ticket } = setup
+  const groups = secret.match(/.{1,4}/g)?.join(' ') ?? ''
+  const text = [
+    `Open <a href="${escapeHtml(link)}">this link</a> with your authenticator app, or add an account there by hand with this key:`,
+    `<code>${groups}</code>`,
+    'Time-based, 6 digits, every 30 seconds, SHA-1. Then enter the code that the app shows.',
+  ]
+  const fields = [
+    hidden('ticket', ticket),
+    CODE_FIELD,
+    button('totp_on', 'Switch it on'),
+    plainButton('cancel', 'Cancel'),
+  ]
+  const body = `${text.map(paragraph).join('')}${errorText(refused?.text ?? '')}${form(fields.join(''))}`
+  return renderPage('Add an authenticator app', body, { brand, status: refused?.status ?? 200 })
+}
+
+/** Shows the recovery codes, once. */
+export function recoveryCodesPage({ brand }: UserWorkspace, codes: readonly string[]): Page {
+  const items = codes.map((code) => `<li><code>${code.slice(0, 5)}-${code.slice(5)}</code></li>`).join('')
+  const text =
+    'The second factor is on. Keep these recovery codes in a safe place: if you lose the app, each of them signs you in once, with your password. They are not shown again.'
+  const body = `<p role="status">${text}</p><ul>${items}</ul>${form(button('show', 'I have kept them'))}`
+  return renderPage('Your recovery codes', body, { brand })
+}
+
+/** A section of the account page. @param codesLeft recovery codes; undefined if the second factor is off */
+export function totpSection(codesLeft: number | undefined): string {
+  if (codesLeft === undefined)
+    return section(
+      'Second factor',
+      [PRESENT_PASSWORD, button('totp_begin', 'Add an authenticator app')],
+      paragraph('Off. With it, signing in takes your password and a code of an app on your phone.'),
+    )
+  return section(
+    'Second factor',
+    [PRESENT_PASSWORD, ANY_CODE_FIELD, button('totp_off', 'Switch it off')],
+    paragraph(`On. Recovery codes that are left: ${codesLeft}.`),
+  )
+}

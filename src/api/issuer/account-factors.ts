@@ -1,0 +1,106 @@
+/** Second factor and passkeys on the page of a user's own account. */
+
+import type { Page } from '../../access/issuer/pages.ts'
+import {
+  CODE_ERRORS,
+  codePage,
+  recoveryCodesPage,
+  totpSetupPage,
+} from '../../access/issuer/users/factor-pages.ts'
+import { passkeySetupPage } from '../../access/issuer/users/passkey-pages.ts'
+import { accountSignInPage } from '../../access/issuer/users/user-pages.ts'
+import { isUserName } from '../../access/issuer/users/user-service.ts'
+import type { UserAccount } from '../../access/issuer/users/users-store.ts'
+import { confirmPassword, showAccount, type Visit } from './account-visit.ts'
+import { type Form, requesterOf } from './forms.ts'
+
+const atOf = ({ workspace }: Visit) => `account ${workspace.workspaceId}`
+
+/** The page that asks for a code after the password; undefined if the user has no second factor. */
+export async function askCode(visit: Visit, user: UserAccount): Promise<Page | undefined> {
+  const ticket = await visit.issuer.secondFactors.challenge(user, atOf(visit))
+  return ticket === undefined ? undefined : codePage(visit.workspace, { ticket, action: visit.request.url })
+}
+
+/** The user who has entered a right code, or the page that says why it is not. */
+export async function checkCode(visit: Visit, { ticket = '', code = '' }: Form): Promise<UserAccount | Page> {
+  const { issuer, workspace, request, path: clientId } = visit
+  const form = { ticket, code, at: atOf(visit), clientId }
+  const user = await issuer.factorService.checkCode(requesterOf(request), workspace, form)
+  if (typeof user !== 'string') return user
+  if (user === 'expired') return accountSignInPage(workspace, CODE_ERRORS.expired)
+  return codePage(workspace, { ticket, action: request.url }, CODE_ERRORS[user])
+}
+
+const NEED_PASSWORD = new Set(['totp_begin', 'totp_off', 'passkey_begin', 'passkey_delete'])
+
+/** @returns undefined for an action that is about something else */
+export async function actOnFactors(visit: Visit, user: UserAccount, form: Form): Promise<Page | undefined> {
+  const { action } = form
+  if (action === 'cancel' || action === 'show') return showAccount(visit, user)
+  if (action === 'totp_on') return switchOn(visit, user, form)
+  if (action === 'passkey_add') return addPasskey(visit, user, form)
+  if (!NEED_PASSWORD.has(action ?? '')) return undefined
+  const confirmed = await confirmPassword(visit, user, form['current'])
+  if ('text' in confirmed) return showAccount(visit, user, { refused: confirmed })
+  if (action === 'totp_off') return switchOff(visit, confirmed, form['code'] ?? '')
+  if (action === 'passkey_begin') return beginPasskey(visit, confirmed)
+  if (action === 'passkey_delete') return deletePasskey(visit, confirmed, form['passkey'] ?? '')
+  const { issuer, workspace } = visit
+  return totpSetupPage(workspace, issuer.secondFactors.begin(confirmed, workspace.brand.name))
+}
+
+/** The ticket shows that the password was verified when the setup began. */
+async function switchOn(visit: Visit, user: UserAccount, { ticket = '', code = '' }: Form): Promise<Page> {
+  const { issuer, workspace, request } = visit
+  const setup = issuer.secondFactors.continueSetup(user, workspace.brand.name, ticket)
+  if (setup === undefined)
+    return showAccount(visit, user, { refused: { status: 400, text: 'It took too long. Begin again.' } })
+  const codes = await issuer.factorService.switchOn(requesterOf(request), workspace, user, setup, code)
+  return codes === undefined
+    ? totpSetupPage(workspace, setup, CODE_ERRORS.wrong_code)
+    : recoveryCodesPage(workspace, codes)
+}
+
+async function switchOff(visit: Visit, user: UserAccount, code: string): Promise<Page> {
+  const { issuer, workspace, request } = visit
+  const outcome = await issuer.factorService.switchOff(requesterOf(request), workspace, user, code)
+  return outcome === 'done'
+    ? showAccount(visit, user, { done: 'Signing in needs no code any more.' })
+    : showAccount(visit, user, { refused: CODE_ERRORS[outcome] })
+}
+
+async function beginPasskey(visit: Visit, user: UserAccount): Promise<Page> {
+  const { issuer, workspace, request } = visit
+  const { isAvailable } = issuer.passkeys
+  if (!isAvailable) return showAccount(visit, user, { refused: NO_PASSKEYS })
+  const options = await issuer.passkeys.registrationOptions(user, workspace.brand.name)
+  return passkeySetupPage(workspace, options, request.url)
+}
+
+const NO_PASSKEYS = { status: 400, text: 'Passkeys are not available here.' }
+
+/** The challenge that the passkey answers shows that the password was verified. */
+async function addPasskey(visit: Visit, user: UserAccount, form: Form): Promise<Page> {
+  const { issuer, workspace, request } = visit
+  const { credential = '' } = form
+  const name = (form['name'] ?? '').trim() || 'Passkey'
+  const passkey = { name, credential }
+  const isAdded =
+    isUserName(name) &&
+    (await issuer.factorService.addPasskey(requesterOf(request), workspace, user, passkey))
+  return showAccount(
+    visit,
+    user,
+    isAdded ? { done: 'You can sign in with the passkey now.' } : { refused: NOT_ADDED },
+  )
+}
+
+const NOT_ADDED = { status: 400, text: 'The passkey was not added. Try again; there may be ten at most.' }
+
+async function deletePasskey(visit: Visit, user: UserAccount, id: string): Promise<Page> {
+  const { issuer, workspace, request } = visit
+  const isDeleted = await issuer.factorService.deletePasskey(requesterOf(request), workspace, user, id)
+  const refused = { status: 404, text: 'You have no such passkey.' }
+  return showAccount(visit, user, isDeleted ? { done: 'The passkey is deleted.' } : { refused })
+}

@@ -1,0 +1,78 @@
+/** Signs a user of a workspace in: with a password, a code or a passkey. */
+
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
+import { LOGIN_ERRORS, originOf, type Page } from '../../access/issuer/pages.ts'
+import type { InteractionRequest } from '../../access/issuer/sign-in.ts'
+import { CODE_ERRORS, codePage } from '../../access/issuer/users/factor-pages.ts'
+import { PASSKEY_ERRORS, PASSKEY_SCRIPT, passkeySignIn } from '../../access/issuer/users/passkey-pages.ts'
+import { type Refusal, type UserPrompt, userSignInPage } from '../../access/issuer/users/user-pages.ts'
+import type { UserAccount } from '../../access/issuer/users/users-store.ts'
+import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import { formOf, show } from './forms.ts'
+import { EXPIRED, interactionPath, undefinedIfExpired } from './interaction.ts'
+
+/** A form of the sign-in at a client for users. */
+interface UserSignIn {
+  readonly issuer: EmbeddedIssuer
+  readonly interaction: InteractionRequest
+  readonly prompt: UserPrompt
+  readonly request: FastifyRequest
+}
+
+/** @param path of the interaction @param refused why the last attempt failed */
+export function signInPage(
+  { passkeys }: EmbeddedIssuer,
+  prompt: UserPrompt,
+  path: string,
+  refused?: Refusal,
+): Page {
+  if (!passkeys.isAvailable) return userSignInPage(prompt, path, { html: '' }, refused)
+  const html = passkeySignIn(passkeys.authenticationOptions(path), path)
+  return userSignInPage(prompt, path, { html, script: PASSKEY_SCRIPT }, refused)
+}
+
+/** Handles the sign-in form, and its button to cancel. */
+export async function signInUser(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyReply> {
+  const { issuer, interaction, prompt, request } = signIn
+  const { action, email = '', password = '' } = formOf(request)
+  if (action === 'deny') return reply.redirect(await issuer.signIn.deny(interaction), 303)
+  const credentials = { tenant: '', email: email.trim(), password, network: networkOf(request.ip) }
+  const result = await undefinedIfExpired(issuer.signIn.login(interaction, credentials))
+  if (result === undefined) return show(reply, EXPIRED)
+  if ('redirect' in result) return reply.redirect(result.redirect, 303)
+  const path = interactionPath(request)
+  if ('ticket' in result) return show(reply, codeStepPage(prompt, path, result.ticket))
+  return show(reply, signInPage(issuer, prompt, path, LOGIN_ERRORS[result.refused]))
+}
+
+const codeStepPage = (prompt: UserPrompt, path: string, ticket: string, refused?: Refusal): Page =>
+  codePage(prompt.workspace, { ticket, action: `${path}/code`, formTarget: originOf(prompt) }, refused)
+
+/** Ends a sign-in with a second factor. */
+export async function enterCode(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyReply> {
+  const { issuer, interaction, prompt, request } = signIn
+  const { ticket = '', code = '' } = formOf(request)
+  const form = { ticket, code, at: interaction.uid, clientId: prompt.clientId }
+  const user = await issuer.factorService.checkCode(interaction.by, prompt.workspace, form)
+  if (typeof user !== 'string') return loginAs(signIn, user, reply)
+  const path = interactionPath(request)
+  if (user === 'expired') return show(reply, signInPage(issuer, prompt, path, CODE_ERRORS.expired))
+  return show(reply, codeStepPage(prompt, path, ticket, CODE_ERRORS[user]))
+}
+
+/** Signs in with a passkey, which needs neither password nor code. */
+export async function usePasskey(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyReply> {
+  const { issuer, interaction, prompt, request } = signIn
+  const { credential = '' } = formOf(request)
+  const path = interactionPath(request)
+  const form = { credential, at: path, clientId: prompt.clientId, network: networkOf(request.ip) }
+  const user = await issuer.factorService.checkPasskey(interaction.by, prompt.workspace, form)
+  if (typeof user !== 'string') return loginAs(signIn, user, reply)
+  return show(reply, signInPage(issuer, prompt, path, PASSKEY_ERRORS[user]))
+}
+
+async function loginAs({ issuer, interaction }: UserSignIn, user: UserAccount, reply: FastifyReply) {
+  const next = await undefinedIfExpired(issuer.signIn.loginAs(interaction, user))
+  return next === undefined ? show(reply, EXPIRED) : reply.redirect(next, 303)
+}

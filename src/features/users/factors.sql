@@ -1,0 +1,45 @@
+-- Further ways of users to sign in: time-based codes with recovery codes, and passkeys. Only tenon_issuer reads secrets and digests.
+
+create table tenon.user_totp (
+  user_id text primary key,
+  tenant_id text not null,
+  workspace_id text not null,
+  -- The encrypted secret.
+  sealed bytea not null,
+  -- The time step of the last code that was accepted (RFC 6238 §5.2): no code works twice.
+  last_step integer not null,
+  -- HMACs of the recovery codes that are left.
+  recovery text[] not null,
+  created_at timestamptz(3) not null default now(),
+  foreign key (tenant_id, workspace_id, user_id) references tenon.users (tenant_id, workspace_id, id) on delete cascade
+);
+create index on tenon.user_totp (tenant_id, workspace_id, user_id);
+call tenon.allow('tenon_issuer', 'tenon.user_totp', 'all', 'select, insert, update, delete');
+call tenon.allow('tenon_operator', 'tenon.user_totp', 'all');
+call tenon.allow('tenon_admin', 'tenon.user_totp', 'tenant');
+grant select (user_id, tenant_id, workspace_id, created_at), delete on tenon.user_totp to tenon_admin, tenon_operator;
+
+-- Public keys of users (WebAuthn). An id is unique in a workspace only: the platform is one relying party for all workspaces, and a
+-- credential signs in where it was registered.
+create table tenon.user_passkeys (
+  -- Of the credential, in base64url.
+  id text not null,
+  tenant_id text not null,
+  workspace_id text not null,
+  user_id text not null,
+  -- COSE_Key.
+  public_key bytea not null,
+  -- Signature counter (Web Authentication §6.1.1); 0 if the authenticator has none.
+  counter bigint not null,
+  name text not null,
+  created_at timestamptz(3) not null default now(),
+  last_used_at timestamptz(3),
+  primary key (tenant_id, workspace_id, id),
+  foreign key (tenant_id, workspace_id, user_id) references tenon.users (tenant_id, workspace_id, id) on delete cascade
+);
+create index on tenon.user_passkeys (tenant_id, workspace_id, user_id);
+call tenon.allow('tenon_issuer', 'tenon.user_passkeys', 'all', 'select, insert, update, delete');
+call tenon.allow('tenon_operator', 'tenon.user_passkeys', 'all');
+call tenon.allow('tenon_admin', 'tenon.user_passkeys', 'tenant');
+grant select (id, user_id, tenant_id, workspace_id, created_at, last_used_at), delete
+  on tenon.user_passkeys to tenon_admin, tenon_operator;
