@@ -32,7 +32,7 @@ import { signInUser } from './user-sign-in.ts'
 
 /** Routes that the provider handles; its others are not offered. */
 const PROVIDER_ROUTES =
-  /^\/auth\/(token|jwks|revoke|authorize(\/[\w-]+)?|session\/end\/confirm|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
+  /^\/auth\/(token|jwks|revoke|authorize(\/[\w-]+)?|\.well-known\/(openid-configuration|oauth-authorization-server))(\?|$)/
 
 export async function mountIssuer(app: FastifyInstance, services: AuthServices): Promise<void> {
   const { identity } = services
