@@ -198,12 +198,12 @@ describe('declaring', () => {
        values ($1, $2, $3, $4, 'relational', $5, 'enforce', '[{"property":"n","column":"c1","type":"bigint"}]')`,
       [id, workspace.tenantId, workspace.workspaceId, collection, { properties: { n: { type: 'integer' } } }],
     )
-    const asOperator = (action: string) =>
+    const asOperator = (action: string, rules = '') =>
       asSuperuser(
-        `select set_config('role', 'tenon_operator', true), tenon.${action}_collection_table($1, $2, $3)`,
+        `select set_config('role', 'tenon_operator', true), tenon.${action}_collection_table($1, $2, $3${rules})`,
         [workspace.tenantId, workspace.workspaceId, id],
       )
-    await asOperator('create')
+    await asOperator('create', `, '{}'`)
     expect((await create(collection, { n: 1 })).status).toBe(201)
     expect((await create(collection, { n: 'x' })).body.code).toBe('schema_violation')
     const [row] = await asSuperuser<{ c1: string }>(`select c1 from tenon_data."${id}"`)
