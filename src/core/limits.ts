@@ -113,7 +113,7 @@ export const LIMITS = {
    * Failed logins: at an account from one address, at an account from all addresses (higher, so that knowing a name does not
    * suffice to lock its owner out), and from one address.
    */
-  attemptsMax: { accountFromAddress: 10, account: 100, address: 60 },
+  attemptsMax: { accountFromAddress: 10, account: 100 },
   attemptsWindowMs: 900_000,
   attemptsRememberedMax: 20_000,
   redirectUrisMax: 10,

@@ -126,6 +126,12 @@ const ConfigSchema = Type.Object({
         'Folder for mails as .eml files, if SMTP_URL is not set; loopback clients read them at /dev/mail. For development.',
     }),
   ),
+  TENON_SIGN_INS_PER_ADDRESS: Type.Integer({
+    default: 60,
+    minimum: 1,
+    description:
+      'Failed attempts to sign in, for any accounts and users, that clients of one address (IPv6: /64) may make in 15 minutes. Counted per process.',
+  }),
   TENON_USER_MAILS_PER_ADDRESS: Type.Integer({
     default: 20,
     minimum: 1,

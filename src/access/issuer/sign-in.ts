@@ -288,7 +288,7 @@ export class SignIn {
    */
   #attemptsOf(account: string, network: string) {
     return [
-      [`address:${network}`, LIMITS.attemptsMax.address],
+      [`address:${network}`, this.#parts.config.TENON_SIGN_INS_PER_ADDRESS],
       [`account:${account}:${network}`, LIMITS.attemptsMax.accountFromAddress],
       [`account:${account}`, LIMITS.attemptsMax.account],
     ] as const

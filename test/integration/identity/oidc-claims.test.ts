@@ -149,6 +149,7 @@ test('external token: dotted claim names, scopes, space-separated text: mapped',
     tenant_id: workspace.tenantId,
     workspace_id: workspace.workspaceId,
     key: null,
+    user: null,
     scopes: ['collections:read'],
   })
   expect((await node.ask(as)).status).toBe(200)

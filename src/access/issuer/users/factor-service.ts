@@ -7,7 +7,7 @@ import type { IssuerServices } from '../issuer-services.ts'
 import type { TotpSetup } from './second-factors.ts'
 import type { UserAccount, UserWorkspace } from './users-store.ts'
 
-type Services = Pick<IssuerServices, 'users' | 'secondFactors' | 'passkeys' | 'userMails'>
+type Services = Pick<IssuerServices, 'config' | 'users' | 'secondFactors' | 'passkeys' | 'userMails'>
 
 /** A code that was entered after the password. */
 interface CodeForm {
@@ -88,7 +88,8 @@ export class FactorService {
       this.#audit.signInRefused(by, { tenantId, workspaceId, accountId, clientId }, reason)
       return reason
     }
-    if (!this.#throttle.admit(network, LIMITS.attemptsMax.address)) return refuse('too_many')
+    if (!this.#throttle.admit(network, this.#services.config.TENON_SIGN_INS_PER_ADDRESS))
+      return refuse('too_many')
     const userId = await passkeys.authenticate(workspace, at, credential)
     const user = userId === undefined ? undefined : await users.find(userId)
     if (user?.workspaceId !== workspaceId) return refuse('wrong_passkey', userId)
