@@ -1,6 +1,5 @@
 /** Handles second factors and passkeys of users: checks them at a sign-in, and changes them on the account page. */
 
-import { LIMITS } from '../../../core/limits.ts'
 import { AttemptThrottle } from '../../authentication/attempt-throttle.ts'
 import type { IssuerAudit, Requester } from '../audit-events.ts'
 import type { IssuerServices } from '../issuer-services.ts'

@@ -14,7 +14,7 @@ import { planBlind, requireCreatable, validatePlanned } from '../plan.ts'
 import { type CollectionLocation, withCollection } from '../resolve-store.ts'
 import type { Right } from '../rules/access.ts'
 import { requireAdmitted } from '../rules/permissions.ts'
-import { type Collection, type Create, createdBy, problemOf, type Store } from '../store.ts'
+import { type Collection, type Create, createdBy, problemOf } from '../store.ts'
 
 interface LineError {
   readonly line: number
