@@ -13,13 +13,12 @@ import { Passkeys } from '../issuer/users/passkeys.ts'
 import { SecondFactors } from '../issuer/users/second-factors.ts'
 import { UserLinks } from '../issuer/users/user-links.ts'
 import { UsersStore } from '../issuer/users/users-store.ts'
-import { ApprovalSession } from './approval-session.ts'
 import { Authenticator, type TokenIssuer } from './authenticator.ts'
 import { ExternalIssuer } from './external-issuer.ts'
+import { APPROVAL_SESSION, HolderSession, USER_SESSION } from './holder-session.ts'
 import { McpServerRegistry } from './mcp-server-registry.ts'
 import { SessionCookie } from './session-cookie.ts'
 import { McpClients, type SubjectStatus } from './subject-status.ts'
-import { UserSession } from './user-session.ts'
 
 export interface AuthServices {
   /** Opens the embedded issuer. Rejects while the database is unavailable; the next call tries again. */
@@ -28,8 +27,8 @@ export interface AuthServices {
   readonly mcpServers: McpServerRegistry
   readonly mcpClients: McpClients
   readonly payloadSession: PayloadSession
-  readonly approvalSession: ApprovalSession
-  readonly userSession: UserSession
+  readonly approvalSession: HolderSession
+  readonly userSession: HolderSession
 }
 
 /** @param now milliseconds that never go back; tests replace the clock */
@@ -66,8 +65,8 @@ export function openAuthServices(
     mcpServers,
     mcpClients: new McpClients(mcpServers, identity, subjectStatus),
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
-    approvalSession: new ApprovalSession(secrets, publicUrl(config)),
-    userSession: new UserSession(secrets, publicUrl(config)),
+    approvalSession: new HolderSession(secrets, publicUrl(config), APPROVAL_SESSION),
+    userSession: new HolderSession(secrets, publicUrl(config), USER_SESSION),
   }
 }
 

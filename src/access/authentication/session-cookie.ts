@@ -2,7 +2,7 @@
 
 import type { Secrets } from '../../infra/crypto/secrets.ts'
 
-interface CookieSettings {
+export interface CookieSettings {
   readonly name: string
   /** Derives the key: a value that was sealed for another purpose is not accepted. */
   readonly purpose: string

@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuthServices } from '../../access/authentication/auth-services.ts'
-import { USER_ACCOUNT_PAGE } from '../../access/authentication/user-session.ts'
+import { USER_ACCOUNT_PAGE } from '../../access/authentication/holder-session.ts'
 import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
 import { LOGIN_ERRORS, originOf, type Page, plainPage } from '../../access/issuer/pages.ts'
 import { USER_LINK_PAGE } from '../../access/issuer/users/user-mails.ts'

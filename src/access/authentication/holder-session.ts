@@ -1,0 +1,75 @@
+/** Session cookies of pages on which the holder of an account, or a user of a workspace, has signed in. */
+
+import { LIMITS } from '../../core/limits.ts'
+import type { Secrets } from '../../infra/crypto/secrets.ts'
+import { type CookieSettings, SessionCookie } from './session-cookie.ts'
+
+/** The page of a user's own account. */
+export const USER_ACCOUNT_PAGE = '/auth/user'
+
+interface Settings {
+  readonly cookie: CookieSettings
+  /** How long a session lasts. */
+  readonly seconds: number
+}
+
+/** For approvers on the approval page. */
+export const APPROVAL_SESSION: Settings = {
+  cookie: {
+    name: 'tenon_approver',
+    purpose: 'cookie:approver',
+    path: '/approvals',
+    // Not Strict: the first request comes from a link in a mail.
+    sameSite: 'Lax',
+  },
+  seconds: LIMITS.approvals.sessionSeconds,
+}
+
+/** For users on the page of their own account. */
+export const USER_SESSION: Settings = {
+  cookie: {
+    name: 'tenon_user',
+    purpose: 'cookie:user',
+    path: USER_ACCOUNT_PAGE,
+    sameSite: 'Strict',
+  },
+  seconds: LIMITS.users.pageSeconds,
+}
+
+/** The holder of a session: another password, or disabling the holder, changes the generation and so ends the session. */
+interface Holder {
+  readonly id: string
+  readonly generation: number
+}
+
+export class HolderSession {
+  readonly #cookie: SessionCookie<{
+    readonly id: string
+    readonly generation: number
+    readonly until: number
+  }>
+  readonly #seconds: number
+
+  /** @param url of the API, as browsers see it */
+  constructor(secrets: Secrets, url: string, { cookie, seconds }: Settings) {
+    this.#cookie = new SessionCookie(secrets, url, cookie)
+    this.#seconds = seconds
+  }
+
+  /** The value of a Set-Cookie header. */
+  issue({ id, generation }: Holder): string {
+    const now = Date.now()
+    return this.#cookie.issue({ id, generation, until: now + this.#seconds * 1_000 }, now)
+  }
+
+  /** The value of a Set-Cookie header that ends the session. */
+  end(): string {
+    return this.#cookie.end()
+  }
+
+  /** The holder in a Cookie header, whose generation is to be checked; undefined without a valid session. */
+  read(header?: string): Holder | undefined {
+    const session = this.#cookie.read(header)
+    return session === 'invalid' ? undefined : session
+  }
+}
