@@ -2,7 +2,7 @@
 
 import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { Actor, EndUser, Principal } from '../core/policy.ts'
+import { type Actor, type EndUser, isPublicRole, type Principal } from '../core/policy.ts'
 import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
 import { Statements } from '../infra/postgres/database.ts'
 import type { Sql } from '../infra/postgres/sql.ts'
@@ -28,8 +28,7 @@ const DATABASE_ROLES = {
 
 function contextOf(actor: Actor, tenant = '', workspace = ''): SessionContext {
   const { role, chainDepth, user } = actor
-  const isPublic = role === 'anon' || role === 'user'
-  const statementTimeoutMs = LIMITS.statementTimeoutMs[isPublic ? 'anon' : 'service']
+  const statementTimeoutMs = LIMITS.statementTimeoutMs[isPublicRole(role) ? 'anon' : 'service']
   return {
     role: DATABASE_ROLES[role],
     tenant,

@@ -31,6 +31,9 @@ export function domainOf(role: Role): Domain {
   return (DATA_ROLES as readonly Role[]).includes(role) ? 'data_access' : 'structural_admin'
 }
 
+/** True for the roles of the public, which reach only what rules and settings of a workspace open to them. */
+export const isPublicRole = (role: Role): role is 'anon' | 'user' => role === 'anon' || role === 'user'
+
 /** True if a role ranks strictly above another: operator, tenant admin, workspace admin, then all others. */
 export function outranks(role: Role, other: Role): boolean {
   const rank = (one: Role) => (ADMINS as readonly Role[]).indexOf(one)

@@ -8,7 +8,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { allowedTopics, requireTopicRules } from '../../access/user-settings.ts'
 import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { DATA_ROLES, WRITERS_AND_USERS } from '../../core/policy.ts'
+import { DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
 import { bodyProblem } from '../operation-helpers.ts'
@@ -116,7 +116,7 @@ async function subscriptionFilter(
   topics: readonly string[],
 ): Promise<EventFilter | undefined> {
   const { role } = scope.actor
-  if (role !== 'anon' && role !== 'user') return undefined
+  if (!isPublicRole(role)) return undefined
   if (topics.some(isPlatformTopic)) {
     const who = role === 'anon' ? 'Anon keys' : 'Users'
     throw new Problem('forbidden', { detail: `${who} cannot subscribe to events of the platform.` })

@@ -2,7 +2,7 @@
 
 import type { AggregationCursor, Collection, MongoClient } from 'mongodb'
 import { LIMITS } from '../../core/limits.ts'
-import type { Actor } from '../../core/policy.ts'
+import { type Actor, isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 
@@ -61,8 +61,7 @@ export class MongoDocuments {
 
   /** A handle without restrictions for service keys; for all others it is closed until {@link DocumentsHandle.under} opens it. */
   handle(ref: WorkspaceRef, actor: Pick<Actor, 'role' | 'user'>): DocumentsHandle {
-    const isRestricted = actor.role === 'anon' || actor.role === 'user'
-    return new DocumentsHandle(ref, actor, () => this.#collection(), isRestricted ? CLOSED : OPEN)
+    return new DocumentsHandle(ref, actor, () => this.#collection(), isPublicRole(actor.role) ? CLOSED : OPEN)
   }
 
   async ping(): Promise<void> {
@@ -252,9 +251,7 @@ export class DocumentsHandle {
   }
 
   get #timeoutMs(): number {
-    const { role } = this.#actor
-    const isPublic = role === 'anon' || role === 'user'
-    return LIMITS.statementTimeoutMs[isPublic ? 'anon' : 'service']
+    return LIMITS.statementTimeoutMs[isPublicRole(this.#actor.role) ? 'anon' : 'service']
   }
 
   async #run<T>(work: (documents: Collection<StoredDocument>) => Promise<T>): Promise<T> {

@@ -2,6 +2,7 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import { isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
@@ -144,7 +145,7 @@ function locksOf({ actor }: WorkspaceScope, writes: readonly Write[]): Sql[] {
   }
   const count = [...wanted.values()].reduce((sum, { ids }) => sum + ids.size, 0)
   // A lock takes the right to update, which others that delete may lack.
-  if (count < 2 || actor.role === 'anon' || actor.role === 'user') return []
+  if (count < 2 || isPublicRole(actor.role)) return []
   return [...wanted.entries()]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([, { collection, ids }]) => {
