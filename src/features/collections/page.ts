@@ -8,11 +8,11 @@ import type { CountedPage } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { type SelectedDocument, toDocument } from './document.ts'
-import { type Filter, isIndex, type OrderKey, type Path, pathsOf, pathText } from './query/filter.ts'
+import { type Filter, type OrderKey, type Path, pathsOf, pathText } from './query/filter.ts'
 import { project, type Selection } from './query/order-and-selection.ts'
 import { withCollection } from './resolve-store.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
-import type { Count, Query, Stored } from './store.ts'
+import { type Count, type Query, type Stored, valueAt } from './store.ts'
 import { applyDeclaration } from './typed-query.ts'
 
 export interface PageQuery {
@@ -49,7 +49,7 @@ export async function pageOf(
   const documents = rows.slice(0, size)
   const last = documents.at(-1)
   const hasMore = rows.length > size && last !== undefined
-  const cursorValues = (stored: Stored) => order.map(({ path }) => valueAt(stored, path))
+  const cursorValues = (stored: Stored) => order.map(({ path }) => (valueAt(stored, path) ?? null) as Json)
   return {
     data: documents.map((stored) => project(toDocument(stored), selection)),
     page: {
@@ -129,29 +129,4 @@ function decrypted(scope: WorkspaceScope, bytes: Buffer): [string, Json[]] {
   } catch (cause) {
     throw new Problem('cursor_invalid', { cause })
   }
-}
-
-const SYSTEM_FIELDS: Readonly<Record<string, (stored: Stored) => Json>> = {
-  id: (stored) => stored.id,
-  _created_at: (stored) => stored.created_at,
-  _updated_at: (stored) => stored.updated_at,
-  _version: (stored) => stored.version,
-  _owner: (stored) => stored.owner,
-}
-
-/** The value at a path; null if there is none. */
-function valueAt(stored: Stored, path: Path): Json {
-  const [name] = path
-  const systemField =
-    path.length === 1 && Object.hasOwn(SYSTEM_FIELDS, name) ? SYSTEM_FIELDS[name] : undefined
-  if (systemField !== undefined) return systemField(stored)
-  let value: unknown = stored.fields
-  for (const step of path) value = memberOf(value, step)
-  return (value ?? null) as Json
-}
-
-function memberOf(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null) return undefined
-  if (Array.isArray(value) && !isIndex(name)) return undefined
-  return Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined
 }

@@ -5,7 +5,7 @@ import { ANON_CACHE_KEY, anonSettings } from '../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidate } from '../../access/scope-cache.ts'
 import { documentsOf } from '../../access/scope-services.ts'
-import type { EndUser } from '../../core/policy.ts'
+import type { Actor, EndUser } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { mongoRules, mongoStore } from './mongo/store.ts'
@@ -101,16 +101,23 @@ async function locationsOf(
 }
 
 async function locationOf(scope: WorkspaceScope, name: string): Promise<CollectionLocation> {
-  const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
-  const permissions = permissionsOf(scope.actor, declared, settings)
+  const collection = await collectionOf(scope, name)
+  const { declared, permissions } = collection
   const documents = documentsOf(scope)
   const inMongo = declared?.store !== 'relational' && documents !== undefined
+  return { store: inMongo ? mongoStore(documents.under(mongoRules(permissions))) : postgresStore, collection }
+}
+
+/** A collection, with what the actor may do in it now: by default the scope's. Lookups are those of the actor. */
+export async function collectionOf(
+  scope: WorkspaceScope,
+  name: string,
+  actor: Pick<Actor, 'role' | 'user' | 'lookups'> = scope.actor,
+): Promise<Collection> {
+  const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
   return {
-    store: inMongo ? mongoStore(documents.under(mongoRules(permissions))) : postgresStore,
-    collection: {
-      ...{ name, permissions },
-      readers: readersOf(declared, settings),
-      ...(declared !== undefined && { declared }),
-    },
+    ...{ name, permissions: permissionsOf(actor, declared, settings) },
+    readers: readersOf(declared, settings),
+    ...(declared !== undefined && { declared }),
   }
 }

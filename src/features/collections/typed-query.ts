@@ -18,6 +18,7 @@ import { refusal } from './query/syntax.ts'
 import { canonicalLiteral, canonicalOf, type Format } from './schemas/canonical-text.ts'
 import type { Scalar } from './schemas/columns.ts'
 import type { Declaration } from './schemas/declaration-cache.ts'
+import type { SchemaObject } from './schemas/schema-language.ts'
 import type { Query } from './store.ts'
 
 /** Prepares the query for a store. @throws Problem if it does not fit the declaration */
@@ -45,8 +46,18 @@ const SYSTEM_FIELDS = ['id', '_created_at', '_updated_at', '_version', '_owner']
 function closedNames({ mode, schema: { schema } }: Declaration): readonly string[] | undefined {
   if (mode !== 'enforce' || typeof schema === 'boolean') return undefined
   if (schema['additionalProperties'] !== false || schema['patternProperties'] !== undefined) return undefined
-  return [...Object.keys(Object(schema['properties'])), ...SYSTEM_FIELDS]
+  return namesIn(schema)
 }
+
+/** The top-level names that a declaration gives documents: its properties, and the fields of the platform. */
+export function declaredNames({ schema: { schema } }: Pick<Declaration, 'schema'>): readonly string[] {
+  return typeof schema === 'boolean' ? SYSTEM_FIELDS : namesIn(schema)
+}
+
+const namesIn = (schema: SchemaObject): readonly string[] => [
+  ...Object.keys(Object(schema['properties'])),
+  ...SYSTEM_FIELDS,
+]
 
 function checkNames({ filter, order, selected = [] }: Query, known: readonly string[]): void {
   const used: readonly (readonly [ProblemCode, readonly string[]])[] = [

@@ -21,7 +21,7 @@ import {
   type WriteTask,
   withOpIndex,
 } from './plan.ts'
-import type { Filter, Test } from './query/filter.ts'
+import { BY_ID, type Filter, type Test } from './query/filter.ts'
 import { withCollections } from './resolve-store.ts'
 import type { Right } from './rules/access.ts'
 import type { Index } from './schemas/api-types.ts'
@@ -183,8 +183,11 @@ async function findByKey(
   const of = uniqueKeyOf(collection, command.on, command.data).map(([name, value]) =>
     equalTo(name, value, collection.declared?.formats.get(name)),
   )
-  const order = [{ path: ['id'] as const, descending: false, nullsFirst: false }]
-  const { rows } = await store.list(scope, collection, { filter: { kind: 'all', of }, order, limit: 1 })
+  const { rows } = await store.list(scope, collection, {
+    filter: { kind: 'all', of },
+    order: BY_ID,
+    limit: 1,
+  })
   return rows[0]
 }
 

@@ -75,6 +75,9 @@ export interface OrderKey {
   readonly as?: Format
 }
 
+/** The order of ids, which is total. */
+export const BY_ID: readonly OrderKey[] = [{ path: ['id'], descending: false, nullsFirst: false }]
+
 /** A path as it is written in a query. */
 export const pathText = (path: Path): string =>
   path.map((name) => (/^[A-Za-z0-9_$ -]+$/.test(name) ? name : JSON.stringify(name))).join('.')

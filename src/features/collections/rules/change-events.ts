@@ -1,15 +1,13 @@
 /** Applies read rules to change events, for callers under rules. */
 
 import { LRUCache } from 'lru-cache'
-import { anonSettings } from '../../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Entry } from '../../../infra/valkey/streams.ts'
-import { withLookupsOf } from '../resolve-store.ts'
-import { declarationOf } from '../schemas/declaration-cache.ts'
-import type { Stored } from '../store.ts'
+import { collectionOf, withLookupsOf } from '../resolve-store.ts'
+import type { Collection, Stored } from '../store.ts'
 import type { Permissions } from './access.ts'
-import { admits, permissionsOf, requireRights } from './permissions.ts'
+import { admits, requireRights } from './permissions.ts'
 
 /**
  * Refuses a topic of changes in one collection of which the caller may read no document.
@@ -17,7 +15,7 @@ import { admits, permissionsOf, requireRights } from './permissions.ts'
  */
 export async function requireReadable(scope: WorkspaceScope, topic: string): Promise<void> {
   const name = collectionIn(topic)
-  if (name !== undefined) requireRights(scope, await permissionsIn(scope, name), ['read'])
+  if (name !== undefined) requireRights(scope, await readableIn(scope, name), ['read'])
 }
 
 /** `todos` of `collections.todos.*`; undefined if the topic is of all collections. */
@@ -26,12 +24,9 @@ function collectionIn(topic: string): string | undefined {
   return name === '*' ? undefined : name
 }
 
-/** What the caller may do in a collection now. */
-async function permissionsIn(scope: WorkspaceScope, name: string) {
-  const { actor } = await withLookupsOf(scope, [name])
-  const [declared, settings] = await Promise.all([declarationOf(scope, name), anonSettings(scope)])
-  const permissions = permissionsOf(actor, declared, settings)
-  return { name, permissions, ...(declared !== undefined && { declared }) }
+/** The collection, with what the caller may do in it now. */
+async function readableIn(scope: WorkspaceScope, name: string): Promise<Collection> {
+  return collectionOf(await withLookupsOf(scope, [name]), name)
 }
 
 /**
@@ -46,7 +41,7 @@ export function changeFilter(
   const bounds = { maxSize: LIMITS.schemasPerWorkspaceMax, sizeCalculation: () => 1 }
   const known = new LRUCache<string, Permissions>({ ...bounds, ttl: LIMITS.feedCheckMs })
   const ask = async (collection: string) => {
-    const { permissions } = await permissionsIn(scope, collection)
+    const { permissions } = await readableIn(scope, collection)
     known.set(collection, permissions)
     return permissions
   }

@@ -6,7 +6,7 @@ import { compileFilter } from '../postgres/compile.ts'
 import { tableOf } from '../postgres/table.ts'
 import { type Filter, type Path, pathText } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
-import { typed } from '../typed-query.ts'
+import { declaredNames, typed } from '../typed-query.ts'
 import { type AccessRules, type Lookup, type Right, ROLE_NAMES, type RoleName, within } from './access.ts'
 import { fieldsOf, type Rule, ruleProblem, variableIn, variablesOf } from './rule-language.ts'
 import { type PolicyCondition, policyCondition } from './rule-policy.ts'
@@ -53,7 +53,6 @@ function checkRule(
   const old = variables.flatMap(([kind, name = '']): Path[] => (kind === 'old' ? [[name]] : []))
   checkFieldsOf([...fieldsOf(rule), ...old], declared)
   checkTypes(rule, declared)
-  policyCondition(rule, declared)
 }
 
 /** @throws Problem unless the collection is declared, and has the fields; what is looked up may not depend on lookups */
@@ -72,7 +71,7 @@ function checkLookupName(name: string, { rules: { lookups } }: Declaration): voi
 }
 
 function checkFieldsOf(paths: readonly Path[], declared: Declaration): void {
-  const known = [...declaredNames(declared), 'id', '_owner', '_created_at', '_updated_at', '_version']
+  const known = declaredNames(declared)
   for (const [name] of paths)
     if (!known.includes(name))
       throw ruleProblem(`${pathText([name]).slice(0, 100)} is no declared field${hintOf(name, known)}`)
@@ -82,9 +81,6 @@ function hintOf(name: string, known: readonly string[]): string {
   const near = nearest(name, known)
   return near === undefined ? '' : `; did you mean ${near}?`
 }
-
-const declaredNames = ({ schema: { schema } }: Declaration): string[] =>
-  typeof schema === 'boolean' ? [] : Object.keys(Object(schema['properties']))
 
 function checkTypes(rule: Rule, declared: Declaration): void {
   if ('of' in rule) {

@@ -2,7 +2,6 @@
 
 import Type, { type Static } from 'typebox'
 import { enterWorkspace } from '../../../access/access.ts'
-import { anonSettings } from '../../../access/anon-settings.ts'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid } from '../../../core/ids.ts'
@@ -14,12 +13,12 @@ import { findRow } from '../../operation-helpers.ts'
 import { ACTIVE } from '../../tenants/tenants.ts'
 import { CollectionName, checkFields, Fields } from '../document.ts'
 import { evaluate } from '../query/evaluate.ts'
-import { lookupsFor, withCollection } from '../resolve-store.ts'
-import { type Declaration, declarationOf } from '../schemas/declaration-cache.ts'
+import { collectionOf, lookupsFor, withCollection } from '../resolve-store.ts'
+import type { Declaration } from '../schemas/declaration-cache.ts'
 import { createdBy, documentNotFound, type Stored, valueAt } from '../store.ts'
 import { type Permissions, RIGHT_NAMES, type Right } from './access.ts'
 import { bindRule, type RuleCaller } from './bind-rule.ts'
-import { admits, permissionsOf } from './permissions.ts'
+import { admits } from './permissions.ts'
 import type { Rule } from './rule-language.ts'
 
 const As = Type.Union(
@@ -73,8 +72,8 @@ export const explainAccess = adminOperation({
     const workspace = await workspaceOf(scope, workspace_id)
     const actor = await actorOf(workspace, name, as)
     const stored = op === 'create' ? created(actor, document) : await documentAt(workspace, name, id)
-    const [declared, settings] = await Promise.all([declarationOf(workspace, name), anonSettings(workspace)])
-    return explain(op, { actor, declared, stored, permissions: permissionsOf(actor, declared, settings) })
+    const { declared, permissions } = await collectionOf(workspace, name, actor)
+    return explain(op, { actor, declared, stored, permissions })
   },
 })
 

@@ -3,7 +3,7 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Actor, EndUser } from '../../../core/policy.ts'
-import type { OrderKey } from '../query/filter.ts'
+import { BY_ID } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { type Collection, type Store, valueAt } from '../store.ts'
 import type { Lookup } from './access.ts'
@@ -11,8 +11,6 @@ import { bindRule } from './bind-rule.ts'
 
 /** Finds a collection and its store. */
 type Locate = (name: string) => Promise<{ readonly store: Store; readonly collection: Collection }>
-
-const BY_ID: readonly OrderKey[] = [{ path: ['id'], descending: false, nullsFirst: false }]
 
 /**
  * @param service scope with the rights of a service key, since users need not be able to read what is looked up

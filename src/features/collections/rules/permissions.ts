@@ -2,7 +2,7 @@
 
 import { type AnonSettings, collectionForbidden } from '../../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import type { Actor } from '../../../core/policy.ts'
+import { type Actor, isPublicRole } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { evaluate } from '../query/evaluate.ts'
 import { ALL, type Filter, NONE } from '../query/filter.ts'
@@ -21,7 +21,7 @@ export function permissionsOf(
   declared: Declaration | undefined,
   { collections }: Pick<AnonSettings, 'collections'>,
 ): Permissions {
-  if (role !== 'anon' && role !== 'user') return EVERYTHING
+  if (!isPublicRole(role)) return EVERYTHING
   const usual = role === 'anon' ? { ...NO_PERMISSION, read: collections === 'read' } : NO_PERMISSION
   if (declared === undefined) return usual
   const caller = { user, lookups, now: new Date() }
@@ -32,6 +32,7 @@ export function permissionsOf(
   return { ...usual, ...Object.fromEntries(granted) }
 }
 
+/** The public roles that may read some documents of a collection. */
 export function readersOf(
   declared: Declaration | undefined,
   { collections }: Pick<AnonSettings, 'collections'>,
@@ -91,7 +92,7 @@ export function updateOf(
   { declared, permissions }: { declared?: Declaration; permissions: Permissions },
   old: Stored,
 ): Permissions {
-  const rule = role === 'anon' || role === 'user' ? declared?.rules[role].update : undefined
+  const rule = isPublicRole(role) ? declared?.rules[role].update : undefined
   if (declared === undefined || typeof rule !== 'object') return permissions
   const caller = { user, lookups, now: new Date(), old }
   return { ...permissions, update: simplified(bindRule(rule, caller, declared)) }

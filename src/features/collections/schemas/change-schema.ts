@@ -13,7 +13,7 @@ import { bodyProblem, findRow } from '../../operation-helpers.ts'
 import { evaluateInThread } from '../enforce-schema.ts'
 import { mongoStore } from '../mongo/store.ts'
 import { postgresStore } from '../postgres/store.ts'
-import { ALL, type Filter, type OrderKey } from '../query/filter.ts'
+import { ALL, BY_ID, type Filter } from '../query/filter.ts'
 import { EVERYTHING } from '../rules/permissions.ts'
 import type { Collection, Store, Stored } from '../store.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
@@ -192,8 +192,6 @@ interface InvalidDocument {
   readonly pointer: string
   readonly detail: string
 }
-
-const BY_ID: readonly OrderKey[] = [{ path: ['id'], descending: false, nullsFirst: false }]
 
 class ExistingDocumentsScan {
   readonly #collection: Collection
