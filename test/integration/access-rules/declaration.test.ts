@@ -2,11 +2,16 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
+  createIn,
+  declaredWithRules,
+  declareWithRules,
+  TICKETS,
+} from '../../support/fixtures/access-rules.ts'
+import {
   type Caller,
   call,
   createTestWorkspace,
   type TestWorkspace,
-  unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
 
@@ -17,42 +22,8 @@ beforeAll(async () => {
   mia = await userToken(workspace, 'mia', { team: 'red' })
 })
 
-const PROPERTIES = {
-  title: { type: 'string' },
-  status: { type: 'string' },
-  team: { type: 'string' },
-  level: { type: 'integer' },
-  publish_at: { type: 'string', format: 'date-time' },
-  tags: { type: 'array' },
-}
-
-async function declare(access: unknown, more: object = {}) {
-  const collection = unique('c')
-  const body = {
-    ...{ workspace_id: workspace.workspaceId, collection, store: 'relational', access },
-    schema: { type: 'object', properties: PROPERTIES, additionalProperties: false },
-    ...more,
-  }
-  const reply = await call('POST', '/v1/schemas', { as: workspace.operator, body })
-  return { collection, at: `/v1/collections/${collection}`, reply }
-}
-
-async function declared(access: object, more: object = {}) {
-  const { reply, ...found } = await declare(access, more)
-  expect(reply.status, JSON.stringify(reply.body)).toBe(201)
-  return { ...found, schemaId: reply.body.id as string }
-}
-
-const create = (at: string, as: Caller, body: object) => call('POST', `${at}/documents`, { as, body })
-
-const TICKETS = {
-  user: {
-    read: { $or: [{ _owner: '$user.id' }, { team: '$user.claims.team' }, { '$user.claims.role': 'admin' }] },
-    create: { status: 'open', team: '$user.claims.team' },
-    update: { _owner: '$user.id', status: { in: ['open', 'closed'] } },
-    delete: { '$user.claims.role': 'admin' },
-  },
-}
+const declare = (access: unknown, more: object = {}) => declareWithRules(workspace, access, more)
+const declared = (access: object, more: object = {}) => declaredWithRules(workspace, access, more)
 
 describe('the declaration of a rule', () => {
   test.each([
@@ -136,8 +107,8 @@ describe('the declaration of a rule', () => {
     for (const text of texts) {
       const written = text.startsWith('$') ? `$${text}` : text
       const { at } = await declared({ user: { read: { title: written } } })
-      await create(at, workspace.service, { title: text })
-      await create(at, workspace.service, { title: 'other' })
+      await createIn(at, workspace.service, { title: text })
+      await createIn(at, workspace.service, { title: 'other' })
       const { body } = await call('GET', `${at}/documents`, { as: mia })
       expect(body.data.map(({ title }: { title: string }) => title)).toEqual([text])
     }
@@ -150,7 +121,7 @@ describe('explain', () => {
   beforeAll(async () => {
     const found = await declared(TICKETS)
     collection = found.collection
-    id = (await create(found.at, mia, { title: 'help', status: 'open', team: 'red' })).body.id
+    id = (await createIn(found.at, mia, { title: 'help', status: 'open', team: 'red' })).body.id
   })
   const explain = (body: object, as = workspace.operator) =>
     call('POST', `/v1/collections/${collection}/access/explain`, {

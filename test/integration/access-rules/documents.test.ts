@@ -1,12 +1,12 @@
 /** Rules on documents for users and anon keys, on every path to a document. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
+import { createIn, declaredWithRules } from '../../support/fixtures/access-rules.ts'
 import {
   type Caller,
   call,
   createTestWorkspace,
   type TestWorkspace,
-  unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
 
@@ -19,34 +19,10 @@ beforeAll(async () => {
   ;[mia, ben] = [await userToken(workspace, 'mia', { teams: ['red'] }), await userToken(workspace, 'ben')]
 })
 
-const PROPERTIES = {
-  title: { type: 'string' },
-  status: { type: 'string' },
-  team: { type: 'string' },
-  level: { type: 'integer' },
-  publish_at: { type: 'string', format: 'date-time' },
-  tags: { type: 'array', items: { type: 'string' } },
-}
+const declared = async (access: object, more: object = {}) =>
+  (await declaredWithRules(workspace, access, more)).at
 
-/** @returns the reply to the declaration, and the name of the collection */
-async function declare(access: object, more: object = {}) {
-  const collection = unique('c')
-  const body = {
-    ...{ workspace_id: workspace.workspaceId, collection, store: 'relational', access },
-    schema: { type: 'object', properties: PROPERTIES, additionalProperties: false },
-    ...more,
-  }
-  return { collection, reply: await call('POST', '/v1/schemas', { as: workspace.operator, body }) }
-}
-
-async function declared(access: object, more: object = {}): Promise<string> {
-  const { collection, reply } = await declare(access, more)
-  expect(reply.status, JSON.stringify(reply.body)).toBe(201)
-  return `/v1/collections/${collection}`
-}
-
-const create = async (at: string, as: Caller | undefined, body: object) =>
-  call('POST', `${at}/documents`, { as: as ?? {}, body })
+const create = (at: string, as: Caller | undefined, body: object) => createIn(at, as ?? {}, body)
 const titles = async (at: string, as: Caller | undefined, query = '') => {
   const { body } = await call('GET', `${at}/documents${query}`, { as: as ?? {} })
   return (body.data as { title: string }[]).map(({ title }) => title)

@@ -1,12 +1,7 @@
 /** Lookups: rules that compare a field with values of another collection, such as the projects that a user is a member of. */
 
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
-import {
-  closeSubscriptions,
-  messages,
-  receivedAtLeast,
-  subscribeToEvents,
-} from '../../support/clients/sse.ts'
+import { closeSubscriptions, messages, subscribeToEvents } from '../../support/clients/sse.ts'
 import {
   type Caller,
   call,

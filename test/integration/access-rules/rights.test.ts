@@ -3,11 +3,17 @@
 import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
+  createIn,
+  declaredWithRules,
+  declareWithRules,
+  TICKET_PROPERTIES,
+  TICKETS,
+} from '../../support/fixtures/access-rules.ts'
+import {
   type Caller,
   call,
   createTestWorkspace,
   type TestWorkspace,
-  unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
 
@@ -22,51 +28,17 @@ beforeAll(async () => {
   boss = await userToken(workspace, 'boss', { role: 'admin', team: ['not', 'a text'] })
 })
 
-const PROPERTIES = {
-  title: { type: 'string' },
-  status: { type: 'string' },
-  team: { type: 'string' },
-  level: { type: 'integer' },
-  publish_at: { type: 'string', format: 'date-time' },
-  tags: { type: 'array' },
-}
-
-async function declare(access: unknown, more: object = {}) {
-  const collection = unique('c')
-  const body = {
-    ...{ workspace_id: workspace.workspaceId, collection, store: 'relational', access },
-    schema: { type: 'object', properties: PROPERTIES, additionalProperties: false },
-    ...more,
-  }
-  const reply = await call('POST', '/v1/schemas', { as: workspace.operator, body })
-  return { collection, at: `/v1/collections/${collection}`, reply }
-}
-
-async function declared(access: object, more: object = {}) {
-  const { reply, ...found } = await declare(access, more)
-  expect(reply.status, JSON.stringify(reply.body)).toBe(201)
-  return { ...found, schemaId: reply.body.id as string }
-}
-
-const create = (at: string, as: Caller, body: object) => call('POST', `${at}/documents`, { as, body })
+const declare = (access: unknown, more: object = {}) => declareWithRules(workspace, access, more)
+const declared = (access: object, more: object = {}) => declaredWithRules(workspace, access, more)
 const patch = (at: string, as: Caller, id: string, body: object) =>
   call('PATCH', `${at}/documents/${id}`, { as, body })
-
-const TICKETS = {
-  user: {
-    read: { $or: [{ _owner: '$user.id' }, { team: '$user.claims.team' }, { '$user.claims.role': 'admin' }] },
-    create: { status: 'open', team: '$user.claims.team' },
-    update: { _owner: '$user.id', status: { in: ['open', 'closed'] } },
-    delete: { '$user.claims.role': 'admin' },
-  },
-}
 
 describe('rules on changes', () => {
   let at: string
   let id: string
   beforeAll(async () => {
     at = (await declared(TICKETS)).at
-    id = (await create(at, mia, { title: 'help', status: 'open', team: 'red' })).body.id
+    id = (await createIn(at, mia, { title: 'help', status: 'open', team: 'red' })).body.id
   })
 
   test.each([
@@ -79,7 +51,7 @@ describe('rules on changes', () => {
     async (document) => {
       const before = (await call('GET', `${at}/documents?count=exact`, { as: workspace.service })).body.page
         .total
-      const { status, body } = await create(at, mia, document)
+      const { status, body } = await createIn(at, mia, document)
       expect([status, body.code]).toEqual([403, 'forbidden'])
       expect(body.detail).toContain('access.user.create')
       const after = (await call('GET', `${at}/documents?count=exact`, { as: workspace.service })).body.page
@@ -89,7 +61,7 @@ describe('rules on changes', () => {
   )
 
   test('create – with a claim of another type than the field – is not admitted', async () => {
-    expect((await create(at, boss, { status: 'open', team: 'not' })).status).toBe(403)
+    expect((await createIn(at, boss, { status: 'open', team: 'not' })).status).toBe(403)
   })
 
   test('update – whose result the rule does not admit – 403, unchanged', async () => {
@@ -148,14 +120,14 @@ describe('rules on changes', () => {
 
 test('a user who may create but not read – gets what was sent, and finds nothing', async () => {
   const { at } = await declared({ user: { create: true } })
-  const { status, body } = await create(at, mia, { title: 'feedback' })
+  const { status, body } = await createIn(at, mia, { title: 'feedback' })
   expect([status, body.title, body._owner]).toEqual([201, 'feedback', 'mia'])
   expect((await call('GET', `${at}/documents`, { as: mia })).status).toBe(403)
 })
 
 test('a user whose read rule does not admit what they create – gets what was sent, and does not find it', async () => {
   const { at } = await declared({ user: { create: true, read: { status: 'public' } } })
-  const { status, body } = await create(at, mia, { title: 'draft', status: 'draft' })
+  const { status, body } = await createIn(at, mia, { title: 'draft', status: 'draft' })
   expect([status, body.title]).toEqual([201, 'draft'])
   expect((await call('GET', `${at}/documents/${body.id}`, { as: mia })).status).toBe(404)
   const several = await call('POST', `${at}/batch`, {
@@ -176,18 +148,18 @@ test('anon keys – read what a filter admits, without the values of a user', as
     anon: { read: { publish_at: { lte: '$now' } }, create: { status: 'new' } },
   })
   for (const publish_at of ['2020-01-01T00:00:00Z', '2999-01-01T00:00:00Z'])
-    await create(at, workspace.service, { title: publish_at.slice(0, 4), publish_at })
+    await createIn(at, workspace.service, { title: publish_at.slice(0, 4), publish_at })
   const { body } = await call('GET', `${at}/documents`, { as: workspace.anon })
   expect(body.data.map(({ title }: { title: string }) => title)).toEqual(['2020'])
-  expect((await create(at, workspace.anon, { status: 'old' })).status).toBe(403)
-  expect((await create(at, workspace.anon, { status: 'new' })).status).toBe(201)
+  expect((await createIn(at, workspace.anon, { status: 'old' })).status).toBe(403)
+  expect((await createIn(at, workspace.anon, { status: 'new' })).status).toBe(201)
 })
 
 test('a change of the rules – takes effect at once on the node that made it, also for columns that are dropped', async () => {
   const { at, schemaId } = await declared({ user: { read: { team: '$user.claims.team' } } })
-  await create(at, workspace.service, { title: 'a', team: 'red' })
+  await createIn(at, workspace.service, { title: 'a', team: 'red' })
   expect((await call('GET', `${at}/documents`, { as: mia })).body.data.length).toBe(1)
-  const { team: _team, ...properties } = PROPERTIES
+  const { team: _team, ...properties } = TICKET_PROPERTIES
   const body = {
     schema: { type: 'object', properties },
     access: { user: { read: { title: 'a' } } },
@@ -221,7 +193,7 @@ describe('an update rule with the document before', () => {
 
   test('fields that must stay, and a state that may only advance – are compared with what was', async () => {
     const { at } = await declared(access)
-    const { id } = (await create(at, mia, { level: 1, status: 'open', team: 'red', publish_at })).body
+    const { id } = (await createIn(at, mia, { level: 1, status: 'open', team: 'red', publish_at })).body
     const status = async (body: object) => (await patch(at, mia, id, body)).status
     expect(await status({ title: 'new' })).toBe(200)
     expect(await status({ level: 2 })).toBe(403)
@@ -241,7 +213,7 @@ describe('an update rule with the document before', () => {
 
   test('a field that was absent – stays absent', async () => {
     const { at } = await declared(access)
-    const { id } = (await create(at, mia, { status: 'open', team: 'red' })).body
+    const { id } = (await createIn(at, mia, { status: 'open', team: 'red' })).body
     expect((await patch(at, mia, id, { title: 'x' })).status).toBe(200)
     expect((await patch(at, mia, id, { level: 1 })).status).toBe(403)
   })
