@@ -3,7 +3,7 @@
 import { LIMITS } from '../core/limits.ts'
 import { type EndUser, type UserVariable, userValue } from '../core/policy.ts'
 
-/** What stands between two separators. At most one variable, so that the values of two users never add up to the same text. */
+/** The part of a rule between two separators. It has at most one variable: with two, different users could have values that join to the same text. */
 interface Segment {
   readonly before: string
   readonly variable?: UserVariable
@@ -89,7 +89,7 @@ const isKeySegment = (text: string) =>
 
 const isTopicWord = (text: string) => /^[A-Za-z0-9_-]+$/.test(text)
 
-/** What is asked for, and which values of a user may stand in it. */
+/** The key or topic of a request, split at its separators, and the test that a user's value has to pass. */
 interface Target {
   readonly texts: readonly string[]
   readonly isValue: (text: string) => boolean

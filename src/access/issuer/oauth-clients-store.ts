@@ -17,7 +17,7 @@ export interface OAuthClient extends TenantBounds {
   readonly id: string
   readonly name: string
   readonly kind: 'machine' | 'public'
-  /** Who signs in at a public client: accounts, or the users of its workspace. */
+  /** The subjects that a public client signs in: accounts, or the users of its workspace. */
   readonly audience: 'accounts' | 'users'
   /** Of a machine. */
   readonly role: Role | null

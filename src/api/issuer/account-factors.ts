@@ -22,7 +22,7 @@ export async function askCode(visit: Visit, user: UserAccount): Promise<Page | u
   return ticket === undefined ? undefined : codePage(visit.workspace, { ticket, action: visit.request.url })
 }
 
-/** The user who has entered a right code, or the page that says why it is not. */
+/** The signed-in user if the submitted code is right; otherwise the page with the error. */
 export async function checkCode(visit: Visit, { ticket = '', code = '' }: Form): Promise<UserAccount | Page> {
   const { issuer, workspace, request, path: clientId } = visit
   const form = { ticket, code, at: atOf(visit), clientId }

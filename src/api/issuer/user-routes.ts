@@ -80,7 +80,7 @@ export function openUserPrompt(
 
 const stepOf = ({ params }: FastifyRequest) => (params as { step: string }).step
 
-/** @returns undefined for an unknown step, and for the sign-up if nobody can sign up */
+/** @returns undefined for an unknown step, and for the sign-up step if the workspace has not opened sign-ups */
 function stepPage(issuer: EmbeddedIssuer, prompt: UserPrompt, request: FastifyRequest): Page | undefined {
   const path = interactionPath(request)
   const step = stepOf(request)

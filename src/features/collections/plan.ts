@@ -241,9 +241,9 @@ interface Transition {
 }
 
 /**
- * Applies the rules to a change: of the right to create to the new document, of those to update and delete to the present
- * one, and of the right to update to the result as well. Who updates or creates a document without being able to read it would get
- * an error from the database, or could hide it.
+ * Applies the rules to a change: the create rule to the new document, the update and delete rules to the present one, and the
+ * update rule to the result as well. The result of an update must stay readable: PostgreSQL refuses to return a row that its
+ * read policy hides.
  * @throws Problem `forbidden`
  */
 function requirePermitted(

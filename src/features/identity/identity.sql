@@ -124,7 +124,7 @@ create table tenon.oauth_clients (
   kind text not null check (kind in ('machine', 'public')),
   role text check (role in ('operator', 'tenant_admin', 'workspace_admin', 'service')),
   name text not null,
-  -- Who signs in at a public client.
+  -- The subjects that a public client signs in.
   audience text not null default 'accounts' check (audience in ('accounts', 'users')),
   -- SHA-256, hex.
   secret_hash text,

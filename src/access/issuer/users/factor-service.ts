@@ -35,7 +35,7 @@ export class FactorService {
     this.#audit = audit
   }
 
-  /** @returns the user who has entered a right code, in the workspace of the sign-in, or why there is none */
+  /** @returns the user if the code is right and the user belongs to the workspace of the sign-in; otherwise the reason of the refusal */
   async checkCode(
     by: Requester,
     { workspaceId }: UserWorkspace,

@@ -29,7 +29,7 @@ const webauthn = () => import('@simplewebauthn/server')
 /** Base64url. */
 const Bytes = Type.String({ pattern: '^[A-Za-z0-9_-]+$', maxLength: 8_192 })
 
-/** What a page sends: `PublicKeyCredential.toJSON()`. Members that are not used are dropped. */
+/** The credential that a page sends, `PublicKeyCredential.toJSON()`. Unused members are dropped. */
 const Credential = Type.Object({
   id: Type.String({ pattern: '^[A-Za-z0-9_-]{16,1400}$' }),
   response: Type.Object({

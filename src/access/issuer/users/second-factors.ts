@@ -26,7 +26,7 @@ export interface TotpSetup {
   readonly ticket: string
 }
 
-/** A user who has entered the right password, and enters a code next. */
+/** The state between the two steps of a sign-in: the password was right, and the code is still to come. */
 export interface PendingSignIn {
   readonly userId: string
   readonly generation: number

@@ -53,7 +53,7 @@ export class UserLinks {
   readonly #system: SystemScope
   readonly #forget: (user: string) => void
 
-  /** @param forget drops cached state of a user who was signed out */
+  /** @param forget removes a user from this node's cache after the user's sessions have ended */
   constructor(database: Database, forget: (user: string) => void) {
     this.#system = new SystemScope('issuer', database)
     this.#forget = forget
@@ -81,7 +81,7 @@ export class UserLinks {
 
   /**
    * A link to set another password.
-   * @returns `userId` undefined if no user who is not disabled has the address; the work is the same
+   * @returns `userId` undefined if no active user has the address; both cases do the same work
    */
   async reset(
     { tenantId, workspaceId }: WorkspaceRef,

@@ -49,7 +49,7 @@ export class UsersStore {
   readonly #system: SystemScope
   readonly #forget: (user: string) => void
 
-  /** @param forget drops cached state of a user who was signed out */
+  /** @param forget removes a user from this node's cache after the user's sessions have ended */
   constructor(database: Database, forget: (user: string) => void = () => {}) {
     this.#system = new SystemScope('issuer', database)
     this.#forget = forget
@@ -59,7 +59,7 @@ export class UsersStore {
     return withoutPassword(await this.#one(sql`u.id = ${id}`))
   }
 
-  /** The generation of a user who is neither disabled nor deleted; does not check the tenant. */
+  /** The generation of an active user; undefined if the user is disabled or deleted. Does not check the tenant. */
   async generationOf(id: string): Promise<number | undefined> {
     const row = await this.#system.row<{ generation: number }>(
       sql`select generation from users where id = ${id} and email_verified_at is not null and disabled_at is null`,
