@@ -1,7 +1,7 @@
 /** The language of rules on objects and topics: texts such as `avatars/{user.id}/`, matched with the values of a user. */
 
 import { LIMITS } from '../core/limits.ts'
-import { type EndUser, type UserVariable, userValue } from '../core/policy.ts'
+import { type EndUser, readUserVariable, type UserVariable, userValue } from '../core/policy.ts'
 
 /** The part of a rule between two separators. It has at most one variable: with two, different users could have values that join to the same text. */
 interface Segment {
@@ -27,7 +27,6 @@ type Separator = '/' | '.'
 /** Separators that are not between braces. The bound, above the length of every variable, keeps the search linear. */
 const SEPARATORS = { '/': /\/(?![^{}]{0,100}\})/, '.': /\.(?![^{}]{0,100}\})/ } as const
 const SEGMENT = /^([^{}]*)(?:\{([^{}]*)\}([^{}]*))?$/s
-const VARIABLE = /^user\.(?:(id|email)|claims\.([A-Za-z0-9_-]{1,64}))$/
 
 /** The variables that rules take, without braces. */
 export const RULE_VARIABLES = ['user.id', 'user.email', 'user.claims.<name>'] as const
@@ -54,9 +53,8 @@ function readSegment(text: string, separator: Separator): Segment | RuleFault {
     }
   }
   if (name === undefined) return { before, after }
-  const [, own, claim] = VARIABLE.exec(name) ?? []
-  if (claim !== undefined) return { before, variable: ['claims', claim], after }
-  if (own === 'id' || own === 'email') return { before, variable: [own], after }
+  const variable = readUserVariable(name)
+  if (variable !== undefined) return { before, variable, after }
   const unknown = name.slice(0, 100)
   return { detail: `There is no variable {${unknown}}.`, unknown }
 }

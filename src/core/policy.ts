@@ -52,6 +52,15 @@ export interface EndUser {
 /** A value of a user that rules may name: `user.id`, `user.email`, `user.claims.<name>`. */
 export type UserVariable = readonly ['id'] | readonly ['email'] | readonly ['claims', string]
 
+const USER_VARIABLE = /^user\.(?:(id|email)|claims\.([A-Za-z0-9_-]{1,64}))$/
+
+/** Reads `user.id`, `user.email` or `user.claims.<name>`; undefined for another text. */
+export function readUserVariable(text: string): UserVariable | undefined {
+  const [, own, claim] = USER_VARIABLE.exec(text) ?? []
+  if (claim !== undefined) return ['claims', claim]
+  return own === 'id' || own === 'email' ? [own] : undefined
+}
+
 /** The value of a variable; undefined if the user has none. An address that was not verified is none. */
 export function userValue(user: EndUser, [name, claim]: UserVariable): unknown {
   if (name === 'id') return user.id

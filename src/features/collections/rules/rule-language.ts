@@ -6,7 +6,7 @@
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { exceedsDepth, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { UserVariable } from '../../../core/policy.ts'
+import { readUserVariable, type UserVariable } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import { readBodyFilter } from '../query/body.ts'
 import { type Filter, negated, type Path, pathsOf } from '../query/filter.ts'
@@ -67,7 +67,6 @@ export function readRule(source: Exclude<RuleSource, boolean>): Rule {
 /** Each level of a rule is an object in an array; the deepest values of all are those of `cs`. */
 const RULE_JSON_DEPTH_MAX = 2 * LIMITS.ruleDepthMax + 6
 
-const VARIABLE = /^\$user\.(?:(id|email)|claims\.([A-Za-z0-9_-]{1,64}))$/
 /** With the collection that declares it, as {@link qualified} writes it, or without. */
 const LOOKUP = /^\$lookups\.((?:[A-Za-z_][A-Za-z0-9_-]{0,62}\/)?[A-Za-z0-9_-]{1,64})$/
 const OLD = /^\$old\.([^.]{1,200})$/
@@ -84,9 +83,8 @@ export function variableIn(text: unknown): Variable | undefined {
   if (lookup !== undefined) return ['lookups', lookup]
   const [, field] = OLD.exec(text) ?? []
   if (field !== undefined) return ['old', field]
-  const [, name, claim] = VARIABLE.exec(text) ?? []
-  if (claim !== undefined) return ['claims', claim]
-  if (name === 'id' || name === 'email') return [name]
+  const ofUser = readUserVariable(text.slice(1))
+  if (ofUser !== undefined) return ofUser
   const near = nearest(text, NAMES)
   throw ruleProblem(
     `There is no variable ${text.slice(0, 100)}${near === undefined ? '' : `; did you mean ${near}?`}`,
