@@ -2,16 +2,10 @@
 
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type {
-  DocumentRules,
-  DocumentsHandle,
-  MongoDocument,
-  MongoFilter,
-} from '../../../infra/mongo/mongo.ts'
+import type { DocumentRules, DocumentsHandle, MongoDocument } from '../../../infra/mongo/mongo.ts'
 import { type Fields, updatedFields } from '../document.ts'
-import { type Filter, NONE } from '../query/filter.ts'
 import type { Permissions } from '../rules/access.ts'
-import { filterOf } from '../rules/permissions.ts'
+import { compilePermission } from '../rules/permissions.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import type { Change, Outcome, Store, Stored } from '../store.ts'
 import { compileFilter, compileQuery } from './compile.ts'
@@ -19,20 +13,10 @@ import { FORM, fromStored, keysOf, toStored } from './storage-format.ts'
 
 /** The permissions in the form that the handle enforces. */
 export function mongoRules(permissions: Permissions): DocumentRules {
-  const rule = (right: 'read' | 'update' | 'delete') => compileRule(filterOf(permissions[right]))
+  const rule = (right: 'read' | 'update' | 'delete') => compilePermission(permissions[right], compileFilter)
   return {
     create: permissions.create !== false,
     ...{ read: rule('read'), update: rule('update'), delete: rule('delete') },
-  }
-}
-
-/** A rule that cannot be compiled for the caller's values, since they have another type than a system field, admits nothing. */
-function compileRule(rule: Filter): MongoFilter {
-  try {
-    return compileFilter(rule)
-  } catch (error) {
-    if (error instanceof Problem) return compileFilter(NONE)
-    throw error
   }
 }
 

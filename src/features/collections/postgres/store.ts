@@ -8,7 +8,7 @@ import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { changeRefused, failedStatement, violated } from '../../../infra/postgres/errors.ts'
 import { commas, type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { hasReadFilter } from '../rules/access.ts'
-import { admits, filterOf } from '../rules/permissions.ts'
+import { admits, compilePermission } from '../rules/permissions.ts'
 import {
   type Collection,
   createdBy,
@@ -87,16 +87,10 @@ export const postgresStore: Store = {
 }
 
 /** The caller's read rule. The policy of the table enforces it as well; here the planner sees its values. */
-function readRule({ name, declared, permissions: { read } }: Collection): Sql {
-  if (read === true) return sql`true`
-  try {
-    return compileFilter(filterOf(read), tableOf({ name, ...(declared && { declared }) }).resolve)
-  } catch (error) {
-    // A value of the caller has another type than a system field, so it matches no document.
-    if (error instanceof Problem) return sql`false`
-    throw error
-  }
-}
+const readRule = (collection: Collection): Sql =>
+  compilePermission(collection.permissions.read, (filter) =>
+    compileFilter(filter, tableOf(collection).resolve),
+  )
 
 /** Makes all changes or none; if one is rejected, its outcome has the reason, and the others are undefined. */
 async function tryAll(

@@ -3,6 +3,7 @@
  * tests in test/conformance/rules compare all three.
  */
 
+import { isObject } from '../../../core/json.ts'
 import type { Json } from '../../../core/work.ts'
 import { canonicalOf, completeTimestamp, type Format } from '../schemas/canonical-text.ts'
 import type { Comparison, Filter, Literal, Members, Path, Pattern, Step, Test } from './filter.ts'
@@ -62,7 +63,7 @@ function passes(test: Test, value: unknown, path: Path): boolean {
     case 'array':
       return Array.isArray(value) && compareArray(value, test.how, test.values)
     case 'object':
-      return isMembers(value) && compareObject(value, test.how, test.members)
+      return isObject(value) && compareObject(value, test.how, test.members)
     case 'gt':
     case 'gte':
     case 'lt':
@@ -158,12 +159,9 @@ function valuesAt(value: unknown, steps: readonly Step[]): unknown[] {
 
 function stepInto(value: unknown, step: Step): unknown[] {
   if (step === 'every') return Array.isArray(value) ? value : []
-  if ('member' in step) return isMembers(value) ? [memberOf(value, step.member)] : []
+  if ('member' in step) return isObject(value) ? [memberOf(value, step.member)] : []
   return Array.isArray(value) ? [value[step.index]] : []
 }
-
-const isMembers = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 function compareArray(
   value: readonly unknown[],
@@ -194,7 +192,7 @@ function contains(value: unknown, operand: Json | undefined): boolean {
     return Array.isArray(value) && operand.every((one) => value.some((element) => contains(element, one)))
   if (typeof operand === 'object' && operand !== null)
     return (
-      isMembers(value) &&
+      isObject(value) &&
       Object.entries(operand).every(
         ([name, member]) => Object.hasOwn(value, name) && contains(memberOf(value, name), member),
       )

@@ -54,9 +54,19 @@ function simplified(filter: Filter): Permission {
   return more.length === 0 ? only : { kind: filter.kind, of: open }
 }
 
-/** The permission as a filter. */
-export const filterOf = (permission: Permission): Filter =>
-  typeof permission === 'boolean' ? (permission ? ALL : NONE) : permission
+/**
+ * Compiles a permission for a store. A rule that does not compile, since a value of the caller has another type than a system
+ * field, admits no document.
+ */
+export function compilePermission<T>(permission: Permission, compile: (filter: Filter) => T): T {
+  if (typeof permission === 'boolean') return compile(permission ? ALL : NONE)
+  try {
+    return compile(permission)
+  } catch (error) {
+    if (error instanceof Problem) return compile(NONE)
+    throw error
+  }
+}
 
 /** True if the permission admits the document. */
 export const admits = (permission: Permission, document: Stored): boolean =>
