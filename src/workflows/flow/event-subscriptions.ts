@@ -35,19 +35,24 @@ export class EventSubscriptions {
   #generation: number
   #isChanged = false
   #updating: Promise<void> | undefined
+  #onEvent: (event: RunEvent) => void = () => {}
 
-  /** Receives the events, in order. */
-  onEvent: (event: RunEvent) => void = () => {}
-
-  /** Create it before the execution awaits anything, so that no signal is lost. */
   constructor({ execution_id, since, continued }: FlowRunInput, services: SubscriptionServices) {
     this.#executionId = execution_id
     this.#since = since
     this.#services = services
     this.#generation = continued?.subscribed ?? 0
     if (this.#generation > 0) services.recorder.setSubscribed(this.#generation)
+  }
+
+  /**
+   * Passes events on, in order. Call it before the execution awaits anything: events that arrived before the first turn,
+   * such as those published while it continued as new, are passed on before this returns.
+   */
+  onEvent(receive: (event: RunEvent) => void): void {
+    this.#onEvent = receive
     setHandler(streamEvents, (events) => {
-      services.clock.tick()
+      this.#services.clock.tick()
       if (this.#updating === undefined) this.#deliver(events)
       else this.#deferred.push(...events)
     })
@@ -125,6 +130,6 @@ export class EventSubscriptions {
   }
 
   #deliver(events: readonly RunEvent[]): void {
-    for (const event of events) this.onEvent(withoutHandles(event))
+    for (const event of events) this.#onEvent(withoutHandles(event))
   }
 }

@@ -45,7 +45,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
       : Driver.start(ir, input.input, effects, infoOf(input, startedAt))
     status.follow(driver)
     gate.onGateOpened = (durationMs) => driver.extendTimeouts(durationMs)
-    subscriptions.onEvent = (event) => driver.event(event)
+    subscriptions.onEvent((event) => driver.event(event))
     registerHandlers({ driver, gate, recorder, clock })
     const result = await driver.run()
     if (result.status === 'moved') {
