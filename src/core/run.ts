@@ -117,9 +117,21 @@ export interface EventSubscriptionsInput {
   readonly after?: StreamOffsets
 }
 
-/** Past events that match. If there may be more, `after` is where to go on. */
+/** An event with the id of its entry in the stream. */
+export type StreamEvent = {
+  readonly offset: string
+  readonly event: RunEvent
+}
+
+/** Compares ids of entries as numbers: `9-0` comes before `10-0`. */
+export function isBefore(a: string, b: string): boolean {
+  const [[aMs = 0, aSeq = 0] = [], [bMs = 0, bSeq = 0] = []] = [a, b].map((id) => id.split('-').map(Number))
+  return aMs < bMs || (aMs === bMs && aSeq < bSeq)
+}
+
+/** Past events that match, in order. If there may be more, `after` is where to go on. */
 export type PastEvents = {
-  readonly events: readonly RunEvent[]
+  readonly events: readonly StreamEvent[]
   readonly after?: StreamOffsets
 }
 

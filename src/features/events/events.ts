@@ -4,12 +4,12 @@ import { internalsOf } from '../../access/internals.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { type Feed, type FeedSink, frame } from '../../core/bytes.ts'
 import { Problem } from '../../core/problem.ts'
+import { isBefore } from '../../core/run.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import {
   changesOf,
   type Entry,
   eventsOf,
-  isBefore,
   START,
   type StreamKey,
   type Streams,

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { isBefore } from '../../core/run.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 
 /** A published event. Listeners filter by the fields beside the text, so that it is not parsed. */
@@ -232,9 +233,3 @@ const timeTextOf = (id: string): string => new Date(timeOf(id)).toISOString()
 
 /** When the entry of this id was added. */
 export const timeOf = (id: string): number => Number(id.split('-')[0])
-
-/** Compares ids as numbers: `9-0` comes before `10-0`. */
-export function isBefore(a: string, b: string): boolean {
-  const [[aMs = 0, aSeq = 0] = [], [bMs = 0, bSeq = 0] = []] = [a, b].map((id) => id.split('-').map(Number))
-  return aMs < bMs || (aMs === bMs && aSeq < bSeq)
-}

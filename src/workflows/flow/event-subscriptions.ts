@@ -4,13 +4,19 @@ import { CancellationScope, defineSignal, proxyActivities, setHandler } from '@t
 import type { Json } from '../../../flows-dsl/ir.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { Activities } from '../../activities/contract.ts'
-import type { FlowRunInput, PastEvents, RunEvent } from '../../core/run.ts'
+import {
+  type FlowRunInput,
+  isBefore,
+  type PastEvents,
+  type RunEvent,
+  type StreamEvent,
+} from '../../core/run.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import type { LogicalClock } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 
 /** Events of the stream, in order. A single event that a person sends is the signal `event`. */
-const streamEvents = defineSignal<[readonly RunEvent[]]>('streamEvents')
+const streamEvents = defineSignal<[readonly StreamEvent[]]>('streamEvents')
 
 /** Retried for as long as a server is unavailable: the execution misses no event. */
 const { subscribeEvents } = proxyActivities<Activities>({
@@ -31,7 +37,7 @@ export class EventSubscriptions {
   /** The subscriptions of tasks that wait, by `pointer#iteration`. */
   readonly #open = new Map<string, readonly Json[]>()
   /** Live events that arrived before the past ones were read. */
-  #deferred: RunEvent[] = []
+  #deferred: StreamEvent[] = []
   #generation: number
   #isChanged = false
   #updating: Promise<void> | undefined
@@ -124,12 +130,25 @@ export class EventSubscriptions {
       this.#services.clock.tickAfter(reading)
       const past = await reading
       after = past.after
-      this.#deliver(past.events)
+      this.#deliver(this.#withEarlier(past.events))
       // To the end, even if the tasks have changed: the next generation reads on from where live events began.
     } while (after !== undefined)
   }
 
-  #deliver(events: readonly RunEvent[]): void {
-    for (const event of events) this.#onEvent(withoutHandles(event))
+  /** Past events, in order with the live ones before the last of them: the consumer may have delivered some of these already. */
+  #withEarlier(past: readonly StreamEvent[]): readonly StreamEvent[] {
+    const last = past.at(-1)
+    if (last === undefined) return past
+    const [earlier = [], later = []] = [true, false].map((isEarlier) =>
+      this.#deferred.filter(({ offset }) => isBefore(offset, last.offset) === isEarlier),
+    )
+    this.#deferred = later
+    return [...earlier, ...past].sort(
+      (a, b) => Number(isBefore(b.offset, a.offset)) - Number(isBefore(a.offset, b.offset)),
+    )
+  }
+
+  #deliver(events: readonly StreamEvent[]): void {
+    for (const { event } of events) this.#onEvent(withoutHandles(event))
   }
 }

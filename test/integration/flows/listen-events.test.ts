@@ -82,14 +82,15 @@ test('several `listen` in a loop: take the events in order, each once', async ()
   const topic = unique('next')
   const name = await publish(
     `  - all:
-      for: { each: n, in: '\${ [range(4)] }' }
+      for: { each: n, in: '\${ [range(30)] }' }
       do:
         - one: { listen: { to: { one: { with: { type: ${topic} } } } }, export: { as: '\${ $context.got + [.[0].n] | { got: . } }' } }
-    output: { as: $context.got }`.replace('    output', '      output'),
+      output: { as: $context.got }`,
   )
-  const { id } = await runner.start(name, {})
-  for (const n of [1, 2, 3, 4, 5]) await emitAt(workspace, topic, { n })
-  expect((await runner.ended(id)).output).toEqual([1, 2, 3, 4])
+  const ids = (await Promise.all(Array.from({ length: 8 }, () => runner.start(name, {})))).map(({ id }) => id)
+  const numbers = Array.from({ length: 31 }, (_, n) => n)
+  for (const n of numbers) await emitAt(workspace, topic, { n })
+  for (const id of ids) expect((await runner.ended(id)).output).toEqual(numbers.slice(0, 30))
 })
 
 test('change of a document, and an event that another flow emits: reach executions of the same workspace', async () => {

@@ -4,10 +4,9 @@
 import { Client } from 'pg'
 import { beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import type { RunTrigger } from '../../../src/core/run.ts'
+import { isBefore, type RunTrigger } from '../../../src/core/run.ts'
 import { admitExecution } from '../../../src/features/flows/executions/start-execution.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
-import { isBefore } from '../../../src/infra/valkey/streams.ts'
 import {
   emitAt,
   ended,

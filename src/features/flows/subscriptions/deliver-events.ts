@@ -4,7 +4,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { RunEvent } from '../../../core/run.ts'
+import type { StreamEvent } from '../../../core/run.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import type { Entry, StreamGap } from '../../../infra/valkey/streams.ts'
 import { eventsIn, isWorkspaceTopic } from '../../events/events.ts'
@@ -18,8 +18,7 @@ import {
 } from './subscription.ts'
 
 /** An event with the keys under which executions subscribe to it. */
-interface MatchedEvent {
-  readonly event: RunEvent
+interface MatchedEvent extends StreamEvent {
   readonly bytes: number
   readonly keys: readonly SubscriptionKey[]
 }
@@ -54,7 +53,8 @@ export async function deliverEvents(
   const matched: MatchedEvent[] = []
   for (const entry of definitions.length === 0 ? [] : own) {
     const found = await matcher.match(entry, definitions)
-    if (found !== undefined && found.keys.length > 0) matched.push({ ...found, bytes: entry.text.length })
+    if (found !== undefined && found.keys.length > 0)
+      matched.push({ ...found, offset: entry.id, bytes: entry.text.length })
   }
   if (!(await deliverTogether(scope, matched))) for (const one of matched) await deliverPaged(scope, one)
   return matcher.busyMs
@@ -145,7 +145,7 @@ async function signalRun(
   workflowId: string,
   matched: readonly MatchedEvent[],
 ): Promise<void> {
-  let events: RunEvent[] = []
+  let events: StreamEvent[] = []
   let bytes = 0
   const send = async () => {
     if (events.length > 0)
@@ -156,7 +156,7 @@ async function signalRun(
   try {
     for (const one of matched) {
       if (bytes + one.bytes > LIMITS.subscriptions.signalBytesMax) await send()
-      events.push(one.event)
+      events.push({ offset: one.offset, event: one.event })
       bytes += one.bytes
     }
     await send()

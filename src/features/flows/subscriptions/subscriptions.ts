@@ -6,15 +6,16 @@
 import type { EventSubscription } from '../../../../flows-dsl/tasks/event-subscription.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type {
-  EventSubscriptionsInput,
-  FlowRunInput,
-  PastEvents,
-  RunEvent,
-  StreamOffsets,
+import {
+  type EventSubscriptionsInput,
+  type FlowRunInput,
+  isBefore,
+  type PastEvents,
+  type StreamEvent,
+  type StreamOffsets,
 } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { type Entry, gapBetween, isBefore, type StreamGap } from '../../../infra/valkey/streams.ts'
+import { type Entry, gapBetween, type StreamGap } from '../../../infra/valkey/streams.ts'
 import { eventsIn, isWorkspaceTopic, STREAMS, type StreamName } from '../../events/events.ts'
 import { recordGapOf } from './event-gaps.ts'
 import { ANY_TOPIC, DefinitionMatcher, keyOf, nameOf, type SubscriptionKey } from './subscription.ts'
@@ -124,7 +125,7 @@ class PastReader {
   readonly #end: StreamOffsets
   readonly #matcher = new DefinitionMatcher()
   readonly #startedMs = performance.now()
-  readonly #found: { readonly id: string; readonly event: RunEvent }[] = []
+  readonly #found: StreamEvent[] = []
   #bytes = 0
 
   /** @param end where the streams ended after the subscriptions were stored */
@@ -141,7 +142,7 @@ class PastReader {
       const start = after?.[stream] ?? this.#startOf(stream)
       if (start !== undefined) reached[stream] = await this.#readStream(stream, start)
     }
-    const events = this.#found.toSorted((a, b) => (isBefore(a.id, b.id) ? -1 : 1)).map(({ event }) => event)
+    const events = this.#found.toSorted((a, b) => (isBefore(a.offset, b.offset) ? -1 : 1))
     const isWhole = STREAMS.every((stream) => !isBefore(reached[stream], this.#end[stream]))
     return { events, ...(!isWhole && { after: reached }) }
   }
@@ -187,7 +188,7 @@ class PastReader {
       return stored !== undefined && isBefore(stored[`${stream}_offset`], entry.id)
     })
     if (matched === undefined || isWanted !== true) return
-    this.#found.push({ id: entry.id, event: matched.event })
+    this.#found.push({ offset: entry.id, event: matched.event })
     this.#bytes += entry.text.length
   }
 }
