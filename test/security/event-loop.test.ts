@@ -141,7 +141,7 @@ describe('hostile schema or document', () => {
     ],
     ['many groups', { s: { pattern: '(a*)(a*)(a*)(a*)b' } }, { s: 'a'.repeat(3_000) }, 'schema_violation'],
     ['large program', { s: { pattern: '(?:a?){900}b' } }, { s: text }, 'validation_too_costly'],
-    ['look-behind', { s: { pattern: '(?<=(?:a?){40})b' } }, { s: text }, 'validation_too_costly'],
+    ['look-behind', { s: { pattern: '(?<=(?:a?){400})b' } }, { s: text }, 'validation_too_costly'],
     ['back reference', { s: { pattern: '(a*)\\1b' } }, {}, 'schema_invalid'],
     ['long value of a format', { s: { format: 'email' } }, { s: `${text}@` }, 'schema_violation'],
     [

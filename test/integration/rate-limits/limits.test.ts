@@ -36,10 +36,18 @@ const from = (address: string) => ({ 'x-forwarded-for': address })
 const ask = (as: Caller, n = 0, path = LIST): Promise<Reply> =>
   call('GET', path, { as, at: (nodes[n % 2] as Node).at })
 
-/** Sends all at once, alternating between the nodes. @returns how many passed, and how long it took */
+/** So many that the process of client and nodes still reads replies of Valkey in time: after 75 ms a node counts alone. */
+const LANES = 50
+
+/** Sends many at once, alternating between the nodes. @returns how many passed, and how long it took */
 async function flood(count: number, as: (n: number) => Caller, path = LIST) {
   const startedMs = performance.now()
-  const replies = await Promise.all(Array.from({ length: count }, (_, n) => ask(as(n), n, path)))
+  const replies: Reply[] = []
+  let sent = 0
+  const lane = async () => {
+    for (let n = sent++; n < count; n = sent++) replies.push(await ask(as(n), n, path))
+  }
+  await Promise.all(Array.from({ length: LANES }, lane))
   const seconds = (performance.now() - startedMs) / 1_000
   const passed = replies.filter(({ status }) => status === 200)
   const refused = replies.filter(({ status }) => status === 429)
@@ -53,7 +61,7 @@ function expectExactly(passed: number, { burst, perMinute }: typeof SERVICE, sec
   expect(passed).toBeLessThanOrEqual(burst + Math.floor((seconds * perMinute) / 60) + 1)
 }
 
-test('rate limit: 500 concurrent requests to two processes: as many pass as the bucket holds', async () => {
+test('rate limit: 500 requests to two nodes, 50 at once: as many pass as the bucket holds', async () => {
   const { service } = await createTestWorkspace()
   const { passed, refused, seconds } = await flood(500, () => service)
   expectExactly(passed, SERVICE, seconds)
