@@ -10,6 +10,7 @@ import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
 import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
+import { ProviderSettings } from './issuer/users/identity-provider-settings.ts'
 import { newLinkToken } from './issuer/users/user-links.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 
@@ -79,6 +80,12 @@ export function issuerAdminOf(scope: AdminScope) {
       return signingKeys.rotate(revoke)
     },
   }
+}
+
+/** Checks, encrypts and shows the identity providers of workspaces. */
+export function providerSettingsOf(scope: AdminScope): ProviderSettings {
+  const { secrets, publicUrl } = servicesOf(scope)
+  return new ProviderSettings(secrets, publicUrl)
 }
 
 /** True if mails are sent, or stored in a folder. */

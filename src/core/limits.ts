@@ -133,6 +133,11 @@ export const LIMITS = {
     pageSeconds: 900,
     factorSeconds: 300,
     passkeysMax: 10,
+    /** Identity providers: per workspace, in the cache of a process, for a sign-in at one, and for one request to it. */
+    providersMax: 5,
+    providersCachedMax: 500,
+    providerSeconds: 900,
+    providerTimeoutMs: 5_000,
     logoBytesMax: 65_536,
     /** WCAG 2.2, 1.4.3: of the workspace's colour with white. */
     contrastMin: 4.5,

@@ -9,8 +9,12 @@ import { Egress } from '../../infra/http-client/egress.ts'
 import type { PlatformServices } from '../internals.ts'
 import { AccountsStore } from '../issuer/accounts-store.ts'
 import { EmbeddedIssuer } from '../issuer/embedded-issuer.ts'
+import { IdentitiesStore } from '../issuer/users/identities-store.ts'
+import { ProviderSettings } from '../issuer/users/identity-provider-settings.ts'
+import { IdentityProviders } from '../issuer/users/identity-providers.ts'
 import { Passkeys } from '../issuer/users/passkeys.ts'
 import { SecondFactors } from '../issuer/users/second-factors.ts'
+import { Tickets } from '../issuer/users/tickets.ts'
 import { UserLinks } from '../issuer/users/user-links.ts'
 import { UsersStore } from '../issuer/users/users-store.ts'
 import { Authenticator, type TokenIssuer } from './authenticator.ts'
@@ -40,12 +44,16 @@ export function openAuthServices(
   const { database, subjectStatus, secrets } = services
   const mcpServers = new McpServerRegistry(database, publicUrl(config))
   const forget = (subject: string) => subjectStatus.forget(subject)
+  const providerSettings = new ProviderSettings(secrets, publicUrl(config))
   const stores = {
     accounts: new AccountsStore(database, forget),
     users: new UsersStore(database, forget),
     userLinks: new UserLinks(database, forget),
     secondFactors: new SecondFactors(database, secrets),
     passkeys: new Passkeys(database, secrets, services.issuerState, publicUrl(config)),
+    identitiesStore: new IdentitiesStore(database),
+    // Without the allowlist of the platform's flows: an operator opens addresses for each workspace.
+    identityProviders: new IdentityProviders(providerSettings, new Tickets(secrets), new Egress([])),
   }
   let issuer: Promise<EmbeddedIssuer> | undefined
   const identity = () => {

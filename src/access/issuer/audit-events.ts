@@ -31,12 +31,13 @@ interface FailedSignIn {
 }
 
 /** Why a sign-in failed. */
-type SignInRefusal = 'wrong' | 'wrong_code' | 'wrong_passkey' | 'too_many'
+type SignInRefusal = 'wrong' | 'wrong_code' | 'wrong_passkey' | 'wrong_identity' | 'too_many'
 
 const REFUSAL_CODES: Readonly<Record<SignInRefusal, string>> = {
   wrong: 'password_wrong',
   wrong_code: 'code_wrong',
   wrong_passkey: 'passkey_wrong',
+  wrong_identity: 'identity_refused',
   too_many: 'too_many_attempts',
 }
 

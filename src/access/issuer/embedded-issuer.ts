@@ -19,7 +19,9 @@ import { ResourceIndicators } from './resource-indicators.ts'
 import { type IssuerSettings, SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
 import { FactorService } from './users/factor-service.ts'
+import type { IdentityProviders } from './users/identity-providers.ts'
 import type { Passkeys } from './users/passkeys.ts'
+import { ProviderService } from './users/provider-service.ts'
 import type { SecondFactors } from './users/second-factors.ts'
 import { UserService } from './users/user-service.ts'
 import type { UsersStore } from './users/users-store.ts'
@@ -85,8 +87,10 @@ export class EmbeddedIssuer {
   readonly users: UsersStore
   readonly userService: UserService
   readonly factorService: FactorService
+  readonly providerService: ProviderService
   readonly secondFactors: SecondFactors
   readonly passkeys: Passkeys
+  readonly identityProviders: IdentityProviders
   readonly oauthClients: OAuthClients
   readonly signIn: SignIn
   readonly registration: Registration
@@ -110,7 +114,9 @@ export class EmbeddedIssuer {
     this.userService = new UserService(services, this.audit)
     this.secondFactors = services.secondFactors
     this.passkeys = services.passkeys
+    this.identityProviders = services.identityProviders
     this.factorService = new FactorService(services, this.audit)
+    this.providerService = new ProviderService(services, this.audit)
     this.#settings = {
       ...services,
       issuer: this.issuer,

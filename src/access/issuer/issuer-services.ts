@@ -9,6 +9,8 @@ import type { AccountsStore } from './accounts-store.ts'
 import type { IssuerState } from './issuer-state.ts'
 import type { OAuthClients } from './oauth-clients-store.ts'
 import type { SigningKeys } from './signing-keys.ts'
+import type { IdentitiesStore } from './users/identities-store.ts'
+import type { IdentityProviders } from './users/identity-providers.ts'
 import type { Passkeys } from './users/passkeys.ts'
 import type { SecondFactors } from './users/second-factors.ts'
 import type { UserLinks } from './users/user-links.ts'
@@ -23,6 +25,8 @@ export interface IssuerServices {
   readonly users: UsersStore
   readonly secondFactors: SecondFactors
   readonly passkeys: Passkeys
+  readonly identityProviders: IdentityProviders
+  readonly identitiesStore: IdentitiesStore
   readonly userLinks: UserLinks
   readonly userMails: UserMails
   readonly oauthClients: OAuthClients

@@ -79,7 +79,8 @@ const titleOf = (title: string, brand: Brand | undefined) =>
 const brandStyle = ({ color = '#1f4e8c' }: Brand) => `
 main{overflow-wrap:anywhere}.brand{font-weight:600;margin:0 0 1.5rem}.brand img{display:block;max-width:12rem;max-height:4rem;margin-bottom:.5rem}
 main button{background:${color};color:#fff;border:1px solid ${color};border-radius:.3rem;cursor:pointer}
-main button.plain{background:#fff;color:#1a1a1a;border-color:#767676}main a{color:${color}}section{border-top:1px solid #ccc;margin-top:1.5rem}h2{font-size:1.1rem}`
+main button.plain{background:#fff;color:#1a1a1a;border-color:#767676}main a{color:${color}}
+main a.provider{display:block;margin:.5rem 0;padding:.5rem;text-align:center;text-decoration:none;background:#fff;color:#1a1a1a;border:1px solid #767676;border-radius:.3rem}section{border-top:1px solid #ccc;margin-top:1.5rem}h2{font-size:1.1rem}`
 
 /** Allows the logo and no other image. */
 function imageSources(brand: Brand | undefined): string[] {

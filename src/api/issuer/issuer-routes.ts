@@ -27,8 +27,8 @@ import {
   tokenOf,
 } from './forms.ts'
 import { EXPIRED, interactionOf, undefinedIfExpired } from './interaction.ts'
-import { isUserPrompt, mountUserPages, openUserPrompt } from './user-routes.ts'
-import { signInUser } from './user-sign-in.ts'
+import { mountUserPages, openUserPrompt } from './user-routes.ts'
+import { isUserPrompt, signInUser } from './user-sign-in.ts'
 
 /** Routes that the provider handles; its others are not offered. */
 const PROVIDER_ROUTES =

@@ -20,8 +20,9 @@ import { isUserEmail, isUserName, type MailOutcome } from '../../access/issuer/u
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import { formOf, passwordError, rejectCrossSite, requesterOf, show, tokenOf } from './forms.ts'
 import { EXPIRED, interactionOf, interactionPath, undefinedIfExpired } from './interaction.ts'
+import { mountProviderSignIn } from './provider-sign-in.ts'
 import { mountUserAccount } from './user-account-routes.ts'
-import { enterCode, signInPage, signInUser, usePasskey } from './user-sign-in.ts'
+import { enterCode, isUserPrompt, signInPage, signInUser, usePasskey } from './user-sign-in.ts'
 
 const INVALID_LINK = plainPage(
   'This link is not valid',
@@ -60,11 +61,9 @@ export function mountUserPages(app: FastifyInstance, { identity, userSession }: 
     rejectCrossSite(request, issuer.origin)
     return show(reply, await submitLink(issuer, request))
   })
+  mountProviderSignIn(app, { identity })
   mountUserAccount(app, USER_ACCOUNT_PAGE, { identity, userSession })
 }
-
-export const isUserPrompt = (prompt: { readonly workspace?: object } | undefined): prompt is UserPrompt =>
-  prompt?.workspace !== undefined
 
 /** Shows the first page of an interaction at a client for users. */
 export function openUserPrompt(

@@ -1,4 +1,4 @@
-/** Signs a user of a workspace in: with a password, a code or a passkey. */
+/** Signs a user of a workspace in: with a password, a code or a passkey, or after another means has identified the user. */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
@@ -13,12 +13,15 @@ import { formOf, show } from './forms.ts'
 import { EXPIRED, interactionPath, undefinedIfExpired } from './interaction.ts'
 
 /** A form of the sign-in at a client for users. */
-interface UserSignIn {
+export interface UserSignIn {
   readonly issuer: EmbeddedIssuer
   readonly interaction: InteractionRequest
   readonly prompt: UserPrompt
   readonly request: FastifyRequest
 }
+
+export const isUserPrompt = (prompt: { readonly workspace?: object } | undefined): prompt is UserPrompt =>
+  prompt?.workspace !== undefined
 
 /** @param path of the interaction @param refused why the last attempt failed */
 export function signInPage(
@@ -70,6 +73,18 @@ export async function usePasskey(signIn: UserSignIn, reply: FastifyReply): Promi
   const user = await issuer.factorService.checkPasskey(interaction.by, prompt.workspace, form)
   if (typeof user !== 'string') return loginAs(signIn, user, reply)
   return show(reply, signInPage(issuer, prompt, path, PASSKEY_ERRORS[user]))
+}
+
+/** Ends the sign-in of a user whom other means than a password have identified, or asks for the code of a second factor. */
+export async function continueSignIn(
+  signIn: UserSignIn,
+  user: UserAccount,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { issuer, interaction, prompt, request } = signIn
+  const ticket = await issuer.secondFactors.challenge(user, interaction.uid)
+  if (ticket === undefined) return loginAs(signIn, user, reply)
+  return show(reply, codeStepPage(prompt, interactionPath(request), ticket))
 }
 
 async function loginAs({ issuer, interaction }: UserSignIn, user: UserAccount, reply: FastifyReply) {

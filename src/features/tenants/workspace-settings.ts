@@ -15,11 +15,12 @@ import {
   AuthInput,
   AuthSettings,
   checkBranding,
+  type StoredAuth,
 } from '../../access/issuer/users/auth-settings.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, invalidateState, memo } from '../../access/scope-cache.ts'
-import { canSendMail } from '../../access/scope-services.ts'
+import { canSendMail, providerSettingsOf } from '../../access/scope-services.ts'
 import {
   NO_OBJECTS,
   NO_TOPICS,
@@ -31,7 +32,7 @@ import {
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { TenantId, WorkspaceId } from '../../core/tenant.ts'
+import type { TenantId, WorkspaceId, WorkspaceRef } from '../../core/tenant.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
@@ -117,7 +118,7 @@ export const configureServices = adminOperation({
       throw new Problem('forbidden', { detail: 'egress.allow is for operators.' })
     }
     if (cors !== undefined) checkOrigins(cors.origins)
-    if (auth !== undefined) checkAuth(scope, auth)
+    const storedAuth = auth && (await authToStore(scope, workspace_id, auth, egress?.allow))
     if (objects?.public_read !== undefined) checkPrefixes(objects.public_read)
     checkUserRules(objects?.user, topics?.user)
     if (retention !== undefined) await checkRetention(scope, workspace_id, retention)
@@ -129,29 +130,43 @@ export const configureServices = adminOperation({
       [sql`user_objects`, objects?.user, sql`services.user_objects || excluded.user_objects`],
       [sql`user_topics`, topics?.user, sql`services.user_topics || excluded.user_topics`],
       [sql`cors_origins`, cors?.origins],
-      [sql`auth`, auth, sql`services.auth || excluded.auth`],
+      [sql`auth`, storedAuth, sql`services.auth || excluded.auth`],
       [sql`retention`, retention],
     ] as const
     const writes = settings.flatMap(([column, value, merged]) =>
       value === undefined ? [] : [setting(workspace_id, column, value, merged)],
     )
     await scope.batch(...writes)
-    const { tenantId, services } = await readServices(scope, workspace_id)
-    invalidate(scope, { tenantId, workspaceId: workspace_id as WorkspaceId }, ANON_CACHE_KEY)
+    const { ref, services } = await readServices(scope, workspace_id)
+    invalidate(scope, ref, ANON_CACHE_KEY)
     // Keys and states are cached with the origins.
-    if (cors !== undefined) invalidateState(scope, tenantId)
+    if (cors !== undefined) invalidateState(scope, ref.tenantId)
     return services
   },
 })
 
-/** @throws Problem `validation_failed` for a logo or colour that pages cannot show; `state_conflict` without a mail server */
-function checkAuth(scope: AdminScope, { sign_up, branding }: Static<typeof AuthInput>): void {
-  if (branding !== undefined) checkBranding(branding)
-  if (sign_up === 'open' && !canSendMail(scope))
+/**
+ * The setting with encrypted secrets.
+ * @param allow `egress.allow` of the same request
+ * @throws Problem `validation_failed` for a logo or colour that pages cannot show, or an unusable provider; `state_conflict`
+ *   without a mail server
+ */
+async function authToStore(
+  scope: AdminScope,
+  workspaceId: string,
+  { providers, ...auth }: Static<typeof AuthInput>,
+  allow: readonly string[] | undefined,
+): Promise<Partial<StoredAuth>> {
+  if (auth.branding !== undefined) checkBranding(auth.branding)
+  if (auth.sign_up === 'open' && !canSendMail(scope))
     throw new Problem('state_conflict', {
       detail: 'People who sign up get a mail, and this platform can send none.',
       hint: 'An operator sets SMTP_URL, or TENON_MAIL_DIR for development. Invitations work without mail.',
     })
+  if (providers === undefined) return auth
+  const { ref, row } = await readRow(scope, workspaceId)
+  const present = { stored: row.auth.providers ?? [], egressAllowed: allow ?? row.allow }
+  return { ...auth, providers: providerSettingsOf(scope).toStore(ref, providers, present) }
 }
 
 const PERIOD = { in: 'body', name: 'retention.executions', pointer: '/retention/executions' } as const
@@ -201,15 +216,12 @@ interface Row {
   readonly user_objects: Partial<UserObjects>
   readonly user_topics: Partial<UserTopics>
   readonly origins: string[]
-  readonly auth: Partial<AuthSettings>
+  readonly auth: Partial<StoredAuth>
   readonly retention: Retention
   readonly updated_at: string | null
 }
 
-async function readServices(
-  scope: AdminScope,
-  workspaceId: string,
-): Promise<{ tenantId: TenantId; services: Services }> {
+async function readRow(scope: AdminScope, workspaceId: string): Promise<{ ref: WorkspaceRef; row: Row }> {
   const statement = sql`
     select w.tenant_id, coalesce(s.experimental, '[]') as experimental, coalesce(s.egress_allow, '[]') as allow,
       coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read,
@@ -219,16 +231,25 @@ async function readServices(
     from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
     where w.id = ${workspaceId}`
   const row = await findRow<Row>(scope, 'workspace', statement)
-  const { tenant_id: tenantId, experimental, retention, updated_at } = row
+  return { ref: { tenantId: row.tenant_id as TenantId, workspaceId: workspaceId as WorkspaceId }, row }
+}
+
+async function readServices(
+  scope: AdminScope,
+  workspaceId: string,
+): Promise<{ ref: WorkspaceRef; services: Services }> {
+  const { ref, row } = await readRow(scope, workspaceId)
+  const { experimental, retention, updated_at } = row
+  const { providers, ...auth } = { ...AUTH_DEFAULTS, ...row.auth }
   return {
-    tenantId: tenantId as TenantId,
+    ref,
     services: {
       workspace_id: workspaceId,
       experimental,
       egress: { allow: row.allow },
       anon: { ...ANON_DEFAULTS, ...row.anon },
       cors: { origins: row.origins },
-      auth: { ...AUTH_DEFAULTS, ...row.auth },
+      auth: { ...auth, providers: providerSettingsOf(scope).toShow(ref, providers) },
       objects: { public_read: row.public_read, user: { ...NO_OBJECTS, ...row.user_objects } },
       topics: { user: { ...NO_TOPICS, ...row.user_topics } },
       retention,

@@ -1,4 +1,5 @@
--- Further ways of users to sign in: time-based codes with recovery codes, and passkeys. Only tenon_issuer reads secrets and digests.
+-- Further ways of users to sign in: time-based codes with recovery codes, passkeys, and identity providers. Only tenon_issuer reads
+-- secrets and digests.
 
 create table tenon.user_totp (
   user_id text primary key,
@@ -43,3 +44,21 @@ call tenon.allow('tenon_operator', 'tenon.user_passkeys', 'all');
 call tenon.allow('tenon_admin', 'tenon.user_passkeys', 'tenant');
 grant select (id, user_id, tenant_id, workspace_id, created_at, last_used_at), delete
   on tenon.user_passkeys to tenon_admin, tenon_operator;
+
+-- Identities of users at identity providers of their workspace (OpenID Connect Core 1.0 §2: `iss` and `sub` identify a person).
+create table tenon.user_identities (
+  tenant_id text not null,
+  workspace_id text not null,
+  issuer text not null,
+  subject text not null,
+  user_id text not null,
+  created_at timestamptz(3) not null default now(),
+  primary key (tenant_id, workspace_id, issuer, subject),
+  foreign key (tenant_id, workspace_id, user_id) references tenon.users (tenant_id, workspace_id, id) on delete cascade
+);
+create index on tenon.user_identities (tenant_id, workspace_id, user_id);
+call tenon.allow('tenon_issuer', 'tenon.user_identities', 'all', 'select, insert, delete');
+call tenon.allow('tenon_operator', 'tenon.user_identities', 'all');
+call tenon.allow('tenon_admin', 'tenon.user_identities', 'tenant');
+grant select (tenant_id, workspace_id, issuer, user_id, created_at), delete
+  on tenon.user_identities to tenon_admin, tenon_operator;

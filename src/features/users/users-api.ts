@@ -3,7 +3,7 @@
 import Type, { type Static } from 'typebox'
 import {
   AUTH_DEFAULTS,
-  type AuthSettings,
+  type StoredAuth,
   USER_EMAIL_PATTERN,
 } from '../../access/issuer/users/auth-settings.ts'
 import {
@@ -43,7 +43,12 @@ export const User = Type.Object({
   status: Type.Enum(['invited', 'active', 'disabled']),
   second_factor: Type.Boolean({ description: 'Signing in with a password takes a code as well.' }),
   passkeys: Type.Integer({ description: 'Number of passkeys.' }),
-  created_by: Type.String({ description: '`sign-up`, or the subject that has invited the user.' }),
+  identities: Type.Array(Type.String(), {
+    description: 'Issuers of the identity providers that the user has signed in with.',
+  }),
+  created_by: Type.String({
+    description: '`sign-up`, `identity-provider`, or the subject that has invited the user.',
+  }),
   created_at: Time,
   updated_at: Time,
   last_login_at: OptionalTime,
@@ -59,6 +64,8 @@ const COLUMNS = sql`id, tenant_id, workspace_id, email, email_verified_at is not
     as status,
   exists (select from user_totp where user_id = users.id) as second_factor,
   (select count(*)::integer from user_passkeys where user_id = users.id) as passkeys,
+  array(select distinct i.issuer from user_identities i where i.tenant_id = users.tenant_id
+    and i.workspace_id = users.workspace_id and i.user_id = users.id order by 1) as identities,
   created_by, created_at, updated_at, last_login_at`
 
 /** Stores a new invitation and voids the previous one. */
@@ -87,7 +94,7 @@ const UNSTORABLE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f]..)/i
 
 /** @throws Problem `not_found`; `state_conflict` if the workspace takes no new users */
 async function requireInvitations(scope: AdminScope, workspaceId: string): Promise<{ brandName: string }> {
-  const { name, auth } = await findRow<{ name: string; auth: Partial<AuthSettings> }>(
+  const { name, auth } = await findRow<{ name: string; auth: Partial<StoredAuth> }>(
     scope,
     'workspace',
     sql`select w.name, coalesce(s.auth, '{}') as auth from workspaces w

@@ -35,7 +35,7 @@ call tenon.allow('tenon_issuer', 'tenon.users', 'all', 'select, insert, update, 
 call tenon.add_row_quota('users', 'tenon.users');
 -- The issuer refuses sign-ups of a full workspace before it looks at the address.
 call tenon.allow('tenon_issuer', 'tenon.quotas', 'all', 'select (tenant_id, workspace_id, name, max, used)');
-call tenon.allow('tenon_issuer', 'tenon.services', 'all', 'select (tenant_id, workspace_id, auth)');
+call tenon.allow('tenon_issuer', 'tenon.services', 'all', 'select (tenant_id, workspace_id, auth, egress_allow)');
 
 create trigger generations before update on tenon.users for each row
   when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password

@@ -14,6 +14,7 @@ import {
 import { mailTo } from '../../support/clients/mails.ts'
 import { accountPageOf, addUser, createUserApp, newUser, type UserApp } from '../../support/clients/users.ts'
 import { call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
+import { FakeIdentityProvider } from '../../support/servers/fake-identity-provider.ts'
 import { configure, tryConfigure } from '../../support/stack/workspace-settings.ts'
 
 noticeWithoutChromium('pages for users in a browser')
@@ -59,11 +60,12 @@ describe('auth.branding', () => {
     expect((await configure(app.workspace, { auth: { branding } })).auth).toEqual({
       sign_up: 'open',
       branding,
+      providers: [],
     })
     expect((await configure(app.workspace, { anon: { events: 'none' } })).auth.branding).toEqual(branding)
     const { workspaceId, operator: as } = app.workspace
     const read = await call('GET', `/v1/services?workspace_id=${workspaceId}`, { as })
-    expect(read.body.auth).toEqual({ sign_up: 'open', branding })
+    expect(read.body.auth).toEqual({ sign_up: 'open', branding, providers: [] })
     expect((await configure(app.workspace, { auth: { branding: {} } })).auth.branding).toEqual({})
   })
 
@@ -159,6 +161,32 @@ describe.runIf(hasChromium)('pages in Chromium', { timeout: 120_000 }, () => {
     await page.waitForURL(/callback/)
     expect(new URL(page.url()).searchParams.get('code')).toBeTruthy()
     await Promise.all([link.context().close(), page.context().close()])
+    client.close()
+  })
+
+  test('identity provider of another site: signs in without scripts; no finding of axe', async () => {
+    const provider = await FakeIdentityProvider.open()
+    provider.person = { sub: 'ida', email: newUser().email, email_verified: true }
+    // Chromium resolves this name to this machine.
+    const authorization_endpoint = `${provider.origin.replace('127.0.0.1', 'idp.test')}/authorize`
+    provider.flaws = { discovery: { authorization_endpoint } }
+    const settings = { id: 'idp', name: 'Corner Shop staff', issuer: provider.origin, client_id: 'tenon' }
+    await configure(app.workspace, {
+      egress: { allow: [provider.host] },
+      auth: { providers: [settings] },
+    })
+    const client = createServer((_request, response) => response.end('arrived'))
+    await new Promise<void>((listening) => client.listen(0, '127.0.0.1', listening))
+    const { port } = client.address() as AddressInfo
+    const { url } = authorization(app.clientId, { redirect_uri: `http://127.0.0.1:${port}/callback` })
+    const page = await open(url, true)
+    await expectAccessible(page)
+    const plain = await open(url, false)
+    await plain.getByRole('link', { name: 'Continue with Corner Shop staff' }).click()
+    await plain.waitForURL(/callback/)
+    expect(new URL(plain.url()).searchParams.get('code')).toBeTruthy()
+    expect(provider.exchanges).toHaveLength(1)
+    await Promise.all([page.context().close(), plain.context().close(), provider.close()])
     client.close()
   })
 })

@@ -65,8 +65,10 @@ export class Browser {
   }
 
   #cookiesFor(url: string): string {
-    const { pathname } = new URL(url)
-    const fitting = [...this.#cookies].filter(([, { path }]) => pathname.startsWith(path))
+    const { hostname, pathname } = new URL(url)
+    const fitting = [...this.#cookies].filter(
+      ([key, { path }]) => key.endsWith(` ${hostname}`) && pathname.startsWith(path),
+    )
     return fitting.map(([key, { value }]) => `${key.split(' ')[0]}=${value}`).join('; ')
   }
 
@@ -76,7 +78,7 @@ export class Browser {
       const at = pair.indexOf('=')
       const path = attributes.find((attribute) => attribute.startsWith('path='))?.slice(5)
       const kept = { value: pair.slice(at + 1), path: path ?? new URL(url).pathname, text }
-      const key = `${pair.slice(0, at)} ${kept.path}`
+      const key = `${pair.slice(0, at)} ${kept.path} ${new URL(url).hostname}`
       if (kept.value === '') this.#cookies.delete(key)
       else this.#cookies.set(key, kept)
     }

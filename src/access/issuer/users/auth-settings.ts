@@ -1,21 +1,14 @@
-/** The setting `auth` of a workspace: whether people may sign up, and the look of the pages for its users. */
+/** The setting `auth` of a workspace: whether people may sign up, where else they sign in, and the look of the pages. */
 
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { VISIBLE_PATTERN } from '../../../core/visible-text.ts'
+import { Provider, ProvidersInput, SignUp, type StoredProvider } from './identity-provider-settings.ts'
 
 /** The pattern of `<input type="email">` (HTML Standard): users of workspaces have addresses in ASCII. */
 export const USER_EMAIL_PATTERN =
   "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$"
-
-const SignUp = Type.Unsafe<'off' | 'invite' | 'open'>(
-  Type.String({
-    enum: ['off', 'invite', 'open'],
-    description:
-      'How users get into the workspace. `off`: no new ones; `invite`: by invitation of an admin; `open`: also by signing up. Default: `off`.',
-  }),
-)
 
 const Branding = Type.Object(
   {
@@ -40,15 +33,29 @@ const Branding = Type.Object(
 )
 type Branding = Static<typeof Branding>
 
-export const AuthSettings = Type.Object({ sign_up: SignUp, branding: Branding })
+/** As admins see it. */
+export const AuthSettings = Type.Object({
+  sign_up: SignUp,
+  branding: Branding,
+  providers: Type.Array(Provider, { description: 'Identity providers where users may sign in.' }),
+})
 export type AuthSettings = Static<typeof AuthSettings>
 
 export const AuthInput = Type.Object(
-  { sign_up: Type.Optional(SignUp), branding: Type.Optional(Branding) },
+  {
+    sign_up: Type.Optional(SignUp),
+    branding: Type.Optional(Branding),
+    providers: Type.Optional(ProvidersInput),
+  },
   { additionalProperties: false },
 )
 
-export const AUTH_DEFAULTS: AuthSettings = { sign_up: 'off', branding: {} }
+/** As the database has it. */
+export interface StoredAuth extends Omit<AuthSettings, 'providers'> {
+  readonly providers: readonly StoredProvider[]
+}
+
+export const AUTH_DEFAULTS: StoredAuth = { sign_up: 'off', branding: {}, providers: [] }
 
 /** @throws Problem `validation_failed` for a logo or a colour that pages cannot show */
 export function checkBranding({ logo_url: logo, color }: Branding): void {

@@ -2,7 +2,7 @@
 
 import type { Secrets } from '../../../infra/crypto/secrets.ts'
 
-type Purpose = 'second-factor' | 'totp-setup' | 'passkey'
+type Purpose = 'second-factor' | 'totp-setup' | 'passkey' | 'identity-provider'
 
 export class Tickets {
   readonly #secrets: Secrets

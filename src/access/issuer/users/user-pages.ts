@@ -59,11 +59,15 @@ interface SignInWays {
 export function userSignInPage(prompt: UserPrompt, path: string, ways: SignInWays, refused?: Refusal): Page {
   const { workspace } = prompt
   const fields = [EMAIL_FIELD, CURRENT_PASSWORD, button('login', 'Sign in'), plainButton('deny', 'Cancel')]
+  const providers = workspace.providers.map(
+    ({ id, name }) =>
+      `<a class="provider" href="${escapeHtml(`${path}/providers/${id}`)}">Continue with ${escapeHtml(name)}</a>`,
+  )
   const links = [
     link(`${path}/forgot`, 'Forgot your password?'),
     ...(workspace.signUp === 'open' ? [link(`${path}/sign-up`, 'Create an account')] : []),
   ]
-  const body = `${errorText(refused?.text ?? '')}${form(fields.join(''))}${ways.html}${links.map(paragraph).join('')}`
+  const body = `${errorText(refused?.text ?? '')}${form(fields.join(''))}${providers.join('')}${ways.html}${links.map(paragraph).join('')}`
   const { brand } = workspace
   return renderPage('Sign in', body, {
     brand,

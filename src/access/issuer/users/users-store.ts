@@ -6,7 +6,8 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { Account } from '../accounts-store.ts'
 import { hashPassword, verifyPassword } from '../passwords.ts'
-import { AUTH_DEFAULTS, type AuthSettings } from './auth-settings.ts'
+import { AUTH_DEFAULTS, type StoredAuth } from './auth-settings.ts'
+import type { StoredProvider } from './identity-provider-settings.ts'
 
 /** A user who may sign in: verified, not disabled, in an active workspace. */
 export interface UserAccount extends Account {
@@ -23,8 +24,11 @@ export const isUser = (subject: Account): subject is UserAccount => subject.role
 
 /** An active workspace, as pages for its users show it. */
 export interface UserWorkspace extends WorkspaceRef {
-  readonly signUp: AuthSettings['sign_up']
+  readonly signUp: StoredAuth['sign_up']
   readonly brand: Brand
+  readonly providers: readonly StoredProvider[]
+  /** `host:port` texts of providers that may be reached at any address; set by operators. */
+  readonly egressAllowed: readonly string[]
 }
 
 /** The look of a page. */
@@ -42,6 +46,12 @@ const SELECT_ACTIVE = sql`
   select ${USER_COLUMNS}, u.password
   from users u join tenants t on t.id = u.tenant_id join workspaces w on w.id = u.workspace_id
   where u.email_verified_at is not null and u.disabled_at is null and t.state = 'active' and w.state = 'active'`
+
+interface WorkspaceRow extends WorkspaceRef {
+  readonly name: string
+  readonly auth: Partial<StoredAuth>
+  readonly egressAllowed: readonly string[]
+}
 
 type UserRow = UserAccount & { readonly password: string | null }
 
@@ -69,15 +79,17 @@ export class UsersStore {
 
   /** The workspace and its settings; undefined unless it is active. */
   async workspace(id: string | null): Promise<UserWorkspace | undefined> {
-    const row = await this.#system.row<WorkspaceRef & { name: string; auth: Partial<AuthSettings> }>(sql`
-      select w.tenant_id as "tenantId", w.id as "workspaceId", w.name, coalesce(s.auth, '{}') as auth
+    const row = await this.#system.row<WorkspaceRow>(sql`
+      select w.tenant_id as "tenantId", w.id as "workspaceId", w.name, coalesce(s.auth, '{}') as auth,
+        coalesce(s.egress_allow, '[]') as "egressAllowed"
       from workspaces w join tenants t on t.id = w.tenant_id
         left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
       where w.id = ${id} and t.state = 'active' and w.state = 'active'`)
     if (row === undefined) return undefined
-    const { sign_up: signUp, branding } = { ...AUTH_DEFAULTS, ...row.auth }
-    const brand = { name: branding.name ?? row.name, logoUrl: branding.logo_url, color: branding.color }
-    return { tenantId: row.tenantId, workspaceId: row.workspaceId, signUp, brand }
+    const { tenantId, workspaceId, name, egressAllowed } = row
+    const { sign_up: signUp, branding, providers } = { ...AUTH_DEFAULTS, ...row.auth }
+    const brand = { name: branding.name ?? name, logoUrl: branding.logo_url, color: branding.color }
+    return { tenantId, workspaceId, signUp, brand, providers, egressAllowed }
   }
 
   /** True if the quota `users` allows no further one. */

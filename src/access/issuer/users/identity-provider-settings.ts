@@ -1,0 +1,153 @@
+/** The identity providers of a workspace, in its setting `auth`: where users sign in with OpenID Connect. */
+
+import Type, { type Static } from 'typebox'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import { VISIBLE_PATTERN } from '../../../core/visible-text.ts'
+import { purposeIn, type Secrets } from '../../../infra/crypto/secrets.ts'
+import { hostAndPort } from '../../../infra/http-client/egress.ts'
+
+const ID_PATTERN = '^[a-z][a-z0-9-]{0,29}$'
+
+/** How users get into the workspace. */
+export const SignUp = Type.Unsafe<'off' | 'invite' | 'open'>(
+  Type.String({
+    enum: ['off', 'invite', 'open'],
+    description:
+      'How users get into the workspace. `off`: no new ones; `invite`: by invitation of an admin; `open`: also by signing up. Default: `off`.',
+  }),
+)
+
+const COMMON = {
+  id: Type.String({ pattern: ID_PATTERN, description: 'Part of the redirect URI.' }),
+  name: Type.String({
+    minLength: 1,
+    maxLength: LIMITS.nameCharsMax,
+    pattern: VISIBLE_PATTERN,
+    description: 'On the sign-in page: "Continue with …".',
+  }),
+  issuer: Type.String({
+    maxLength: 500,
+    description:
+      'Its issuer identifier, with a discovery document (OpenID Connect Discovery 1.0). `http` only at an address in `egress.allow`.',
+  }),
+  client_id: Type.String({ minLength: 1, maxLength: 200, pattern: '^[\\x21-\\x7e]+$' }),
+  sign_up: Type.Optional(
+    Type.Unsafe<'invite' | 'open'>(
+      Type.String({
+        enum: ['invite', 'open'],
+        description:
+          'Whether a person whom the workspace does not know gets an account (`open`), or needs an invitation. Default: `open` if the workspace has it.',
+      }),
+    ),
+  ),
+}
+
+const ProviderInput = Type.Object(
+  {
+    ...COMMON,
+    client_secret: Type.Optional(
+      Type.String({
+        minLength: 8,
+        maxLength: 500,
+        pattern: '^[\\x20-\\x7e]+$',
+        writeOnly: true,
+        description:
+          'Never shown. Without it, the stored one stays as long as `issuer` and `client_id` are the same; a public client has none.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+type ProviderInput = Static<typeof ProviderInput>
+
+export const ProvidersInput = Type.Array(ProviderInput, {
+  maxItems: LIMITS.users.providersMax,
+  description: 'Replaces all of them.',
+})
+
+/** A provider as admins see it. */
+export const Provider = Type.Object({
+  ...COMMON,
+  has_secret: Type.Boolean(),
+  redirect_uri: Type.String({ description: 'To be registered at the provider.' }),
+})
+export type Provider = Static<typeof Provider>
+
+/** A provider as the database has it. `sealed` is the encrypted client secret, in base64url. */
+export type StoredProvider = Omit<ProviderInput, 'client_secret'> & { readonly sealed?: string }
+
+/** Checks and encrypts the providers of a workspace. */
+export class ProviderSettings {
+  readonly #secrets: Secrets
+  readonly #publicUrl: string
+
+  /** @param publicUrl of the API */
+  constructor(secrets: Secrets, publicUrl: string) {
+    this.#secrets = secrets
+    this.#publicUrl = publicUrl
+  }
+
+  /**
+   * @param stored the present ones, whose secrets stay @param egressAllowed `host:port` texts that may be reached at any address
+   * @throws Problem `validation_failed`
+   */
+  toStore(
+    ref: WorkspaceRef,
+    given: readonly ProviderInput[],
+    { stored, egressAllowed }: { stored: readonly StoredProvider[]; egressAllowed: readonly string[] },
+  ): StoredProvider[] {
+    for (const [index, { id, issuer }] of given.entries()) {
+      if (given.findIndex((one) => one.id === id) !== index) throw refusal(index, 'id', 'is there twice')
+      if (!isIssuer(issuer, egressAllowed))
+        throw refusal(index, 'issuer', 'is no https URL without credentials, query and fragment')
+    }
+    return given.map(({ client_secret: secret, ...provider }) => {
+      const before = stored.find((one) => purposeOf(ref, one) === purposeOf(ref, provider))
+      const sealed = secret === undefined ? before?.sealed : this.#seal(ref, provider, secret)
+      return { ...provider, ...(sealed !== undefined && { sealed }) }
+    })
+  }
+
+  toShow({ workspaceId }: Pick<WorkspaceRef, 'workspaceId'>, stored: readonly StoredProvider[]): Provider[] {
+    return stored.map(({ sealed, ...provider }) => ({
+      ...provider,
+      has_secret: sealed !== undefined,
+      redirect_uri: this.redirectUri({ workspaceId }, provider.id),
+    }))
+  }
+
+  /** Where the provider sends the browser: one address for each, so that no provider can answer for another (RFC 9700 §4.4). */
+  redirectUri({ workspaceId }: Pick<WorkspaceRef, 'workspaceId'>, id: string): string {
+    return `${this.#publicUrl}/auth/providers/${workspaceId}/${id}/callback`
+  }
+
+  /** The client secret; undefined for a public client. */
+  secretOf(ref: WorkspaceRef, provider: StoredProvider): string | undefined {
+    if (provider.sealed === undefined) return undefined
+    return this.#secrets.open(purposeOf(ref, provider), Buffer.from(provider.sealed, 'base64url')).toString()
+  }
+
+  #seal(ref: WorkspaceRef, provider: StoredProvider, secret: string): string {
+    return this.#secrets.seal(purposeOf(ref, provider), Buffer.from(secret)).toString('base64url')
+  }
+}
+
+/** A secret is bound to the issuer and the client that it was given for. */
+const purposeOf = (ref: WorkspaceRef, { id, issuer, client_id }: StoredProvider) =>
+  purposeIn(ref, `identity-provider:${JSON.stringify([id, issuer, client_id])}`)
+
+/** True for an issuer identifier (OpenID Connect Discovery 1.0 §2), or one over http at an address that an operator has opened. */
+function isIssuer(text: string, egressAllowed: readonly string[]): boolean {
+  if (!URL.canParse(text) || /[?#\s]/.test(text)) return false
+  const url = new URL(text)
+  if (url.username !== '' || url.password !== '') return false
+  return url.protocol === 'https:' || (url.protocol === 'http:' && egressAllowed.includes(hostAndPort(url)))
+}
+
+function refusal(index: number, name: string, detail: string): Problem {
+  const pointer = `/auth/providers/${index}/${name}`
+  const error = { in: 'body', name: `auth.providers.${index}.${name}`, pointer, detail } as const
+  return new Problem('validation_failed', { detail: `${error.name} ${detail}.`, errors: [error] })
+}

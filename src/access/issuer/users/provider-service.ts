@@ -1,0 +1,144 @@
+/** Signs users in whom an identity provider of their workspace has identified. */
+
+import { AuthorizationResponseError } from 'openid-client'
+import { Problem } from '../../../core/problem.ts'
+import { AttemptThrottle } from '../../authentication/attempt-throttle.ts'
+import type { IssuerAudit, Requester } from '../audit-events.ts'
+import type { IssuerServices } from '../issuer-services.ts'
+import type { StoredProvider } from './identity-provider-settings.ts'
+import type { Identity } from './identity-providers.ts'
+import type { Refusal } from './user-pages.ts'
+import { isUserEmail, isUserName } from './user-service.ts'
+import type { UserAccount, UserWorkspace } from './users-store.ts'
+
+type Services = Pick<
+  IssuerServices,
+  'config' | 'log' | 'users' | 'userMails' | 'identityProviders' | 'identitiesStore'
+>
+
+/** The sign-in that a browser continues. */
+interface Visit {
+  readonly by: Requester
+  readonly workspace: UserWorkspace
+  /** Identifies the sign-in. */
+  readonly at: string
+}
+
+/** What the provider sent with the browser. */
+interface Answer extends Visit {
+  readonly parameters: URLSearchParams
+  /** The client, for the audit log. */
+  readonly clientId: string
+  /** The client's network, as `networkOf` returns it. */
+  readonly network: string
+}
+
+const UNKNOWN: Refusal = { status: 404, text: 'This way to sign in is not offered here any more.' }
+const EXPIRED: Refusal = { status: 401, text: 'It took too long. Sign in again.' }
+const TOO_MANY: Refusal = {
+  status: 429,
+  text: 'Too many attempts. Wait a quarter of an hour, then try again.',
+}
+const INACTIVE: Refusal = { status: 403, text: 'This account cannot sign in.' }
+const CLOSED: Refusal = { status: 403, text: 'There is no account with your e-mail address here.' }
+const FULL: Refusal = { status: 403, text: 'No further people can get an account here at the moment.' }
+
+/** True if no response came; the library wraps errors of requests. */
+const isUnavailable = (error: unknown): boolean =>
+  error instanceof Problem || (error instanceof Error && error.cause instanceof Problem)
+
+const unavailable = ({ name }: StoredProvider): Refusal => ({
+  status: 503,
+  text: `${name} cannot be reached at the moment. Try again later, or sign in another way.`,
+})
+const denied = ({ name }: StoredProvider): Refusal => ({
+  status: 401,
+  text: `You were not signed in at ${name}.`,
+})
+const invalid = ({ name }: StoredProvider): Refusal => ({
+  status: 401,
+  text: `The response of ${name} is not valid. Sign in again.`,
+})
+const unverified = ({ name }: StoredProvider): Refusal => ({
+  status: 403,
+  text: `${name} has not confirmed that you have an e-mail address which can be used here.`,
+})
+
+export class ProviderService {
+  readonly #services: Services
+  readonly #audit: IssuerAudit
+  readonly #throttle = new AttemptThrottle()
+
+  constructor(services: Services, audit: IssuerAudit) {
+    this.#services = services
+    this.#audit = audit
+  }
+
+  /** @returns the address at the provider where the browser goes */
+  async begin({ workspace, at }: Visit, providerId: string): Promise<URL | Refusal> {
+    const provider = workspace.providers.find(({ id }) => id === providerId)
+    if (provider === undefined) return UNKNOWN
+    return this.#services.identityProviders
+      .authorizationUrl(workspace, provider, at)
+      .catch((error: unknown) => {
+        this.#warn(error, workspace, provider)
+        return unavailable(provider)
+      })
+  }
+
+  /** @returns the user, whose second factor is still to be checked */
+  async end(answer: Answer, providerId: string): Promise<UserAccount | Refusal> {
+    const { by, workspace, clientId } = answer
+    const { tenantId, workspaceId } = workspace
+    const user = await this.#identify(answer, providerId)
+    if ('text' in user) {
+      const reason = user === TOO_MANY ? 'too_many' : 'wrong_identity'
+      this.#audit.signInRefused(by, { tenantId, workspaceId, accountId: undefined, clientId }, reason)
+    }
+    return user
+  }
+
+  async #identify(answer: Answer, providerId: string): Promise<UserAccount | Refusal> {
+    const { workspace, at, parameters, network } = answer
+    const { identityProviders, config } = this.#services
+    const provider = workspace.providers.find(({ id }) => id === providerId)
+    if (provider === undefined) return UNKNOWN
+    const pending = identityProviders.pending(parameters.get('state') ?? '')
+    const isOfThis = pending?.workspaceId === workspace.workspaceId && pending.providerId === providerId
+    if (!isOfThis || pending.at !== at) return EXPIRED
+    if (!this.#throttle.admit(network, config.TENON_SIGN_INS_PER_ADDRESS)) return TOO_MANY
+    const identity = await identityProviders
+      .identity(workspace, provider, pending, parameters)
+      .catch((error: unknown) => {
+        if (error instanceof AuthorizationResponseError) return denied(provider)
+        this.#warn(error, workspace, provider)
+        return isUnavailable(error) ? unavailable(provider) : invalid(provider)
+      })
+    if ('text' in identity) return identity
+    this.#throttle.uncount(network)
+    return this.#userOf(answer, provider, identity)
+  }
+
+  /** The user with the identity; the first time, the one with its verified address, or a new one. */
+  async #userOf({ by, workspace }: Answer, provider: StoredProvider, identity: Identity) {
+    const { users, identitiesStore, userMails } = this.#services
+    const known = await identitiesStore.find(workspace, identity)
+    if (known !== undefined) return (await users.find(known)) ?? INACTIVE
+    if (!isUserEmail(identity.verifiedEmail)) return unverified(provider)
+    const mayCreate = (provider.sign_up ?? workspace.signUp) === 'open'
+    const name = isUserName(identity.name) ? identity.name : ''
+    const connected = await identitiesStore.connect(workspace, { ...identity, name }, mayCreate)
+    if (connected === 'full') return FULL
+    const user = connected && (await users.find(connected.id))
+    if (user === undefined) return CLOSED
+    this.#audit.userChanged(by, user, connected?.how === 'created' ? 'user.verify' : 'user.connect_identity')
+    const text = `${provider.name} can sign in to it now.`
+    if (connected?.how === 'connected')
+      userMails.factorsChanged({ to: user.email, brandName: workspace.brand.name }, text)
+    return user
+  }
+
+  #warn(error: unknown, { workspaceId }: UserWorkspace, { issuer }: StoredProvider): void {
+    this.#services.log.warn({ err: error, workspace_id: workspaceId, issuer }, 'identity provider failed')
+  }
+}

@@ -1,0 +1,71 @@
+/** Sends the browser of a user to an identity provider, and takes the answer with which it comes back. */
+
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { AuthServices } from '../../access/authentication/auth-services.ts'
+import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
+import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
+import { show } from './forms.ts'
+import { EXPIRED, interactionOf, interactionPath, undefinedIfExpired } from './interaction.ts'
+import { continueSignIn, isUserPrompt, signInPage, type UserSignIn } from './user-sign-in.ts'
+
+const BEGIN = '/auth/interaction/:uid/providers/:provider'
+
+export function mountProviderSignIn(
+  app: FastifyInstance,
+  { identity }: Pick<AuthServices, 'identity'>,
+): void {
+  app.get(BEGIN, async (request, reply) => {
+    const signIn = await signInOf(await identity(), request, reply)
+    return signIn === undefined ? show(reply, EXPIRED) : begin(signIn, reply)
+  })
+  // The address that is registered at the provider. The cookie of the sign-in is sent to the address of the sign-in only.
+  app.get('/auth/providers/:workspace/:provider/callback', async (request, reply) => {
+    const parameters = parametersOf(request)
+    const pending = (await identity()).identityProviders.pending(parameters.get('state') ?? '')
+    if (pending === undefined || pending.workspaceId !== paramOf(request, 'workspace'))
+      return show(reply, EXPIRED)
+    const provider = encodeURIComponent(paramOf(request, 'provider'))
+    return reply.redirect(`/auth/interaction/${pending.at}/providers/${provider}/callback?${parameters}`, 303)
+  })
+  app.get(`${BEGIN}/callback`, async (request, reply) => {
+    const signIn = await signInOf(await identity(), request, reply)
+    return signIn === undefined ? show(reply, EXPIRED) : end(signIn, reply)
+  })
+}
+
+async function signInOf(
+  issuer: EmbeddedIssuer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<UserSignIn | undefined> {
+  const interaction = interactionOf(request, reply)
+  const prompt = await undefinedIfExpired(issuer.signIn.ask(interaction))
+  return isUserPrompt(prompt) ? { issuer, interaction, prompt, request } : undefined
+}
+
+async function begin(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyReply> {
+  const { issuer, interaction, prompt, request } = signIn
+  const visit = { by: interaction.by, workspace: prompt.workspace, at: interaction.uid }
+  const to = await issuer.providerService.begin(visit, paramOf(request, 'provider'))
+  if (to instanceof URL) return reply.redirect(to.href, 303)
+  return show(reply, signInPage(issuer, prompt, interactionPath(request), to))
+}
+
+async function end(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyReply> {
+  const { issuer, interaction, prompt, request } = signIn
+  const answer = {
+    by: interaction.by,
+    workspace: prompt.workspace,
+    at: interaction.uid,
+    parameters: parametersOf(request),
+    clientId: prompt.clientId,
+    network: networkOf(request.ip),
+  }
+  const user = await issuer.providerService.end(answer, paramOf(request, 'provider'))
+  if ('text' in user) return show(reply, signInPage(issuer, prompt, interactionPath(request), user))
+  return continueSignIn(signIn, user, reply)
+}
+
+const parametersOf = ({ url }: FastifyRequest) => new URLSearchParams(url.split('?')[1] ?? '')
+
+const paramOf = ({ params }: FastifyRequest, name: string) => (params as Record<string, string>)[name] ?? ''
