@@ -1,7 +1,9 @@
-/** Checks with a real Keycloak that the configuration in docs/identity.md works. */
+/** Checks with a real Keycloak that the configurations in docs/identity.md and docs/users.md work. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
+import { authorization, Browser, claimsOf, exchange, REDIRECT } from '../../support/clients/browser.ts'
+import { createUserApp } from '../../support/clients/users.ts'
 import { type Caller, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import {
   type ApiWithIssuers,
@@ -9,6 +11,7 @@ import {
   expectRefused,
   startApiWithIssuers,
 } from '../../support/stack/api-with-issuers.ts'
+import { configure } from '../../support/stack/workspace-settings.ts'
 import { type Keycloak, startKeycloak } from './keycloak.ts'
 
 const AUDIENCE = 'https://api.acme.test'
@@ -166,4 +169,44 @@ test('new key of the realm: is loaded', async () => {
   node.pass(LIMITS.jwksMs.cooldown)
   expect((await node.ask(after)).status).toBe(200)
   expect((await node.ask(before)).status).toBe(200)
+})
+
+test('person at the sign-in page of a workspace: continues with Keycloak, and becomes a user', async () => {
+  await keycloak.admin('POST', '', { realm: 'people', enabled: true })
+  const app = await createUserApp(workspace)
+  const settings = {
+    ...{ id: 'keycloak', name: 'Keycloak', issuer: `${keycloak.base}/realms/people` },
+    ...{ client_id: 'shop', client_secret: SECRET },
+  }
+  const { auth } = await configure(workspace, {
+    egress: { allow: [new URL(keycloak.base).host] },
+    auth: { providers: [settings] },
+  })
+  await keycloak.admin('POST', '/people/clients', {
+    ...{ clientId: 'shop', secret: SECRET, redirectUris: [auth.providers[0].redirect_uri] },
+    attributes: { 'pkce.code.challenge.method': 'S256' },
+  })
+  const addPerson = (username: string, emailVerified: boolean) =>
+    keycloak.admin('POST', '/people/users', {
+      ...{ username, email: `${username}@acme.test`, emailVerified, enabled: true },
+      ...{ firstName: 'Ida', lastName: 'L' },
+      credentials: [{ type: 'password', value: 'correct horse', temporary: false }],
+    })
+  await addPerson('ida', true)
+  await addPerson('eve', false)
+  const signIn = async (username: string) => {
+    const browser = new Browser(REDIRECT)
+    const flow = authorization(app.clientId)
+    const page = await browser.open(flow.url)
+    const login = await browser.open(`${page.url}/providers/keycloak`)
+    const [, action = ''] = /<form[^>]* action="([^"]+)"/.exec(login.html) ?? []
+    const url = action.replaceAll('&amp;', '&')
+    const end = await browser.submit({ ...login, url }, { username, password: 'correct horse' })
+    return { flow, end }
+  }
+  const { flow, end } = await signIn('ida')
+  expect(end.url, end.html).toContain(REDIRECT)
+  const { access_token: token } = (await exchange(app.clientId, flow, new URL(end.url))).body
+  expect(claimsOf(token)).toMatchObject({ role: 'user', email: 'ida@acme.test', email_verified: true })
+  expect((await signIn('eve')).end).toMatchObject({ status: 403 })
 })

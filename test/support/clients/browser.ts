@@ -74,9 +74,9 @@ export class Browser {
 
   #keep(response: Response, url: string): void {
     for (const text of response.headers.getSetCookie()) {
-      const [pair = '', ...attributes] = text.split('; ')
+      const [pair = '', ...attributes] = text.split(/; ?/)
       const at = pair.indexOf('=')
-      const path = attributes.find((attribute) => attribute.startsWith('path='))?.slice(5)
+      const path = attributes.find((attribute) => /^path=/i.test(attribute))?.slice(5)
       const kept = { value: pair.slice(at + 1), path: path ?? new URL(url).pathname, text }
       const key = `${pair.slice(0, at)} ${kept.path} ${new URL(url).hostname}`
       if (kept.value === '') this.#cookies.delete(key)
