@@ -70,6 +70,7 @@ test('system scope: used by a fixed list of files', async () => {
     'access/issuer/issuer-state.ts',
     'access/issuer/oauth-clients-store.ts',
     'access/issuer/signing-keys.ts',
+    'access/issuer/users/identities-store.ts',
     'access/issuer/users/passkeys.ts',
     'access/issuer/users/second-factors.ts',
     'access/issuer/users/user-links.ts',

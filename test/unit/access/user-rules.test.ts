@@ -12,6 +12,7 @@ import {
 import { LIMITS } from '../../../src/core/limits.ts'
 import type { EndUser } from '../../../src/core/policy.ts'
 import { checkUserRules } from '../../../src/features/tenants/check-user-rules.ts'
+import { threadMs } from '../../support/thread-time.ts'
 
 const user = (more: Partial<EndUser> = {}): EndUser => ({
   id: 'u1',
@@ -78,13 +79,13 @@ describe('rule on keys', () => {
     expect(keyOf('t/{user.claims.teams}/', many, `t/t${LIMITS.ruleClaimValuesMax}/x`)).toBe(false)
   })
 
-  test('100 rules with many claims – are matched within 100 ms', () => {
+  test('100 rules with many claims – are matched within 100 ms of CPU time', () => {
     const of = withClaims({ a: Array.from({ length: 1_000 }, (_, n) => 'a'.repeat(n + 1)) })
     const rule = `${'{user.claims.a}/'.repeat(30)}`
     const rules = prefixRules(Array.from({ length: 100 }, (_, n) => `${rule}${n}/`))
-    const started = performance.now()
+    const started = threadMs()
     expect(coversKey(rules, of, `${`${'a'.repeat(100)}/`.repeat(30)}x/`)).toBe(false)
-    expect(performance.now() - started).toBeLessThan(100)
+    expect(threadMs() - started).toBeLessThan(100)
   })
 })
 

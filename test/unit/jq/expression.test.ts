@@ -10,6 +10,7 @@ import { evaluate } from '../../../flows-dsl/jq/evaluate.ts'
 import { parseExpression } from '../../../flows-dsl/jq/parser/parse.ts'
 import { compareText } from '../../../flows-dsl/json.ts'
 import { repeated } from '../../support/stack/soak.ts'
+import { threadMs } from '../../support/thread-time.ts'
 
 const AROUND = { variables: { input: { a: 1 }, context: null }, nowMs: 1_700_000_000_123 }
 
@@ -341,26 +342,26 @@ describe('costly expressions: end with a fault or an error', () => {
   }
 
   test.each(Object.entries(texts))('%s: ends', (_name, text) => {
-    const start = performance.now()
+    const start = threadMs()
     expect(parseExpression(text)).toHaveProperty('message')
-    expect(performance.now() - start).toBeLessThan(1_000)
+    expect(threadMs() - start).toBeLessThan(1_000)
   })
 
   const doubled = (step: string): string => `. | ${Array.from({ length: 50 }, () => step).join(' | ')}`
   const growing = [doubled('. + .'), doubled('[., .]'), doubled('{a: ., b: .}'), doubled('"\\(.)\\(.)"')]
 
   test.each(growing)('growth by %s: ends', (text) => {
-    const start = performance.now()
+    const start = threadMs()
     expect(() => run(text, 'xxxxxxxx')).toThrow(FlowError)
-    expect(performance.now() - start).toBeLessThan(1_000)
+    expect(threadMs() - start).toBeLessThan(1_000)
   })
 
   test('comparison: of a value that is shared a million times: ends', () => {
     const shared = Array.from({ length: 40 }).reduce<Json>((value) => [value, value], 'x')
-    const start = performance.now()
+    const start = threadMs()
     expect(() => run('. == $input', shared, newBudget())).not.toThrow()
     expect(() => run('.[0] == .[1]', [shared, [...(shared as Json[])]])).toThrow(/steps|larger/)
-    expect(performance.now() - start).toBeLessThan(2_000)
+    expect(threadMs() - start).toBeLessThan(2_000)
   })
 
   test('steps, depth and size: each is bounded', () => {
