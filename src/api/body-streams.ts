@@ -120,10 +120,14 @@ function drainBody({ raw }: FastifyRequest): Promise<void> {
   DRAINED.set(raw, promise)
   const timer = setTimeout(done, LIMITS.drainMs)
   let bytes = 0
-  raw.on('data', ({ byteLength }: Uint8Array) => {
+  const count = ({ byteLength }: Uint8Array) => {
     bytes += byteLength
-    if (bytes > LIMITS.drainBytesMax) done()
-  })
+    if (bytes <= LIMITS.drainBytesMax) return
+    // A client that cannot send any more reads its reply, which closing the connection on unread bytes would discard.
+    raw.off('data', count).pause()
+    setTimeout(done, LIMITS.drainLingerMs)
+  }
+  raw.on('data', count)
   for (const event of ['end', 'close', 'error']) raw.once(event, () => done())
   raw.resume()
   return promise.finally(() => clearTimeout(timer))

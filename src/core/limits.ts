@@ -173,6 +173,8 @@ export const LIMITS = {
   drainMs: 5_000,
   /** So many bytes of it are read: four times the largest body of an operation. */
   drainBytesMax: 17_825_792,
+  /** After which the connection stays open for this time. */
+  drainLingerMs: 500,
   /** A stream ends after this time without a byte sent or received. */
   streamStallMs: 30_000,
   importChunkLines: 500,
