@@ -156,7 +156,7 @@ async function invite(
 }
 
 /** In the format of the platform, which takes the parameters from each hash. */
-function cheapHash(password: string): string {
+export function cheapHash(password: string): string {
   const [log2N, r, p, salt] = [10, 8, 1, randomBytes(16)]
   const made = scryptSync(password, salt, 32, { N: 2 ** log2N, r, p })
   return ['scrypt', log2N, r, p, salt.toString('base64url'), made.toString('base64url')].join('$')
