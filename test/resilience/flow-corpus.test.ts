@@ -54,8 +54,11 @@ describe.each([
 
   testExamples(() => kinds.runner)
 
-  // Here the others continue as new as well; its thousands of timers would be replayed at each step.
-  test.each(KINDS.filter(({ name }) => name !== 'end-continued'))('$name: same result', async (kind) => {
+  // In `end-continued`, thousands of timers would be replayed at each step; the others continue as new here as well. The
+  // recorded histories are replays of every kind, so a worker without a cache runs a third of them outside a soak.
+  const share = atOnce === 1 ? repeated(3, 1) : 1
+  const kindsHere = KINDS.filter(({ name }, n) => name !== 'end-continued' && n % share === 0)
+  test.each(kindsHere)('$name: same result', async (kind) => {
     await runKind(kind, kinds)
   })
 
@@ -113,7 +116,7 @@ describe.each([
       }
       return many
     }, kinds.runner.at)
-    expect(stickyUse.length).toBeGreaterThan(20)
+    expect(stickyUse.length).toBeGreaterThan(atOnce === 1 ? 8 : 20)
     expect(stickyUse.includes(true)).toBe(!('TENON_MAX_CACHED_WORKFLOWS' in env))
   })
 
