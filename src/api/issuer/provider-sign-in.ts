@@ -44,27 +44,26 @@ async function signInOf(
 }
 
 async function begin(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyReply> {
-  const { issuer, interaction, prompt, request } = signIn
-  const visit = { by: interaction.by, workspace: prompt.workspace, at: interaction.uid }
-  const to = await issuer.providerService.begin(visit, paramOf(request, 'provider'))
+  const { issuer, prompt, request } = signIn
+  const to = await issuer.providerService.begin(visitOf(signIn), paramOf(request, 'provider'))
   if (to instanceof URL) return reply.redirect(to.href, 303)
   return show(reply, signInPage(issuer, prompt, interactionPath(request), to))
 }
 
 async function end(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyReply> {
-  const { issuer, interaction, prompt, request } = signIn
-  const answer = {
-    by: interaction.by,
-    workspace: prompt.workspace,
-    at: interaction.uid,
-    parameters: parametersOf(request),
-    clientId: prompt.clientId,
-    network: networkOf(request.ip),
-  }
+  const { issuer, prompt, request } = signIn
+  const answer = { ...visitOf(signIn), parameters: parametersOf(request), clientId: prompt.clientId }
   const user = await issuer.providerService.end(answer, paramOf(request, 'provider'))
   if ('text' in user) return show(reply, signInPage(issuer, prompt, interactionPath(request), user))
   return continueSignIn(signIn, user, reply)
 }
+
+const visitOf = ({ interaction, prompt, request }: UserSignIn) => ({
+  by: interaction.by,
+  workspace: prompt.workspace,
+  at: interaction.uid,
+  network: networkOf(request.ip),
+})
 
 const parametersOf = ({ url }: FastifyRequest) => new URLSearchParams(url.split('?')[1] ?? '')
 

@@ -1,6 +1,6 @@
 /** Sign-in of users at identity providers of their workspace: whom it signs in, falsified responses, a second issuer. */
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { Ports } from '../../../stack/ports.ts'
 import { entriesOfWorkspace } from '../../support/clients/audit.ts'
 import {
@@ -28,6 +28,7 @@ import {
 import { asSuperuser, call, createTestWorkspace, eventually, unique } from '../../support/fixtures/tenants.ts'
 import { FakeIdentityProvider } from '../../support/servers/fake-identity-provider.ts'
 import { startCountedApi } from '../../support/stack/counted-api.ts'
+import { startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
 
 const SECRET = 'a-secret-of-the-client'
@@ -306,6 +307,19 @@ describe('response that is not valid', () => {
       html: expect.stringContaining('took too long'),
     })
   })
+})
+
+test('provider that is away: attempts from one address are limited', async () => {
+  const node = await startInProcessNode({ TENON_SIGN_INS_PER_ADDRESS: '2' })
+  await offer({ issuer: 'https://127.0.0.1:1' })
+  const statuses: number[] = []
+  for (const _ of [1, 2, 3]) {
+    const flow = authorization(app.clientId)
+    const url = flow.url.replace(inject('tenon').url, node.at.url)
+    statuses.push((await choose(new Browser(REDIRECT), { ...flow, url })).status)
+  }
+  await node.close()
+  expect(statuses).toEqual([503, 503, 429])
 })
 
 test('another workspace: its users are others, and its sign-in takes no response for this one', async () => {

@@ -22,6 +22,8 @@ interface Visit {
   readonly workspace: UserWorkspace
   /** Identifies the sign-in. */
   readonly at: string
+  /** The client's network, as `networkOf` returns it. */
+  readonly network: string
 }
 
 /** What the provider sent with the browser. */
@@ -29,8 +31,6 @@ interface Answer extends Visit {
   readonly parameters: URLSearchParams
   /** The client, for the audit log. */
   readonly clientId: string
-  /** The client's network, as `networkOf` returns it. */
-  readonly network: string
 }
 
 const UNKNOWN: Refusal = { status: 404, text: 'This way to sign in is not offered here any more.' }
@@ -75,15 +75,22 @@ export class ProviderService {
   }
 
   /** @returns the address at the provider where the browser goes */
-  async begin({ workspace, at }: Visit, providerId: string): Promise<URL | Refusal> {
+  async begin({ workspace, at, network }: Visit, providerId: string): Promise<URL | Refusal> {
     const provider = workspace.providers.find(({ id }) => id === providerId)
     if (provider === undefined) return UNKNOWN
-    return this.#services.identityProviders
-      .authorizationUrl(workspace, provider, at)
-      .catch((error: unknown) => {
+    // Each attempt at a provider that is away sends a request to it.
+    if (!this.#admit(network)) return TOO_MANY
+    const { identityProviders } = this.#services
+    return identityProviders.authorizationUrl(workspace, provider, at).then(
+      (url) => {
+        this.#throttle.uncount(network)
+        return url
+      },
+      (error: unknown) => {
         this.#warn(error, workspace, provider)
         return unavailable(provider)
-      })
+      },
+    )
   }
 
   /** @returns the user, whose second factor is still to be checked */
@@ -100,13 +107,13 @@ export class ProviderService {
 
   async #identify(answer: Answer, providerId: string): Promise<UserAccount | Refusal> {
     const { workspace, at, parameters, network } = answer
-    const { identityProviders, config } = this.#services
+    const { identityProviders } = this.#services
     const provider = workspace.providers.find(({ id }) => id === providerId)
     if (provider === undefined) return UNKNOWN
     const pending = identityProviders.pending(parameters.get('state') ?? '')
     const isOfThis = pending?.workspaceId === workspace.workspaceId && pending.providerId === providerId
     if (!isOfThis || pending.at !== at) return EXPIRED
-    if (!this.#throttle.admit(network, config.TENON_SIGN_INS_PER_ADDRESS)) return TOO_MANY
+    if (!this.#admit(network)) return TOO_MANY
     const identity = await identityProviders
       .identity(workspace, provider, pending, parameters)
       .catch((error: unknown) => {
@@ -136,6 +143,10 @@ export class ProviderService {
     if (connected?.how === 'connected')
       userMails.factorsChanged({ to: user.email, brandName: workspace.brand.name }, text)
     return user
+  }
+
+  #admit(network: string): boolean {
+    return this.#throttle.admit(network, this.#services.config.TENON_SIGN_INS_PER_ADDRESS)
   }
 
   #warn(error: unknown, { workspaceId }: UserWorkspace, { issuer }: StoredProvider): void {
