@@ -7,7 +7,7 @@ import type { Platform } from '../app/platform.ts'
 import { runWithJson } from '../core/bytes.ts'
 import { isObject } from '../core/json.ts'
 import type { AnyOperation } from '../core/operation.ts'
-import { inDomain, type Principal } from '../core/policy.ts'
+import { inDomain, type Principal, roleFor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { OPERATIONS } from '../features/index.ts'
 import { bearerOf, mountEndpoint, refuseForeignOrigin } from './endpoint.ts'
@@ -38,7 +38,8 @@ export function mountPlatformServer(app: FastifyInstance, platform: Platform, { 
       return {
         name: 'tenon',
         version: '1',
-        tools: operations.map(toolOf),
+        // One that is called nevertheless is forbidden, and audited.
+        tools: operations.filter(({ roles }) => roleFor(principal, roles) !== undefined).map(toolOf),
         call: async (name, args) => {
           const operation = operations.find((one) => toolName(one) === name)
           if (operation === undefined) return failure('There is no such tool.')

@@ -51,6 +51,26 @@ test('tenant admin: sees its own tenant only', async () => {
   })
 })
 
+test('workspace admin: is listed no tool that the role may not use; one that is called is forbidden', async () => {
+  const { tenantId, workspaceId } = await createTestWorkspace()
+  const as = await tokenOf({ roles: ['workspace_admin'], tenant_id: tenantId, workspace_id: workspaceId })
+  await withClient(as, async (client) => {
+    const names = (await client.listTools()).tools.map(({ name }) => name)
+    expect(names).toContain('flow_list')
+    const closed = OPERATIONS.filter(
+      ({ reads, domain, roles }) =>
+        reads && domain === 'structural_admin' && !(roles as readonly string[]).includes('workspace_admin'),
+    ).map(({ name }) => name.replaceAll('.', '_'))
+    expect(closed).toContain('tenant_list')
+    expect(names.filter((name) => closed.includes(name))).toEqual([])
+    const refused = await client.callTool({ name: 'tenant_list', arguments: {} })
+    expect(refused).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringMatching(/^forbidden:/) }],
+    })
+  })
+})
+
 test('no token or an API key: 401', async () => {
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
   const workspace = await createTestWorkspace()
