@@ -36,8 +36,11 @@ const from = (address: string) => ({ 'x-forwarded-for': address })
 const ask = (as: Caller, n = 0, path = LIST): Promise<Reply> =>
   call('GET', path, { as, at: (nodes[n % 2] as Node).at })
 
-/** So many that the process of client and nodes still reads replies of Valkey in time: after 75 ms a node counts alone. */
+/** So many that the process of client and nodes still reads replies of Valkey in time. */
 const LANES = 50
+
+/** A node counts alone for a while if Valkey, on a busy machine, does not reply within 75 ms. */
+const IF_VALKEY_REPLIES = { retry: 3 }
 
 /** Sends many at once, alternating between the nodes. @returns how many passed, and how long it took */
 async function flood(count: number, as: (n: number) => Caller, path = LIST) {
@@ -61,23 +64,27 @@ function expectExactly(passed: number, { burst, perMinute }: typeof SERVICE, sec
   expect(passed).toBeLessThanOrEqual(burst + Math.floor((seconds * perMinute) / 60) + 1)
 }
 
-test('rate limit: 500 requests to two nodes, 50 at once: as many pass as the bucket holds', async () => {
-  const { service } = await createTestWorkspace()
-  const { passed, refused, seconds } = await flood(500, () => service)
-  expectExactly(passed, SERVICE, seconds)
-  const [first] = refused
-  expect(first?.body).toMatchObject({
-    type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
-    code: 'rate_limited',
-    status: 429,
-    'violated-policies': ['key'],
-  })
-  expect(first?.headers.get('content-type')).toContain('application/problem+json')
-  expect(first?.headers.get('retry-after')).toBe('1')
-  expect(first?.headers.get('ratelimit')).toBe('"key";r=0;t=1')
-})
+test(
+  'rate limit: 500 requests to two nodes, 50 at once: as many pass as the bucket holds',
+  IF_VALKEY_REPLIES,
+  async () => {
+    const { service } = await createTestWorkspace()
+    const { passed, refused, seconds } = await flood(500, () => service)
+    expectExactly(passed, SERVICE, seconds)
+    const [first] = refused
+    expect(first?.body).toMatchObject({
+      type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+      code: 'rate_limited',
+      status: 429,
+      'violated-policies': ['key'],
+    })
+    expect(first?.headers.get('content-type')).toContain('application/problem+json')
+    expect(first?.headers.get('retry-after')).toBe('1')
+    expect(first?.headers.get('ratelimit')).toBe('"key";r=0;t=1')
+  },
+)
 
-test('rate limit: forbidden request: charged too', async () => {
+test('rate limit: forbidden request: charged too', IF_VALKEY_REPLIES, async () => {
   const { service } = await createTestWorkspace()
   const startedMs = performance.now()
   const replies = await Promise.all(Array.from({ length: 200 }, (_, n) => ask(service, n, '/v1/tenants')))
@@ -127,16 +134,20 @@ test('rate limit: flood of one tenant: bucket of another tenant is unaffected', 
   expect([status, headers.get('ratelimit')]).toEqual([200, '"key";r=99;t=1'])
 })
 
-test('rate limit: keys and workspaces of a tenant: one bucket of the tenant; refusal: names the full bucket', async () => {
-  const workspace = await createTestWorkspace()
-  const sibling = await addTestWorkspace(workspace)
-  const burst = { burst: 150, perMinute: 60 }
-  const { passed, refused, seconds } = await flood(300, (n) => (n % 4 < 2 ? workspace : sibling).service)
-  expectExactly(passed, burst, seconds)
-  expect(refused.some(({ body }) => body['violated-policies'].join() === 'tenant')).toBe(true)
-})
+test(
+  'rate limit: keys and workspaces of a tenant: one bucket of the tenant; refusal: names the full bucket',
+  IF_VALKEY_REPLIES,
+  async () => {
+    const workspace = await createTestWorkspace()
+    const sibling = await addTestWorkspace(workspace)
+    const burst = { burst: 150, perMinute: 60 }
+    const { passed, refused, seconds } = await flood(300, (n) => (n % 4 < 2 ? workspace : sibling).service)
+    expectExactly(passed, burst, seconds)
+    expect(refused.some(({ body }) => body['violated-policies'].join() === 'tenant')).toBe(true)
+  },
+)
 
-test('rate limit: anon key from one address: other addresses are unaffected', async () => {
+test('rate limit: anon key from one address: other addresses are unaffected', IF_VALKEY_REPLIES, async () => {
   const workspace = await createTestWorkspace()
   const as = (address: string) => ({ ...workspace.anon, ...from(address) })
   const { passed, refused, seconds } = await flood(200, () => as('203.0.113.7'))
@@ -175,7 +186,7 @@ test('client address: forwarded header from an untrusted peer: the peer counts',
   }
 })
 
-test('rate limit: subjects of tokens: one bucket per tenant and role', async () => {
+test('rate limit: subjects of tokens: one bucket per tenant and role', IF_VALKEY_REPLIES, async () => {
   const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const token = (of: TestWorkspace, sub: string, role: string) =>
     tokenOf({ sub, roles: [role], tenant_id: of.tenantId, workspace_id: of.workspaceId })
