@@ -13,6 +13,7 @@ import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
 import { Egress } from '../../../src/infra/http-client/egress.ts'
 import { MUFASA, NONCE, OPAQUE } from '../../support/clients/digest-verifier.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
+import { threadMs } from '../../support/thread-time.ts'
 
 /** A token that names its issuer. */
 const JWT = ['{}', '{"iss":"https://one.example"}', '']
@@ -140,9 +141,9 @@ describe('digest', () => {
       ['negotiate', {}],
       ['digest', { nonce: 'x' }],
     ])
-    const started = performance.now()
+    const started = threadMs()
     for (const part of [' ', '"', 'a=', 'a="\\', ',', 'a ']) challengesOf(part.repeat(16_384))
-    expect(performance.now() - started).toBeLessThan(1_000)
+    expect(threadMs() - started).toBeLessThan(1_000)
   })
 })
 

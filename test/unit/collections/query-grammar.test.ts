@@ -8,6 +8,7 @@ import { type Filter, negated } from '../../../src/features/collections/query/fi
 import { behindPrefix } from '../../../src/features/collections/query/operands.ts'
 import { readOrder, readSort } from '../../../src/features/collections/query/order-and-selection.ts'
 import { readFilters } from '../../../src/features/collections/query/url.ts'
+import { threadMs } from '../../support/thread-time.ts'
 
 /** Groups of one term are that term. */
 function plain(filter: Filter): Filter {
@@ -171,11 +172,11 @@ describe('query: limits', () => {
       `"${'\\'.repeat(long)}`,
       `(${'('.repeat(long)}`,
     ]) {
-      const began = performance.now()
+      const began = threadMs()
       for (const operator of ['eq', 'in', 'cs', 'like(any)', 'json_path_eq'])
         expect(['taken', 'filter_invalid']).toContain(code(() => readFilters([['a', `${operator}.${text}`]])))
       code(() => readFilters([['or', `(a.cs.${text}`]]))
-      expect(performance.now() - began).toBeLessThan(2_000)
+      expect(threadMs() - began).toBeLessThan(2_000)
     }
   })
 })

@@ -162,9 +162,8 @@ test('slow transaction: does not delay others', async () => {
     return statements.map(() => [])
   })
   const slow = batcher.join(contextOf('a'), [statement('slow')], 'writing')
-  const begun = performance.now()
+  // They end although the slow one never does before.
   await Promise.all(['x', 'y'].map((name) => batcher.join(contextOf('a'), [statement(name)], 'writing')))
-  expect(performance.now() - begun).toBeLessThan(20 * LIMITS.groups.waitMs)
   release()
   await slow
 })
