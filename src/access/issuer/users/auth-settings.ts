@@ -2,9 +2,14 @@
 
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
-import { Problem } from '../../../core/problem.ts'
 import { VISIBLE_PATTERN } from '../../../core/visible-text.ts'
-import { Provider, ProvidersInput, SignUp, type StoredProvider } from './identity-provider-settings.ts'
+import {
+  Provider,
+  ProvidersInput,
+  SignUp,
+  type StoredProvider,
+  settingProblem,
+} from './identity-provider-settings.ts'
 
 /** The pattern of `<input type="email">` (HTML Standard): users of workspaces have addresses in ASCII. */
 export const USER_EMAIL_PATTERN =
@@ -60,22 +65,16 @@ export const AUTH_DEFAULTS: StoredAuth = { sign_up: 'off', branding: {}, provide
 /** @throws Problem `validation_failed` for a logo or a colour that pages cannot show */
 export function checkBranding({ logo_url: logo, color }: Branding): void {
   if (logo !== undefined && !isLogo(logo))
-    throw refusal(
-      'logo_url',
+    throw settingProblem(
+      '/auth/branding/logo_url',
       'is neither an https URL without query and fragment, nor data:image/png, jpeg or webp in base64 of at most 64 KiB',
     )
   const ratio = color === undefined ? LIMITS.users.contrastMin : contrastWithWhite(color)
   if (ratio < LIMITS.users.contrastMin)
-    throw refusal(
-      'color',
+    throw settingProblem(
+      '/auth/branding/color',
       `has a contrast of ${Math.floor(ratio * 100) / 100}:1 with white; at least ${LIMITS.users.contrastMin}:1 is needed`,
     )
-}
-
-function refusal(name: string, detail: string): Problem {
-  const pointer = `/auth/branding/${name}`
-  const error = { in: 'body', name: `auth.branding.${name}`, pointer, detail } as const
-  return new Problem('validation_failed', { detail: `${error.name} ${detail}.`, errors: [error] })
 }
 
 /** Pages name the URL in their policy, where `;`, `,` and quotes would end it, and a query cannot stand. */

@@ -99,9 +99,13 @@ export class ProviderSettings {
     { stored, egressAllowed }: { stored: readonly StoredProvider[]; egressAllowed: readonly string[] },
   ): StoredProvider[] {
     for (const [index, { id, issuer }] of given.entries()) {
-      if (given.findIndex((one) => one.id === id) !== index) throw refusal(index, 'id', 'is there twice')
+      if (given.findIndex((one) => one.id === id) !== index)
+        throw settingProblem(`/auth/providers/${index}/id`, 'is there twice')
       if (!isIssuer(issuer, egressAllowed))
-        throw refusal(index, 'issuer', 'is no https URL without credentials, query and fragment')
+        throw settingProblem(
+          `/auth/providers/${index}/issuer`,
+          'is no https URL without credentials, query and fragment',
+        )
     }
     return given.map(({ client_secret: secret, ...provider }) => {
       const before = stored.find((one) => purposeOf(ref, one) === purposeOf(ref, provider))
@@ -118,7 +122,7 @@ export class ProviderSettings {
     }))
   }
 
-  /** Where the provider sends the browser: one address for each, so that no provider can answer for another (RFC 9700 §4.4). */
+  /** The redirect URI of one provider. Each has its own, which prevents mix-up attacks (RFC 9700 §4.4). */
   redirectUri({ workspaceId }: Pick<WorkspaceRef, 'workspaceId'>, id: string): string {
     return `${this.#publicUrl}/auth/providers/${workspaceId}/${id}/callback`
   }
@@ -146,8 +150,9 @@ function isIssuer(text: string, egressAllowed: readonly string[]): boolean {
   return url.protocol === 'https:' || (url.protocol === 'http:' && egressAllowed.includes(hostAndPort(url)))
 }
 
-function refusal(index: number, name: string, detail: string): Problem {
-  const pointer = `/auth/providers/${index}/${name}`
-  const error = { in: 'body', name: `auth.providers.${index}.${name}`, pointer, detail } as const
-  return new Problem('validation_failed', { detail: `${error.name} ${detail}.`, errors: [error] })
+/** @param pointer to a member of the request to configure a workspace, such as `/auth/branding/color` */
+export function settingProblem(pointer: string, detail: string): Problem {
+  const name = pointer.slice(1).replaceAll('/', '.')
+  const errors = [{ in: 'body', name, pointer, detail }] as const
+  return new Problem('validation_failed', { detail: `${name} ${detail}.`, errors })
 }

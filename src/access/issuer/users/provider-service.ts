@@ -5,6 +5,8 @@ import { Problem } from '../../../core/problem.ts'
 import { AttemptThrottle } from '../../authentication/attempt-throttle.ts'
 import type { IssuerAudit, Requester } from '../audit-events.ts'
 import type { IssuerServices } from '../issuer-services.ts'
+import { LOGIN_ERRORS } from '../pages.ts'
+import { CODE_ERRORS } from './factor-pages.ts'
 import type { StoredProvider } from './identity-provider-settings.ts'
 import type { Identity } from './identity-providers.ts'
 import type { Refusal } from './user-pages.ts'
@@ -26,7 +28,7 @@ interface Visit {
   readonly network: string
 }
 
-/** What the provider sent with the browser. */
+/** The authorization response, which the provider sends as parameters of a redirect (RFC 6749 §4.1.2). */
 interface Answer extends Visit {
   readonly parameters: URLSearchParams
   /** The client, for the audit log. */
@@ -34,11 +36,8 @@ interface Answer extends Visit {
 }
 
 const UNKNOWN: Refusal = { status: 404, text: 'This way to sign in is not offered here any more.' }
-const EXPIRED: Refusal = { status: 401, text: 'It took too long. Sign in again.' }
-const TOO_MANY: Refusal = {
-  status: 429,
-  text: 'Too many attempts. Wait a quarter of an hour, then try again.',
-}
+const EXPIRED: Refusal = CODE_ERRORS.expired
+const TOO_MANY: Refusal = LOGIN_ERRORS.too_many
 const INACTIVE: Refusal = { status: 403, text: 'This account cannot sign in.' }
 const CLOSED: Refusal = { status: 403, text: 'There is no account with your e-mail address here.' }
 const FULL: Refusal = { status: 403, text: 'No further people can get an account here at the moment.' }
