@@ -96,7 +96,7 @@ const userOf = async (email: string) =>
   await ok(call('GET', `/v1/users/${await idOf(app, email)}`, { as: app.workspace.operator }))
 
 describe('person', () => {
-  test('unknown: becomes a user, who is the same at the next sign-in, also under another address', async () => {
+  test('unknown: becomes a user; the next sign-in finds that user by the subject, whatever the address', async () => {
     const { email } = newPerson()
     const first = claimsOf((await tokens())['access_token'])
     expect(first).toMatchObject({ role: 'user', email, email_verified: true })
@@ -161,7 +161,7 @@ describe('person', () => {
     expect((await userOf(email)).name).toBe('')
   })
 
-  test('who has a second factor: enters a code as well', async () => {
+  test('with a second factor: the sign-in also asks for a code', async () => {
     const user = await enrol(app, await addUser(app))
     newPerson({ email: user.email })
     const browser = new Browser(REDIRECT)
@@ -173,7 +173,7 @@ describe('person', () => {
     expect(isSignedIn(await submitStep(browser, page, 'code', form))).toBe(true)
   })
 
-  test('who is disabled, or deleted and not invited again: is refused', async () => {
+  test('disabled, or deleted and not invited again: the sign-in is refused', async () => {
     const { email } = newPerson()
     await tokens()
     const id = await idOf(app, email)
@@ -281,7 +281,7 @@ describe('response that is not valid', () => {
     await victim.close()
   })
 
-  test('taken to another browser: nobody is signed in', async () => {
+  test('opened in another browser: nobody is signed in', async () => {
     newPerson()
     const origin = new URL(authorization('').url).origin
     // This one stops where the provider sends it.

@@ -94,7 +94,7 @@ export async function confirm(link: string, { password }: TestUser): Promise<See
   return browser.submit(await browser.open(link), { action: 'confirm', password, again: password })
 }
 
-/** A user with a password, which costs a hundredth of the time to check that others cost. */
+/** A user whose password is hashed with a hundredth of the cost that the platform uses. */
 export async function addUser(app: UserApp, user = newUser()): Promise<TestUser & { readonly id: string }> {
   const { id } = await invite(app, user.email)
   await asSuperuser(
@@ -105,7 +105,7 @@ export async function addUser(app: UserApp, user = newUser()): Promise<TestUser 
   return { ...user, id }
 }
 
-/** A user who has accepted an invitation, with a password of the usual cost. */
+/** A user who has accepted an invitation; the password is hashed with the cost that the platform uses. */
 export async function addUserByInvitation(
   app: UserApp,
   user = newUser(),

@@ -19,7 +19,7 @@ interface Keys {
   readonly published: JWK
 }
 
-/** What differs from a good response. */
+/** Parts of the responses that the provider falsifies. */
 export interface Flaws {
   /** Claims of the ID token. */
   readonly claims?: Readonly<Record<string, unknown>>
