@@ -9,6 +9,7 @@ export interface Entry {
   readonly operation: string
   readonly outcome: string
   readonly request_id: string | null
+  readonly detail?: { readonly [member: string]: unknown }
   readonly prev_hash: string
   readonly hash: string
   readonly [member: string]: unknown
