@@ -46,7 +46,7 @@ test.runIf('path' in program)(
           operations,
           seed: SEED,
           phases,
-          examples: repeated(3, 10),
+          examples: repeated(2, 10),
           timeoutMs: TIMEOUT_MS / 2,
           dir,
         }

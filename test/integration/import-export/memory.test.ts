@@ -57,7 +57,7 @@ const count = (to: number) => Array.from({ length: to }, (_, n) => ({ n }))
  * would grow by the size of the stream.
  */
 const HEAP_MAX_MB = 192
-const STREAM_MB = repeated(240, 360)
+const STREAM_MB = repeated(180, 360)
 const GROWTH_MAX_MB = 120
 
 test('memory: import of 60,000 lines and hundreds of MB: bounded', async () => {
