@@ -10,9 +10,9 @@ const only = (name, from, to, comment) => ({
 /** The files of a feature that other features may import (docs/decisions/0031-interfaces-of-features.md). */
 const INTERFACES = [
   'analytics/time-series',
-  'collections/(documents-api|rules/change-events|schemas/evaluate-schema)',
+  'collections/(documents-api|rules/change-events|schemas/(evaluate-schema|is-compatible))',
   'events/(events|events-api)',
-  'flows/(flow-summary|executions/executions)',
+  'flows/(flow-summary|executions/(commands|executions)|approvals/(approval-shape|approvals))',
   'functions/functions',
   'objects/workspace-objects',
   'quotas/quotas-api',

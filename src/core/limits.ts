@@ -347,11 +347,20 @@ export const LIMITS = {
   mcpArgumentsDepthMax: 64,
   /** Of a whole JSON-RPC message. */
   mcpMessageDepthMax: 70,
+  /** Of the result of a tool, as JSON: about 25,000 tokens. A tool may have another limit, up to the second. */
+  mcpResultBytesDefault: 100_000,
   mcpResultBytesMax: 1_048_576,
+  /** Fields of a collection that the conditions of its tools may name. */
+  mcpComparableFieldsMax: 100,
+  /** Conditions of one query. */
+  mcpConditionsMax: 20,
   mcpManifestsCachedMax: 200,
   /** Unauthenticated calls per server and process. */
   mcpStrangersRecordedPerMinute: 60,
   mcpTokenSeconds: 600,
+  /** How long a challenge for a scope is remembered, and how many per process. */
+  mcpChallengeMs: 60_000,
+  mcpChallengesKept: 10_000,
   /** Below the 60 s after which common clients time out. */
   mcpFlowWaitSeconds: 25,
 

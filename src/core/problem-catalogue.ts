@@ -281,6 +281,9 @@ export const PROBLEMS = {
     'The result is too large',
     'Request less at once: a smaller page, a narrower filter.',
   ),
+  tool_timeout: row(504, 'The tool took too long', 'Ask for less at once, or try again later.', {
+    final: true,
+  }),
   egress_refused: row(
     403,
     'The platform does not send requests to this address',

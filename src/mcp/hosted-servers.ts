@@ -10,12 +10,14 @@ import type { WorkspaceScope } from '../access/scope.ts'
 import type { Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
-import { isCovered, scopeOf } from '../core/tool-access.ts'
+import type { ProblemCode } from '../core/problem-catalogue.ts'
+import { scopeOf } from '../core/tool-access.ts'
 import { callTool, recordCall } from '../features/mcp-servers/call-tool.ts'
 import { findPublished, type PublishedVersion } from '../features/mcp-servers/manifest.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
 import { bearerOf, type Message, mountEndpoint, type RequestEnd, refuseForeignOrigin } from './endpoint.ts'
-import type { McpServer, McpTool } from './transport.ts'
+import { Challenges, isGranted, offeredTools, readsStructuredContent } from './offered-tools.ts'
+import type { McpServer, ToolResult } from './transport.ts'
 
 const PATH = '/v1/mcp/workspaces/:ws/servers/:server/mcp'
 
@@ -33,6 +35,8 @@ interface RequestState {
   readonly startedMs: number
   /** It has an entry in the call log of the server. */
   recorded: boolean
+  /** Why the call was denied by a tool error. */
+  deniedCode?: ProblemCode
 }
 
 export function mountHostedServers(
@@ -53,6 +57,7 @@ class HostedServerHandler {
   readonly #platform: Platform
   readonly #authServices: AuthServices
   readonly #states = new WeakMap<FastifyRequest, RequestState>()
+  readonly #challenges = new Challenges()
   /** Limits the entries of unauthenticated requests in the call log of a server. */
   readonly #deniedLogThrottle = new AttemptThrottle(60_000)
 
@@ -133,31 +138,36 @@ class HostedServerHandler {
     const version = await findPublished(scope, server.id, server.version)
     const { manifest } = version
     const consented = (await findPublished(scope, server.id, client.consentedVersion)).manifest.tools
-    const isAllowed = (tool: Tool) =>
-      client.scopes.has(scopeOf(server.slug, tool)) && isCovered(tool, consented)
+    const sets = { active: manifest.tools, consented }
     const called = message.method === 'tools/call' ? message.params?.name : undefined
     const tool = manifest.tools.find(({ name }) => name === called)
-    if (tool !== undefined && !isAllowed(tool)) throw this.#insufficientScope(request, state, tool)
+    const refused =
+      tool === undefined || isGranted(tool, client, sets)
+        ? undefined
+        : this.#insufficientScope(request, state, tool)
+    if (refused instanceof Problem) throw refused
     return {
       name: manifest.name,
       version: String(server.version),
       ...(manifest.description !== '' && { instructions: manifest.description }),
-      tools: manifest.tools.filter(isAllowed).map(describe),
-      call: async (name, args) => this.#call(state, version, request.id, name, args),
+      tools: offeredTools(client, sets),
+      call: async (name, args) => refused ?? this.#call(state, version, request, name, args),
     }
   }
 
   async #call(
     state: RequestState,
     version: PublishedVersion,
-    requestId: string,
+    request: FastifyRequest,
     tool: string,
     args: unknown,
   ) {
     const { scope, client, server } = state
     state.recorded = true
-    const caller = { channel: 'wire', principal: client.subject, requestId } as const
-    const result = await callTool(scope, version, { ...caller, serverId: server.id, tool, arguments: args })
+    const caller = { channel: 'wire', principal: client.subject, requestId: request.id } as const
+    const isStructured = readsStructuredContent(request)
+    const call = { ...caller, serverId: server.id, tool, arguments: args, isStructured }
+    const result = await callTool(scope, version, call)
     if (result === undefined) return undefined
     const { content, structured_content, is_error } = result
     return {
@@ -169,19 +179,24 @@ class HostedServerHandler {
 
   /**
    * The problem of a tool that the token does not allow, or that has more effects than when the user gave consent. Its
-   * challenge leads the client to the consent page.
+   * challenge leads the client to the consent page. For a client that cannot use challenges, the result of the tool.
    */
-  #insufficientScope(request: FastifyRequest, { server, client }: RequestState, tool: Tool): Problem {
+  #insufficientScope(request: FastifyRequest, state: RequestState, tool: Tool): Problem | ToolResult {
+    const { server, client } = state
     const scope = scopeOf(server.slug, tool)
-    const isGranted = client.scopes.has(scope)
+    const hasScope = client.scopes.has(scope)
     // Clients ask for consent only if they lack a scope, so the second one is never granted.
-    const scopes = isGranted ? [scope, `${scope}@${server.version}`] : [scope]
-    const error_description = isGranted
+    const scopes = hasScope ? [scope, `${scope}@${server.version}`] : [scope]
+    const error_description = hasScope
       ? 'The scope reaches this tool only since the consent was given.'
       : 'The token does not allow this tool.'
-    const detail = isGranted
+    const detail = hasScope
       ? `The scope ${scope} reaches this tool of ${server.slug} only since the consent was given. Ask for consent again.`
       : `This tool of ${server.slug} needs the scope ${scope}.`
+    if (!this.#challenges.admits(request, client, scope)) {
+      state.deniedCode = 'insufficient_scope'
+      return missingScope(detail, scopes, client)
+    }
     const { ws, server: name } = request.params as PathParams
     const error = { error: 'insufficient_scope', error_description }
     const challenge = challengeOf(this.#authServices.mcpServers.metadataUrl(ws, name), scopes, error)
@@ -194,6 +209,7 @@ class HostedServerHandler {
     if (state.recorded || (refused === undefined && message.method !== 'tools/call')) return
     state.recorded = true
     const name = message.params?.name
+    const code = refused?.code ?? state.deniedCode
     await recordCall(state.scope, {
       serverId: state.server.id,
       version: state.server.version,
@@ -201,9 +217,9 @@ class HostedServerHandler {
       channel: 'wire',
       principal: state.client.subject,
       requestId: request.id,
-      outcome: refused?.status === 403 ? 'denied' : 'rpc_error',
+      outcome: code === 'insufficient_scope' || refused?.status === 403 ? 'denied' : 'rpc_error',
       transportStatus: status,
-      ...(refused && { code: refused.code }),
+      ...(code !== undefined && { code }),
       ...(refused?.code === 'batch_refused' && { rpcCode: -32_600 }),
       durationMs: Math.round(performance.now() - state.startedMs),
     })
@@ -231,6 +247,17 @@ class HostedServerHandler {
   }
 }
 
+/** The result of a call without the scope, for the model and for programs. */
+function missingScope(detail: string, required: readonly string[], { scopes }: McpPrincipal): ToolResult {
+  const advice = 'Its user has to sign in again and allow it.'
+  return {
+    content: [{ type: 'text', text: `insufficient_scope: ${detail} ${advice}` }],
+    // Some clients check `structuredContent` of an error against the schema of results.
+    _meta: { 'tenon/insufficient_scope': { required: [...required], granted: [...scopes] } },
+    isError: true,
+  }
+}
+
 /** The value of `WWW-Authenticate` (RFC 9728 §5.1). @param metadata URL of the metadata of the server */
 function challengeOf(
   metadata: string,
@@ -245,16 +272,4 @@ function challengeOf(
   })
   const given = parameters.filter(([, value]) => value !== undefined)
   return `Bearer ${given.map(([name, value]) => `${name}="${value}"`).join(', ')}`
-}
-
-function describe(tool: Tool): McpTool {
-  const { name, title, description, input_schema, output_schema, annotations } = tool
-  return {
-    name,
-    title,
-    description,
-    inputSchema: input_schema,
-    ...(output_schema && { outputSchema: output_schema }),
-    annotations: { ...annotations },
-  }
 }

@@ -21,6 +21,8 @@ import {
   Server,
 } from '@modelcontextprotocol/server'
 
+import type { Content } from '../features/mcp-servers/content.ts'
+
 export interface McpTool {
   readonly name: string
   readonly title: string
@@ -31,9 +33,10 @@ export interface McpTool {
 }
 
 export interface ToolResult {
-  readonly content: { type: 'text'; text: string }[]
+  readonly content: Content[]
   readonly structuredContent?: Record<string, unknown>
   readonly isError: boolean
+  readonly _meta?: Record<string, unknown>
 }
 
 /** The MCP server for one request. */
@@ -63,7 +66,7 @@ export function serve(exchange: Exchange, server: McpServer): Promise<void> {
 }
 
 /** Modern requests name their version in the body; the header alone counts only if it names a modern version. */
-function isModern(body: unknown, header: string | string[] | undefined): boolean {
+export function isModern(body: unknown, header: string | string[] | undefined): boolean {
   const params = (body as { params?: { _meta?: Record<string, unknown> } } | null)?.params
   if (params?._meta?.[VERSION_KEY] !== undefined) return true
   return typeof header === 'string' && /^\d{4}-\d\d-\d\d$/.test(header) && header >= FIRST_MODERN

@@ -22,6 +22,7 @@ export const MCP_ROWS = {
   'mcp_server.update': row(`/${SLUG}`, () => ({ name: 'changed', suspended: true })),
   'mcp_server.delete': row(`/${SLUG}`),
   'mcp_candidate.list': row(`/${SLUG}/candidates`),
+  'mcp_server.preview': row(`/${SLUG}/preview`),
   'mcp_curation.replace': row(`/${SLUG}/curation`, () => ({ tools: {} })),
   'mcp_version.create': row(`/${SLUG}/publish`, () => ({})),
   'mcp_version.list': row(`/${SLUG}/versions`),

@@ -77,9 +77,11 @@ async function login(browser: Browser, flow: Flow): Promise<Seen> {
   return browser.submit(page, { action: 'login', tenant, email, password })
 }
 
+/** The tools that the token may call; people are shown the others as well. */
 async function toolNames(as: Caller, mcpServer: PublishedMcpServer): Promise<string[]> {
   const { body } = await rpc(mcpServer.path, as, 'tools/list')
-  return body.result.tools.map(({ name }: { name: string }) => name)
+  const tools: { name: string; description: string }[] = body.result.tools
+  return tools.filter(({ description }) => !description.includes('Needs the scope')).map(({ name }) => name)
 }
 
 const expectRefused = async (as: Caller, mcpServer: PublishedMcpServer, tool: string, scope: string) => {
@@ -91,6 +93,10 @@ const expectRefused = async (as: Caller, mcpServer: PublishedMcpServer, tool: st
   expect(challenge).toMatch(new RegExp(`scope="${plain} ${plain}@[0-9]+"`))
   expect(challenge).toContain('resource_metadata="')
 }
+
+/** By default, a client that comes back with a new token that lacks the scope gets a tool error. */
+const alwaysChallenge = (mcpServer: PublishedMcpServer) =>
+  ok(call('PATCH', mcpServer.base, { as: workspace.operator, body: { challenge: 'http' } }))
 
 /** Calls the tool for a missing document: the tool answers, not the scope check. */
 const expectReached = async (as: Caller, mcpServer: PublishedMcpServer, tool: string) => {
@@ -202,6 +208,7 @@ describe('approval of a version', () => {
 
   test('machine client: earlier tokens do not reach the new tool, later ones do', async () => {
     const mcpServer = await publishMcpServer(workspace, 'machine', LIST)
+    await alwaysChallenge(mcpServer)
     const scopes = [scopesOf(mcpServer, 'notes_list')]
     const made = await ok(
       call('POST', `${mcpServer.base}/clients`, { as: workspace.operator, body: { name: 'agent', scopes } }),
@@ -227,6 +234,7 @@ describe('approval of a version', () => {
 describe('consent', () => {
   test('scope widened afterwards: its tokens and refreshed tokens do not reach the new tool', async () => {
     const mcpServer = await publishMcpServer(workspace, 'bound', LIST)
+    await alwaysChallenge(mcpServer)
     const before = (await tokensOf(clientId, person, accessTo(mcpServer, 'notes_list'))).body
     await publish(mcpServer, WIDER)
     await ok(approve(mcpServer, 2))
@@ -376,7 +384,7 @@ describe('consent page', () => {
   test('scope that the server does not offer: not shown', async () => {
     const mcpServer = await publishMcpServer(workspace, 'unknown', LIST)
     const html = await pageFor(mcpServer, `${scopesOf(mcpServer, 'notes_list')} mcp:unknown:trust_me please`)
-    expect(html).toContain('List the documents of notes')
+    expect(html).toContain('List notes')
     expect(html).not.toMatch(/trust_me|please/)
   })
 })

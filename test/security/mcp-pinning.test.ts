@@ -24,11 +24,11 @@ test('function tool, function redeployed: the old version runs until the next pu
   const mcpServer = await publishMcpServer(workspace, 'pinned', TOOLS)
   const token = await tokenFor(mcpServer, scopesOf(mcpServer, 'call_quote'))
   const run = async () => (await callTool(mcpServer.path, token, 'call_quote')).body.result.content[0].text
-  expect(await run()).toBe('"first"')
+  expect(await run()).toBe('first')
   await deploy(workspace, 'second')
-  expect(await run()).toBe('"first"')
+  expect(await run()).toBe('first')
   const byRest = { as: workspace.operator, body: { tool: 'call_quote', arguments: {} } }
-  expect((await ok(call('POST', `${mcpServer.base}/call`, byRest))).content[0].text).toBe('"first"')
+  expect((await ok(call('POST', `${mcpServer.base}/call`, byRest))).content[0].text).toBe('first')
 
   const second = await publish(mcpServer, TOOLS)
   expect(second.state).toBe('active')
@@ -36,9 +36,9 @@ test('function tool, function redeployed: the old version runs until the next pu
   expect(second.diff.summary).toEqual([
     'The tool call_quote runs version 2 of the function quote; before, it ran version 1.',
   ])
-  expect(await run()).toBe('"second"')
+  expect(await run()).toBe('second')
   await ok(call('POST', `${mcpServer.base}/versions/1/activate`, { as: workspace.operator, body: {} }))
-  expect(await run()).toBe('"first"')
+  expect(await run()).toBe('first')
 })
 
 test('function tool called with a version: argument refused', async () => {

@@ -19,6 +19,10 @@ export interface PublishedServer {
   readonly scopes: readonly string[]
   /** The read-only scopes; all of them if none is. */
   readonly baseline: readonly string[]
+  /** Which tools clients are shown; `auto`: people all that they may be granted, others those that are granted. */
+  readonly list: 'auto' | 'granted' | 'grantable'
+  /** How a call without the scope is answered: HTTP 403, or a tool error. */
+  readonly challenge: 'auto' | 'http' | 'tool_error'
 }
 
 /** An agent's client, bound to one server. */
@@ -55,7 +59,7 @@ export class McpServerRegistry {
     if (!isWorkspaceId(ws)) return undefined
     const row = await this.#system.row<ServerRow>(sql`
       select s.tenant_id as "tenantId", s.workspace_id as "workspaceId", s.id, s.slug, s.name,
-        s.active_version as version, v.scopes, v.baseline
+        s.active_version as version, v.scopes, v.baseline, s.list, s.challenge
       from mcp_servers s
         join mcp_server_versions v on v.tenant_id = s.tenant_id and v.workspace_id = s.workspace_id
           and v.server_id = s.id and v.version = s.active_version

@@ -88,8 +88,15 @@ export class SubjectStatus {
 /** A verified caller of one server; created here only. */
 export interface McpPrincipal {
   readonly subject: string
+  readonly clientId: string
+  /** The id of its token. */
+  readonly tokenId: string
+  /** A person stands behind the client, and may give it further scopes. */
+  readonly isPerson: boolean
   readonly server: PublishedServer
   readonly scopes: ReadonlySet<string>
+  /** The scopes that the client may request; null: all of the server. */
+  readonly grantable: readonly string[] | null
   /** The version whose tools the scopes were granted for; later additions are not granted. */
   readonly consentedVersion: number
 }
@@ -124,12 +131,14 @@ export class McpClients {
   /** @throws Problem `token_invalid` for another workspace, another server, a deleted client */
   async admit(claims: HostedClaims, server: PublishedServer): Promise<McpPrincipal> {
     const { tenantId, workspaceId } = server.ref
-    const { version } = claims
+    const { version, sub: subject, clientId, scopes, tokenId = '' } = claims
     const same =
       claims.tenantId === tenantId && claims.workspaceId === workspaceId && claims.serverId === server.id
     if (!same || typeof version !== 'number' || !(await this.#isActive(claims, server)))
       throw new Problem('token_invalid')
-    return { subject: claims.sub, server, scopes: claims.scopes, consentedVersion: version }
+    const grantable = (await this.#mcpServers.client(clientId))?.scopes ?? null
+    const isPerson = subject !== clientId
+    return { subject, clientId, tokenId, isPerson, server, scopes, grantable, consentedVersion: version }
   }
 
   /** A deleted client or account ends the token within `LIMITS.credentialCacheMs`. */

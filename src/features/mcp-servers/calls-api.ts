@@ -8,6 +8,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { previewOperation } from '../operation-helpers.ts'
 import { callTool, recordCall } from './call-tool.ts'
+import { Content } from './content.ts'
 import { findPublished } from './manifest.ts'
 import { findServer, SERVERS, Server, Ws } from './servers.ts'
 
@@ -22,7 +23,7 @@ export const callServer = previewOperation({
     request_id: Type.Optional(Type.String()),
   }),
   output: Type.Object({
-    content: Type.Array(Type.Object({ type: Type.Literal('text'), text: Type.String() })),
+    content: Type.Array(Content),
     structured_content: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
     is_error: Type.Boolean(),
   }),
@@ -43,7 +44,7 @@ export const callServer = previewOperation({
       throw new Problem('state_conflict', { detail: `The server is ${state}.` })
     }
     const version = await findPublished(scope, id, active_version)
-    const result = await callTool(scope, version, { ...call, arguments: input.arguments })
+    const result = await callTool(scope, version, { ...call, isStructured: true, arguments: input.arguments })
     if (result === undefined) throw notFound('tool')
     return result
   },

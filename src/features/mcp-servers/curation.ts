@@ -8,13 +8,16 @@ import type { InputError } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-access.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../operation-helpers.ts'
+import { argumentFaults, curateArguments, firstError } from './curated-arguments.ts'
 import { type Choice, findServer, McpServer, SERVER_COLUMNS, SERVERS, Server, Tools, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
+import { RUN_TOOL_NAMES } from './sources/runs.ts'
 import { type Candidate, findHidden, rejectErrors, type Tool } from './tool.ts'
 
 const NAME = new RegExp(`^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`)
-/** Names for future tools about executions, and names that look as if the tool were the platform's. */
-const RESERVED = /^(run_(status|result|cancel)|(mcp|tenon|rpc|system)([_.-].*)?)$/i
+/** Names that look as if the tool were the platform's, and those of the tools over executions. */
+const RESERVED = /^(mcp|tenon|rpc|system)([_.-].*)?$/i
+const isReserved = (name: string) => RESERVED.test(name) || RUN_TOOL_NAMES.includes(name.toLowerCase())
 
 const Schema = Type.Record(Type.String(), Type.Unknown(), { description: 'JSON Schema.' })
 const CandidateView = Type.Object({
@@ -90,8 +93,9 @@ export function draftTools(choices: Choices, candidates: readonly Candidate[]): 
       if (choice.enabled) faults.push(fault(key, '', 'is not a candidate'))
       continue
     }
-    faults.push(...faultsOf(key, choice, candidate))
-    if (choice.enabled) tools.push(toolOf(candidate, choice))
+    const tool = toolOf(candidate, choice)
+    faults.push(...faultsOf(key, choice, candidate), ...exampleFaults(key, choice, tool))
+    if (choice.enabled) tools.push(tool)
   }
   faults.push(...collisions(tools))
   if (tools.length > LIMITS.mcpToolsMax)
@@ -100,12 +104,23 @@ export function draftTools(choices: Choices, candidates: readonly Candidate[]): 
   return tools.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
+const exampleFaults = (key: string, { examples = [] }: Choice, { input_schema }: Tool) =>
+  examples.map((example, index) => {
+    const error = firstError(input_schema, example)
+    return error === undefined ? undefined : fault(key, `/examples/${index}`, error)
+  })
+
 function toolOf(candidate: Candidate, choice: Choice): Tool {
   const { risk, ...rest } = candidate
   const name = choice.name ?? candidate.name
+  const { input_schema, preset } = curateArguments(candidate, choice.arguments ?? {})
+  const { examples, limits } = choice
   return {
     ...rest,
     name,
+    input_schema: examples === undefined ? input_schema : { ...input_schema, examples },
+    ...(choice.arguments !== undefined && { preset }),
+    ...(limits !== undefined && { limits }),
     title: choice.title ?? candidate.title,
     description: choice.description ?? candidate.description,
     annotations: { ...candidate.annotations, ...choice.annotations },
@@ -118,9 +133,15 @@ function faultsOf(key: string, choice: Choice, candidate: Candidate): (InputErro
   const name = choice.name ?? candidate.name
   return [
     NAME.test(name) ? undefined : fault(key, '/name', 'takes letters, digits, _, . and -, at most 64'),
-    RESERVED.test(name) ? fault(key, '/name', 'is a reserved name') : undefined,
+    isReserved(name) ? fault(key, '/name', 'is a reserved name') : undefined,
     findHidden(choice.title ?? '', at(key, '/title')),
     findHidden(choice.description ?? '', at(key, '/description')),
+    ...argumentFaults(candidate, choice.arguments ?? {}).map(([argument, detail]) =>
+      fault(key, `/arguments/${shortPointer(argument)}`, detail),
+    ),
+    ...Object.entries(choice.arguments ?? {}).map(([argument, { description }]) =>
+      findHidden(description ?? '', at(key, `/arguments/${shortPointer(argument)}/description`)),
+    ),
     ...Object.entries(choice.annotations ?? {}).map(([hint, value]) =>
       weakens(candidate.annotations, hint as keyof Annotations, value)
         ? fault(key, `/annotations/${hint}`, `would make the tool look safer than it is (${!value})`)

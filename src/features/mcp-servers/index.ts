@@ -4,6 +4,7 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { callServer, listCalls } from './calls-api.ts'
 import { createClient, deleteClient, listClients } from './clients.ts'
 import { curate, listCandidates } from './curation.ts'
+import { previewServer } from './review.ts'
 import { createServer, deleteServer, getServer, listServers, updateServer } from './servers.ts'
 import { activateServerVersion, approveServerVersion, listServerVersions, publishServer } from './versions.ts'
 
@@ -15,6 +16,7 @@ export const MCP_OPERATIONS: readonly AnyOperation[] = [
   deleteServer,
   listCandidates,
   curate,
+  previewServer,
   publishServer,
   listServerVersions,
   activateServerVersion,

@@ -1,8 +1,7 @@
-/** The manifest of a version: its digest, the check of a call's arguments, and the comparison of versions (widened scopes). */
+/** The manifest of a version: its digest, and the comparison of versions (widened scopes). */
 
 import { LRUCache } from 'lru-cache'
 import Type, { type Static } from 'typebox'
-import { Compile, type Validator } from 'typebox/compile'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { canonical } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -35,12 +34,9 @@ export function scopesOf(slug: string, { tools }: Manifest): { scopes: string[];
   return { scopes, baseline: reading.length > 0 ? reading : scopes }
 }
 
-/** A published version, ready to be called. */
 export interface PublishedVersion {
   readonly version: number
   readonly manifest: Manifest
-  /** The first error of the arguments as text; undefined if they are valid. */
-  readonly checkArguments: (tool: Tool, args: unknown) => string | undefined
 }
 
 /** Entries are never stale: versions are immutable, and the key names tenant, workspace and server. */
@@ -60,22 +56,9 @@ export async function findPublished(
     'MCP server',
     sql`select manifest from mcp_server_versions where server_id = ${serverId} and version = ${version}`,
   )
-  const made = { version, manifest, checkArguments: validator() }
+  const made = { version, manifest }
   CACHE.set(key, made)
   return made
-}
-
-/** Compiles schemas on first use. They come from the platform's operations, never from a tenant. */
-function validator(): PublishedVersion['checkArguments'] {
-  const compiled = new Map<string, Validator>()
-  return (tool, args) => {
-    const schema = compiled.get(tool.name) ?? Compile(tool.input_schema)
-    compiled.set(tool.name, schema)
-    if (schema.Check(args)) return undefined
-    // `additionalProperties: false` also yields an error `boolean` of each such property, which says less.
-    const error = schema.Errors(args).find(({ keyword }) => keyword !== 'boolean')
-    return `arguments${error?.instancePath ?? ''} ${error?.message ?? 'are not valid'}`.slice(0, 500)
-  }
 }
 
 const EffectName = Type.Union([Type.Literal('reads'), Type.Literal('adds'), Type.Literal('changes')])
@@ -103,7 +86,7 @@ export const Diff = Type.Object({
   widened: Type.Array(Widened, { description: 'What an admin has to approve.' }),
   summary: Type.Array(Type.String(), { description: 'What matters to people who use the server, in words.' }),
 })
-type Diff = Static<typeof Diff>
+export type Diff = Static<typeof Diff>
 
 /**
  * @param before the tools of the active version
@@ -147,7 +130,7 @@ export async function lastOffered(
   const rows = await scope.rows<{ scope: string; version: number }>(sql`
     select distinct on (offered.scope) offered.scope, v.version
     from mcp_server_versions v, jsonb_array_elements_text(v.scopes) as offered (scope)
-    where v.server_id = ${id} and (v.widened = '[]' or v.approved_at is not null)
+    where v.server_id = ${id} and (not v.needs_approval or v.approved_at is not null)
       and offered.scope in (select jsonb_array_elements_text(${JSON.stringify(full)}::jsonb))
     order by offered.scope, v.version desc`)
   const earlier = await Promise.all(

@@ -10,6 +10,9 @@ create table tenon.mcp_servers (
   description text not null,
   state text not null check (state in ('created', 'curated', 'published', 'suspended')),
   curation jsonb not null default '{}',
+  -- Which tools clients are shown, and how a call without the scope is answered.
+  list text not null default 'auto' check (list in ('auto', 'granted', 'grantable')),
+  challenge text not null default 'auto' check (challenge in ('auto', 'http', 'tool_error')),
   active_version integer,
   latest_version integer not null default 0,
   created_by text not null,
@@ -34,9 +37,12 @@ create table tenon.mcp_server_versions (
   -- Scopes that the issuer may grant for this version, and the read-only ones among them.
   scopes jsonb not null,
   baseline jsonb not null,
-  -- Scopes that grant more than in the version before, with the tools concerned. Unless empty, the version can become
-  -- active only after approval.
+  -- Scopes that grant more than in the version before, with the tools concerned.
   widened jsonb not null default '[]',
+  -- Whether it may break clients, and why.
+  class text not null check (class in ('safe', 'breaking')),
+  reasons jsonb not null,
+  needs_approval boolean not null generated always as (widened <> '[]' or class <> 'safe') stored,
   approved_by text,
   approved_at timestamptz(3),
   published_by text not null,

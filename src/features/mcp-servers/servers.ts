@@ -8,6 +8,7 @@ import { PageInput, PageOf } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
+import { ArgumentChoices } from './curated-arguments.ts'
 import { findHidden, rejectErrors } from './tool.ts'
 
 export const SERVERS = '/v1/mcp/workspaces/{ws}/servers'
@@ -28,6 +29,22 @@ export const Choice = Type.Object(
         description: 'Last part of the scope.',
       }),
     ),
+    arguments: Type.Optional(ArgumentChoices),
+    examples: Type.Optional(
+      Type.Array(Type.Record(Type.String(), Type.Unknown()), {
+        maxItems: 5,
+        description: 'Arguments of calls, which models are shown.',
+      }),
+    ),
+    limits: Type.Optional(
+      Type.Object(
+        {
+          result_bytes: Type.Optional(Type.Integer({ minimum: 1_000, maximum: LIMITS.mcpResultBytesMax })),
+          timeout_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 300 })),
+        },
+        { additionalProperties: false, description: 'Of a call.' },
+      ),
+    ),
     annotations: Type.Optional(
       Type.Object(
         {
@@ -45,6 +62,28 @@ export const Choice = Type.Object(
 export const Tools = Type.Record(AnyName, Choice, { maxProperties: 1_000 })
 export type Choice = Static<typeof Choice>
 
+/** Settings of the endpoint, which take effect at once. */
+const EndpointSettings = {
+  list: Type.Union(
+    ['auto', 'granted', 'grantable'].map((mode) => Type.Literal(mode)),
+    {
+      description:
+        'Which tools clients are shown: those that their token allows (`granted`), or also those for which they may obtain the scope (`grantable`). `auto`: `grantable` if a person stands behind the client.',
+    },
+  ),
+  challenge: Type.Union(
+    ['auto', 'http', 'tool_error'].map((mode) => Type.Literal(mode)),
+    {
+      description:
+        'How a call without the scope is answered: 403 with a challenge (`http`), or a tool error. `auto`: a challenge, unless the client cannot use it.',
+    },
+  ),
+}
+const SettingsInput = {
+  list: Type.Optional(EndpointSettings.list),
+  challenge: Type.Optional(EndpointSettings.challenge),
+}
+
 export const McpServer = Type.Object({
   id: Id('mcp'),
   slug: Type.String(),
@@ -53,6 +92,7 @@ export const McpServer = Type.Object({
   state: Type.Union(['created', 'curated', 'published', 'suspended'].map((state) => Type.Literal(state))),
   active_version: Type.Union([Type.Integer(), Type.Null()]),
   latest_version: Type.Integer({ description: '0 where none is published.' }),
+  ...EndpointSettings,
   curation: Type.Object({ tools: Tools }),
   path: Type.String({ description: 'Of the MCP endpoint, below the base URL.' }),
   created_by: Type.String(),
@@ -61,7 +101,7 @@ export const McpServer = Type.Object({
 })
 export type McpServer = Static<typeof McpServer>
 
-export const SERVER_COLUMNS = sql`id, slug, name, description, state, active_version, latest_version,
+export const SERVER_COLUMNS = sql`id, slug, name, description, state, active_version, latest_version, list, challenge,
   jsonb_build_object('tools', curation) as curation,
   '/v1/mcp/workspaces/' || workspace_id || '/servers/' || slug || '/mcp' as path,
   created_by, created_at, updated_at`
@@ -77,7 +117,13 @@ export const findServer = (scope: WorkspaceScope, server: string) =>
 export const createServer = previewOperation({
   name: 'mcp_server.create',
   summary: 'Create a hosted MCP server (a draft)',
-  input: Input({ ws: Ws, name: Name, slug: Type.Optional(Slug), description: Type.Optional(Description) }),
+  input: Input({
+    ws: Ws,
+    name: Name,
+    slug: Type.Optional(Slug),
+    description: Type.Optional(Description),
+    ...SettingsInput,
+  }),
   output: McpServer,
   http: {
     method: 'POST',
@@ -86,14 +132,15 @@ export const createServer = previewOperation({
     status: () => 201,
     location: ({ path }) => path?.replace(/\/mcp$/, ''),
   },
-  run: async (scope, { name, description = '', ...input }) => {
+  run: async (scope, { name, description = '', list = 'auto', challenge = 'auto', ...input }) => {
     rejectErrors([findHidden(name, '/name'), findHidden(description, '/description')])
     const slug = input.slug ?? slugOf(name)
     return findRow<McpServer>(
       scope,
       'MCP server',
-      sql`insert into mcp_servers (id, slug, name, description, state, created_by)
-        values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, 'created', ${scope.actor.subject})
+      sql`insert into mcp_servers (id, slug, name, description, list, challenge, state, created_by)
+        values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, ${list}, ${challenge}, 'created',
+          ${scope.actor.subject})
         returning ${SERVER_COLUMNS}`,
     ).catch(SERVER_EXISTS)
   },
@@ -141,13 +188,14 @@ export const updateServer = previewOperation({
     server: Server,
     name: Type.Optional(Name),
     description: Type.Optional(Description),
+    ...SettingsInput,
     suspended: Type.Optional(
       Type.Boolean({ description: 'A suspended server does not answer on the wire.' }),
     ),
   }),
   output: McpServer,
   http: { method: 'PATCH', path: `${SERVERS}/{server}`, body: '*' },
-  run: async (scope, { server, name, description, suspended }) => {
+  run: async (scope, { server, name, description, suspended, list, challenge }) => {
     rejectErrors([findHidden(name ?? '', '/name'), findHidden(description ?? '', '/description')])
     return findRow<McpServer>(
       scope,
@@ -155,6 +203,8 @@ export const updateServer = previewOperation({
       sql`update mcp_servers set
           name = coalesce(${name ?? null}::text, name),
           description = coalesce(${description ?? null}::text, description),
+          list = coalesce(${list ?? null}::text, list),
+          challenge = coalesce(${challenge ?? null}::text, challenge),
           state = case
             when ${suspended ?? null}::boolean then 'suspended'
             when not ${suspended ?? null}::boolean and state = 'suspended' then case

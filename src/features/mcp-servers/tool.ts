@@ -15,6 +15,10 @@ interface Binding {
   readonly source: string
   readonly operation: string
   readonly fixed: Readonly<Record<string, unknown>>
+  /** The tool's arguments are together one member of the input: the fields of a document, or the input of a function or flow. */
+  readonly arguments?: 'fields' | 'input'
+  /** The schemas of the fields that conditions may compare, by path. */
+  readonly comparable?: Readonly<Record<string, JsonSchema>>
 }
 
 /** A possible tool. `candidate` identifies it in the curation: `<source>:<thing>:<verb>`. */
@@ -35,13 +39,28 @@ export interface Candidate {
 /** A tool of a published version. */
 export interface Tool extends Omit<Candidate, 'risk'> {
   readonly reads: boolean
+  readonly preset?: Preset
+  readonly limits?: ToolLimits
+}
+
+/** Arguments that clients do not choose, or need not. */
+export interface Preset {
+  readonly fixed: Readonly<Record<string, unknown>>
+  readonly defaults: Readonly<Record<string, unknown>>
+  readonly hidden: readonly string[]
+}
+
+/** Bounds of the calls of a tool, below those of the platform. */
+interface ToolLimits {
+  readonly result_bytes?: number
+  readonly timeout_seconds?: number
 }
 
 /** The closed schema of a tool's arguments: the operation's input without fixed fields and fields for HTTP alone. */
 export function argumentsOf(operation: AnyOperation, fixed: Readonly<Record<string, unknown>>): JsonSchema {
-  const { headers, rest } = operation.http
+  const { headers = {}, rest } = operation.http
   const isArgument = ([name]: [string, unknown]) =>
-    !Object.hasOwn(fixed, name) && headers?.[name] !== 'prefer' && name !== rest
+    !Object.hasOwn(fixed, name) && !Object.hasOwn(headers, name) && name !== rest
   const properties = Object.fromEntries(Object.entries(operation.input.properties).filter(isArgument))
   const required = (operation.input.required ?? []).filter((name) => Object.hasOwn(properties, name))
   const schema = { type: 'object', properties, required, additionalProperties: false }
@@ -81,6 +100,16 @@ export interface Source {
   readonly candidates: (scope: WorkspaceScope) => Promise<Candidate[]>
   /** Runs before each call. @throws Problem if the source is disabled */
   readonly admit?: (scope: WorkspaceScope) => Promise<void>
+  /** The input of the operation, without fixed fields, for the tool's arguments. Default: the arguments. */
+  readonly input?: (tool: Tool, args: Readonly<Record<string, unknown>>) => Readonly<Record<string, unknown>>
+  /**
+   * The input for about a share of the result, which was too large. Only for operations that read.
+   * @returns undefined if the result cannot be made smaller
+   */
+  readonly smaller?: (
+    input: Readonly<Record<string, unknown>>,
+    share: number,
+  ) => Readonly<Record<string, unknown>> | undefined
   /** The result of the tool for an output of the operation. Default: the output. */
   readonly answer?: (output: never) => ToolOutput
 }

@@ -3,59 +3,65 @@
 import Type, { type Static } from 'typebox'
 import { Input, OptionalTime, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { canonical } from '../../core/json.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { previewOperation } from '../operation-helpers.ts'
-import { draftTools } from './curation.ts'
-import { compare, Diff, hashOf, lastOffered, type Manifest, scopesOf, toolsOf, Widened } from './manifest.ts'
+import { Diff, hashOf, scopesOf, Widened } from './manifest.ts'
+import { type Draft, draftOf, Reason, ReviewClass } from './review.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
-import { candidatesOf } from './sources/index.ts'
 
 export const publishServer = previewOperation({
   name: 'mcp_version.create',
-  summary: 'Publish the draft as the next version; it is active at once unless it widens a scope',
-  input: Input({ ws: Ws, server: Server }),
+  summary: 'Publish the draft as the next version; it is active at once unless it needs approval',
+  input: Input({
+    ws: Ws,
+    server: Server,
+    accept: Type.Optional(
+      Type.Array(Type.Literal('breaking'), {
+        maxItems: 1,
+        description:
+          '`breaking`: approves changes that may break clients. Wider scopes still need an approval.',
+      }),
+    ),
+  }),
   output: Type.Object({
     version: Type.Integer(),
     hash: Type.String({ description: 'SHA-256 of the canonical manifest.' }),
     state: Type.Union([Type.Literal('active'), Type.Literal('needs_approval')]),
+    class: ReviewClass,
+    reasons: Type.Array(Reason, { description: 'Of the class.' }),
     diff: Diff,
     scopes: Type.Array(Type.String()),
   }),
   http: { method: 'POST', path: `${SERVERS}/{server}/publish`, body: '*', status: () => 201 },
-  run: async (scope, { server }) => {
-    const draft = await findServer(scope, server)
-    if (draft.state === 'suspended')
+  run: async (scope, { server, accept = [] }) => {
+    const found = await findServer(scope, server)
+    if (found.state === 'suspended')
       throw new Problem('state_conflict', { detail: 'The server is suspended.' })
-    const { name, description, curation } = draft
-    const tools = draftTools(curation.tools, await candidatesOf(scope))
-    if (tools.length === 0)
-      throw new Problem('state_conflict', { detail: 'No tool is enabled in the draft.' })
-    const manifest = JSON.parse(canonical({ name, description, tools })) as Manifest
-    const before = draft.active_version === null ? [] : await toolsOf(scope, draft.id, draft.active_version)
-    const offered = await lastOffered(scope, draft, manifest.tools)
-    const diff = compare(draft.slug, before, offered, manifest.tools)
-    const made = await store(scope, draft, manifest, diff.widened)
-    return { ...made, diff }
+    const draft = await draftOf(scope, found)
+    const made = await store(scope, found, draft, accept.includes('breaking'))
+    return { ...made, class: draft.class, reasons: [...draft.reasons], diff: draft.diff }
   },
 })
 
 /**
- * Version and pointer in one batch; a version that widens a scope leaves the pointer where it is.
+ * Version and pointer in one batch; a version that needs approval leaves the pointer where it is.
  * @throws Problem `conflict` if another version was published or activated since the draft was compared
  */
 async function store(
   scope: WorkspaceScope,
   { id, slug, latest_version, active_version }: McpServer,
-  manifest: Manifest,
-  widened: readonly Widened[],
+  { manifest, diff: { widened }, class: kind, reasons }: Draft,
+  acceptsBreaking: boolean,
 ) {
   const [version, hash] = [latest_version + 1, hashOf(manifest)]
   const { scopes, baseline } = scopesOf(slug, manifest)
-  const state = widened.length === 0 ? ('active' as const) : ('needs_approval' as const)
+  const isAccepted = kind === 'breaking' && acceptsBreaking && widened.length === 0
+  const isActive = isAccepted || (kind === 'safe' && widened.length === 0)
+  const state = isActive ? ('active' as const) : ('needs_approval' as const)
+  const { subject } = scope.actor
   const changed = new Problem('conflict', {
     detail: 'The server was changed by another request at the same time. Publish it again.',
   })
@@ -65,9 +71,12 @@ async function store(
   const [, [moved] = []] = await scope
     .batch(
       sql`insert into mcp_server_versions
-          (server_id, version, hash, manifest, scopes, baseline, widened, published_by)
+          (server_id, version, hash, manifest, scopes, baseline, widened, class, reasons,
+            published_by, approved_by, approved_at)
         select id, ${version}, ${hash}, ${JSON.stringify(manifest)}::jsonb, ${JSON.stringify(scopes)}::jsonb,
-          ${JSON.stringify(baseline)}::jsonb, ${JSON.stringify(widened)}::jsonb, ${scope.actor.subject}
+          ${JSON.stringify(baseline)}::jsonb, ${JSON.stringify(widened)}::jsonb, ${kind},
+          ${JSON.stringify(reasons)}::jsonb, ${subject}, ${isAccepted ? subject : null}::text,
+          case when ${isAccepted}::boolean then now() end
         from mcp_servers where ${isUnchanged} for update`,
       sql`update mcp_servers set latest_version = ${version}, updated_at = now(),
           active_version = case when ${state === 'active'} then ${version} else active_version end,
@@ -89,17 +98,22 @@ const Version = Type.Object({
   published_by: Type.String(),
   published_at: Time,
   state: Type.Union([Type.Literal('published'), Type.Literal('needs_approval')]),
-  widened: Type.Array(Widened, { description: 'Why it needs, or needed, approval.' }),
+  widened: Type.Array(Widened, {
+    description: 'Scopes that reach further; why it needs, or needed, approval.',
+  }),
+  class: ReviewClass,
+  reasons: Type.Array(Reason, { description: 'Of the class; a class other than `safe` needs approval.' }),
   approved_by: Type.Union([Type.String(), Type.Null()]),
   approved_at: OptionalTime,
 })
 type Version = Static<typeof Version>
 
 /** Of a version `v` that may be, or may have been, the active one. */
-const APPROVED = sql`(v.widened = '[]' or v.approved_at is not null)`
+const APPROVED = sql`(not v.needs_approval or v.approved_at is not null)`
 const COLUMNS = sql`v.version, v.hash, v.version is not distinct from s.active_version as active,
   jsonb_path_query_array(v.manifest, '$.tools[*]') as tools, v.published_by, v.published_at,
-  case when ${APPROVED} then 'published' else 'needs_approval' end as state, v.widened, v.approved_by, v.approved_at`
+  case when ${APPROVED} then 'published' else 'needs_approval' end as state, v.widened,
+  v.class, v.reasons, v.approved_by, v.approved_at`
 
 /** Without the texts and schemas of its tools, which only MCP clients get. */
 function toVersion(row: Version): Version {
@@ -141,7 +155,7 @@ export const activateServerVersion = previewOperation({
     const statement = sql`
       update mcp_servers s set ${activeVersionIs(version)} from mcp_server_versions v
       where s.id = ${id} and v.server_id = ${id} and v.version = ${version} and ${APPROVED} returning s.id`
-    const refusal = `Version ${version} widens what was consented to: an admin has to approve it first.`
+    const refusal = `Version ${version} widens what was consented to, or may break clients: an admin has to approve it first.`
     return moveActiveVersion(scope, { id, version }, statement, refusal)
   },
 })
@@ -149,7 +163,7 @@ export const activateServerVersion = previewOperation({
 export const approveServerVersion = previewOperation({
   name: 'mcp_version.approve',
   summary:
-    'Approve a version that widens a scope, and make it the active one; people are asked for consent anew',
+    'Approve a version that needs it, and make it the active one; people are asked for consent to wider scopes anew',
   input: Input(OneVersion),
   output: Version,
   http: { method: 'POST', path: `${SERVERS}/{server}/versions/{version}/approve`, body: '*' },

@@ -24,7 +24,13 @@ test('mcp publish: collection: server with instructions for clients; its token a
   const as = { authorization: `Bearer ${token.stdout.trim()}` }
   const { body } = await callTool(path, as, 'notes_list')
   expect(body.result.structuredContent.data).toMatchObject([{ text: 'by hand' }])
-  const called = await tenon('call', 'notes', 'notes_query', '--arguments', '{"filter":{"text":"by hand"}}')
+  const called = await tenon(
+    'call',
+    'notes',
+    'notes_query',
+    '--arguments',
+    '{"where":[{"field":"text","operator":"eq","value":"by hand"}]}',
+  )
   expect(JSON.parse(called.stdout)).toMatchObject({ is_error: false })
   expect(await tenon('call', 'notes', 'notes_get', '--arguments', '{"id":"x"}')).toMatchObject({ code: 1 })
 }, 60_000)

@@ -177,7 +177,9 @@ describe('authorization', () => {
       const { isError, content } = await result('notes_get', args)
       expect([isError, content[0].text]).toEqual([
         true,
-        expect.stringMatching(/^validation_failed: arguments(\/id)? must /),
+        expect.stringMatching(
+          /^validation_failed: The arguments of notes_get are not valid:\n- (id|name|__proto__x) (must|is) /,
+        ),
       ])
     }
     for (const id of [

@@ -94,7 +94,7 @@ test('curated server with a collection and a flow: callable through REST and bot
   expect(byRest).toMatchObject({ is_error: false, structured_content: { data: [{ text: 'hello' }] } })
 })
 
-test('slow flow: reported as running; failing flow: a tool error; neither shows the tenant', async () => {
+test('slow flow: reported as waiting; failing flow: a tool error; neither shows the tenant', async () => {
   const workspace = await createTestWorkspace()
   await createFlow(workspace, 'slow', '{ wait: { seconds: 90 } }')
   await createFlow(
@@ -110,7 +110,7 @@ test('slow flow: reported as running; failing flow: a tool error; neither shows 
     callTool(mcpServer.path, as, 'run_bad', { input: {} }),
   ])
   const { run, status } = slow.body.result.structuredContent
-  expect([status, slow.body.result.isError]).toEqual(['running', false])
+  expect([status, slow.body.result.isError]).toEqual(['waiting', false])
   const execution = await ok(call('GET', `${workspace.flows}/executions/${run}`, { as: workspace.operator }))
   expect(['pending', 'running', 'waiting']).toContain(execution.status)
   expect(execution.started_by).toBe('tenon-operator')
@@ -223,7 +223,8 @@ describe('server version', () => {
     await ok(call('PUT', `${mcpServer.base}/curation`, { as, body: { tools } }))
     await ok(call('PATCH', mcpServer.base, { as, body: { name: 'Renamed' } }))
     expect(await list()).toBe(first)
-    const second = await ok(call('POST', `${mcpServer.base}/publish`, { as, body: {} }))
+    const body = { accept: ['breaking'] }
+    const second = await ok(call('POST', `${mcpServer.base}/publish`, { as, body }))
     expect(second).toMatchObject({
       version: 2,
       state: 'active',
@@ -329,12 +330,13 @@ describe('tool sources', () => {
       content: [{ text: '42' }],
     })
     expect(await use('call_double', { input: -1 })).toMatchObject({ isError: true })
-    expect(await use('declared_create', { document: { n: 'x' } })).toMatchObject({
+    expect(await use('declared_create', { n: 'x' })).toMatchObject({
       isError: true,
-      content: [{ text: expect.stringContaining('schema_violation') }],
+      content: [{ text: expect.stringContaining('n must be an integer') }],
     })
-    for (const n of [1, 2, 3]) await use('declared_create', { document: { n } })
-    expect(await use('declared_query', { filter: { n: { gte: 2 } }, sort: { n: -1 } })).toMatchObject({
+    const query = { where: [{ field: 'n', operator: 'gte', value: 2 }], order_by: 'n', descending: true }
+    for (const n of [1, 2, 3]) await use('declared_create', { n })
+    expect(await use('declared_query', query)).toMatchObject({
       structuredContent: { data: [{ n: 3 }, { n: 2 }] },
     })
   })

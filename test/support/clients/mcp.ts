@@ -65,7 +65,7 @@ export async function publish(
 ): Promise<Reply['body']> {
   const as = mcpServer.workspace.operator
   await ok(call('PUT', `${mcpServer.base}/curation`, { as, body: { tools } }))
-  return ok(call('POST', `${mcpServer.base}/publish`, { as, body: {} }))
+  return ok(call('POST', `${mcpServer.base}/publish`, { as, body: { accept: ['breaking'] } }))
 }
 
 export const scopesOf = ({ slug }: PublishedMcpServer, ...tools: string[]) =>
@@ -124,7 +124,10 @@ export async function withModernClient<T>(
   }
 }
 
-export const RPC = { accept: 'application/json, text/event-stream' }
+export const RPC = {
+  accept: 'application/json, text/event-stream',
+  'mcp-protocol-version': '2025-11-25',
+}
 
 /** One JSON-RPC message of the 2025 era, without a handshake: the servers keep no sessions. */
 export function rpc(

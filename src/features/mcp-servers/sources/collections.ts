@@ -10,32 +10,32 @@ import {
   createDocument,
   deleteDocument,
   getDocument,
-  listDocuments,
   queryDocuments,
   updateDocument,
 } from '../../collections/documents-api.ts'
-import { argumentsOf, type Candidate, type JsonSchema, type Source, toolName } from '../tool.ts'
-
-const DOCUMENT: JsonSchema = {
-  type: 'object',
-  properties: { id: { type: 'string' }, _version: { type: 'integer' } },
-  required: ['id', '_version'],
-}
-const PAGE: JsonSchema = {
-  type: 'object',
-  properties: { data: { type: 'array', items: { type: 'object' } }, page: { type: 'object' } },
-  required: ['data', 'page'],
-}
-const GONE: JsonSchema = {
-  type: 'object',
-  properties: { id: { type: 'string' }, deleted: { type: 'boolean' } },
-  required: ['id', 'deleted'],
-}
+import { type Candidate, type JsonSchema, type Source, toolName } from '../tool.ts'
+import { documentInput } from './document-arguments.ts'
+import {
+  createArguments,
+  DELETED,
+  type DeclaredFields,
+  declaredFields,
+  deleteArguments,
+  documentResult,
+  getArguments,
+  listArguments,
+  pageResult,
+  queryArguments,
+  updateArguments,
+} from './document-schemas.ts'
 
 interface Verb {
   readonly operation: AnyOperation
   readonly title: (collection: string) => string
-  readonly output: JsonSchema
+  /** Says when to use the tool, beyond its title. */
+  readonly advice?: (collection: string) => string
+  readonly input: (fields: DeclaredFields | undefined) => JsonSchema
+  readonly output: (fields: DeclaredFields | undefined) => JsonSchema
   readonly annotations: Annotations
 }
 
@@ -50,50 +50,96 @@ const CHANGES: Annotations = { ...INSERTS, destructiveHint: true, idempotentHint
 
 const VERBS: Readonly<Record<string, Verb>> = {
   list: {
-    operation: listDocuments,
-    title: (name) => `List the documents of ${name}, oldest first`,
-    output: PAGE,
+    operation: queryDocuments,
+    title: (name) => `List ${name}`,
+    advice: (name) =>
+      `Pages through the documents whose fields equal the given ones. For other conditions use ${name}_query.`,
+    input: listArguments,
+    output: pageResult,
     annotations: READS,
   },
   query: {
     operation: queryDocuments,
-    title: (name) => `Query the documents of ${name} with a filter in JSON`,
-    output: PAGE,
+    title: (name) => `Search ${name}`,
+    advice: () => 'Pages through the documents that meet conditions, such as less than, contains, one of.',
+    input: queryArguments,
+    output: pageResult,
     annotations: READS,
   },
   get: {
     operation: getDocument,
     title: (name) => `Read a document of ${name}`,
-    output: DOCUMENT,
+    input: getArguments,
+    output: (fields) => documentResult(fields, true),
     annotations: READS,
   },
   create: {
     operation: createDocument,
     title: (name) => `Create a document in ${name}`,
-    output: DOCUMENT,
+    advice: () => 'Returns it with its id.',
+    input: createArguments,
+    output: (fields) => documentResult(fields, false),
     annotations: INSERTS,
   },
   update: {
     operation: updateDocument,
-    title: (name) => `Set the named fields of a document of ${name}; the others stay`,
-    output: DOCUMENT,
+    title: (name) => `Change a document of ${name}`,
+    advice: () => 'Sets the given fields; the others stay. Returns the whole document.',
+    input: updateArguments,
+    output: (fields) => documentResult(fields, false),
     annotations: CHANGES,
   },
   delete: {
     operation: deleteDocument,
     title: (name) => `Delete a document of ${name}`,
-    output: GONE,
+    advice: () => 'It cannot be restored.',
+    input: deleteArguments,
+    output: () => DELETED,
     annotations: CHANGES,
   },
 }
 
 export const collections: Source = {
   name: 'collections',
-  operations: Object.values(VERBS).map(({ operation }) => operation),
+  operations: [...new Set(Object.values(VERBS).map(({ operation }) => operation))],
   candidates: async (scope) => {
-    const names = await collectionNames(scope)
-    return names.flatMap((name) => Object.entries(VERBS).map(([verb, how]) => candidate(name, verb, how)))
+    const [names, declarations] = await Promise.all([collectionNames(scope), declaredCollections(scope)])
+    return names.flatMap((name) => {
+      const declared = declarations.get(name)
+      return Object.keys(VERBS).map((verb) => candidate(name, verb, declared))
+    })
   },
+  input: documentInput,
+  smaller: smallerPage,
+}
+
+/** The input for a page of which a share of the documents fits. */
+function smallerPage(input: Readonly<Record<string, unknown>>, share: number) {
+  if (!Object.hasOwn(input, 'filter')) return undefined
+  const limit = Number(input['limit'] ?? LIMITS.pageSizeDefault)
+  return limit <= 1 ? undefined : { ...input, limit: Math.max(1, Math.floor(limit * share)) }
+}
+
+interface Declared {
+  readonly fields: DeclaredFields
+  readonly description: string | undefined
+}
+
+async function declaredCollections(scope: WorkspaceScope): Promise<ReadonlyMap<string, Declared>> {
+  const rows = await scope.rows<{ collection: string; schema: JsonSchema; mode: string }>(
+    sql`select collection, schema, mode from schemas order by collection limit ${LIMITS.mcpCandidateThingsMax}`,
+  )
+  const declared = rows.map(({ collection, schema, mode }): [string, Declared] => {
+    const { description } = schema
+    return [
+      collection,
+      {
+        fields: declaredFields(schema, mode),
+        description: typeof description === 'string' ? description : undefined,
+      },
+    ]
+  })
+  return new Map(declared)
 }
 
 /** Names of all collections. Undeclared ones are found by one index lookup per name, whatever their size. */
@@ -111,20 +157,31 @@ async function collectionNames(scope: WorkspaceScope): Promise<string[]> {
   return rows.map(({ collection }) => collection)
 }
 
-function candidate(collection: string, verb: string, how: Verb): Candidate {
-  const fixed = { name: collection }
+function candidate(collection: string, verb: string, declared: Declared | undefined): Candidate {
+  const how = VERBS[verb]
+  if (how === undefined) throw new TypeError(`no tool of a collection has the verb ${verb}`)
+  const { operation, annotations } = how
   const name = toolName(`${collection}_${verb}`)
   const title = how.title(collection)
+  const sentences = [`${title}.`, how.advice?.(collection), declared?.description]
   return {
     candidate: `collections:${collection}:${verb}`,
     name,
     title,
-    description: `${title}.`,
-    input_schema: argumentsOf(how.operation, fixed),
-    output_schema: how.output,
-    annotations: how.annotations,
+    description: sentences
+      .filter((sentence) => sentence !== undefined)
+      .join(' ')
+      .slice(0, LIMITS.mcpDescriptionCharsMax),
+    input_schema: how.input(declared?.fields),
+    output_schema: how.output(declared?.fields),
+    annotations,
     scope: name,
-    risk: how.annotations.readOnlyHint ? 'read' : 'write',
-    binding: { source: 'collections', operation: how.operation.name, fixed },
+    risk: annotations.readOnlyHint ? 'read' : 'write',
+    binding: {
+      source: 'collections',
+      operation: operation.name,
+      fixed: { name: collection },
+      ...(declared && { arguments: 'fields', comparable: declared.fields.comparable }),
+    },
   }
 }

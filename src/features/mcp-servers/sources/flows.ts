@@ -1,16 +1,22 @@
 /** Tools over published flows (Experimental): one starts an execution of a fixed version and waits a while. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { type Execution, startExecution } from '../../flows/executions/executions.ts'
+import { startExecution } from '../../flows/executions/executions.ts'
 import { hasFeature, requireFeature } from '../../tenants/workspace-settings.ts'
-import { type Candidate, type Source, type ToolOutput, toolName } from '../tool.ts'
+import { type Candidate, type JsonSchema, type Source, toolName } from '../tool.ts'
+import { RUN_RESULT, runOutput } from './runs.ts'
 
 interface FlowRow {
   readonly id: string
   readonly name: string
   readonly latest_version: number
+  readonly title: string | null
+  readonly summary: string | null
+  /** `input.schema` of the definition. */
+  readonly input: unknown
 }
 
 export const flows: Source = {
@@ -19,35 +25,40 @@ export const flows: Source = {
   candidates: async (scope) => {
     if (!(await hasFeature(scope, 'mcp.flow_tools'))) return []
     const rows = await scope.rows<FlowRow>(sql`
-      select id, name, latest_version from flows where latest_version > 0 and deleted_at is null
-      order by name limit ${LIMITS.mcpCandidateThingsMax}`)
+      select f.id, f.name, f.latest_version, v.ir::jsonb #>> '{document,title}' as title,
+        v.ir::jsonb #>> '{document,summary}' as summary, v.ir::jsonb #> '{input,schema}' as input
+      from flows f join flow_versions v on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id
+        and v.flow_id = f.id and v.version = f.latest_version
+      where f.latest_version > 0 and f.deleted_at is null order by f.name limit ${LIMITS.mcpCandidateThingsMax}`)
     return rows.map((row) => candidate(scope, row))
   },
   admit: (scope) => requireFeature(scope, 'mcp.flow_tools'),
-  answer,
+  input: ({ binding }, args) => (binding.arguments === 'input' ? { input: args } : args),
+  answer: runOutput,
+}
+
+const ANY_INPUT: JsonSchema = {
+  type: 'object',
+  properties: { input: { type: 'object', description: 'Input of the flow.', additionalProperties: true } },
+  required: [],
+  additionalProperties: false,
 }
 
 function candidate(scope: WorkspaceScope, flow: FlowRow): Candidate {
   const version = flow.latest_version
   const name = toolName(`run_${flow.name}`)
+  const isFlat = isObject(flow.input) && isObject(flow.input['properties'])
+  const waiting =
+    `Waits up to ${LIMITS.mcpFlowWaitSeconds} s for the output. If \`status\` is \`running\` or \`waiting\` then, ` +
+    'ask run_status later with the returned `run`.'
+  const summary = flow.summary ?? `Runs the flow ${flow.name}.`
   return {
     candidate: `flows:${flow.name}:run`,
     name,
-    title: `Run the flow ${flow.name}`,
-    description:
-      `Starts the durable flow ${flow.name} (version ${version}) and waits up to ${LIMITS.mcpFlowWaitSeconds} s ` +
-      'for its output. A flow that takes longer goes on; the answer then holds its run id and the status.',
-    input_schema: {
-      type: 'object',
-      properties: { input: { type: 'object', description: 'Input of the flow.' } },
-      required: [],
-      additionalProperties: false,
-    },
-    output_schema: {
-      type: 'object',
-      properties: { run: { type: 'string' }, status: { type: 'string' } },
-      required: ['run', 'status'],
-    },
+    title: flow.title ?? `Run the flow ${flow.name}`,
+    description: `${summary.slice(0, LIMITS.mcpDescriptionCharsMax - waiting.length - 1)} ${waiting}`,
+    input_schema: isFlat ? { ...(flow.input as JsonSchema), type: 'object' } : ANY_INPUT,
+    output_schema: RUN_RESULT,
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
     scope: name,
     risk: 'write',
@@ -55,14 +66,7 @@ function candidate(scope: WorkspaceScope, flow: FlowRow): Candidate {
       source: 'flows',
       operation: startExecution.name,
       fixed: { ws: scope.ref.workspaceId, flow: flow.id, version, wait: LIMITS.mcpFlowWaitSeconds },
+      ...(isFlat && { arguments: 'input' }),
     },
   }
-}
-
-/** Not the whole execution: workflow ids and steps are for admins. */
-function answer(execution: Execution): ToolOutput {
-  const { id: run, output, error } = execution
-  if (execution.ended_at === null) return { output: { run, status: 'running' }, failed: false }
-  if (execution.status === 'completed') return { output: { run, status: 'completed', output }, failed: false }
-  return { output: { run, status: execution.status, error }, failed: true }
 }

@@ -8,6 +8,7 @@ import { invokeVersion } from '../../functions/functions.ts'
 import { argumentsOf, type Candidate, type Source, toolName } from '../tool.ts'
 import { collections } from './collections.ts'
 import { flows } from './flows.ts'
+import { runs } from './runs.ts'
 
 interface FunctionRow {
   readonly id: string
@@ -70,7 +71,7 @@ const events: Source = {
   ],
 }
 
-export const SOURCES: readonly Source[] = [collections, functions, flows, events]
+export const SOURCES: readonly Source[] = [collections, functions, flows, runs, events]
 
 /** All candidates of a workspace. */
 export async function candidatesOf(scope: WorkspaceScope): Promise<Candidate[]> {

@@ -1,0 +1,65 @@
+/** Checks the arguments of a call and the result of a tool against the schemas that its client was shown. */
+
+import Format from 'typebox/format'
+import { newBudget } from '../../../flows-dsl/budget.ts'
+import { didYouMean } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { FlowError } from '../../../flows-dsl/errors.ts'
+import { type Json, unescaped } from '../../../flows-dsl/json.ts'
+import { type SchemaError, schemaErrors } from '../../../flows-dsl/json-schema/validate.ts'
+import type { JsonSchema, Tool } from './tool.ts'
+
+const SHOWN_MAX = 5
+
+/**
+ * Schemas come from tenants, so they are interpreted.
+ * @returns one line for each of the first errors, with the name of the argument and what it may be; undefined if there are none
+ */
+export function argumentErrors(tool: Tool, args: unknown): string | undefined {
+  const errors = errorsOf(tool.input_schema, args, Format.Test)
+  if (errors.length === 0) return undefined
+  const lines = errors.slice(0, SHOWN_MAX).map((error) => `- ${inWords(error, tool.input_schema)}`)
+  const more = errors.length > SHOWN_MAX ? [`- and ${errors.length - SHOWN_MAX} more`] : []
+  return [`The arguments of ${tool.name} are not valid:`, ...lines, ...more].join('\n')
+}
+
+/** @returns the first error of a result as text; undefined if there is none, or the tool has no schema of results */
+export function resultError(tool: Tool, output: unknown): string | undefined {
+  const [first] = tool.output_schema === undefined ? [] : errorsOf(tool.output_schema, output)
+  return first === undefined ? undefined : `${nameOf(first.pointer) || 'the result'} ${first.message}`
+}
+
+function errorsOf(
+  schema: JsonSchema,
+  value: unknown,
+  hasFormat?: typeof Format.Test,
+): readonly SchemaError[] {
+  try {
+    return withoutRepetition(schemaErrors(schema as Json, value as Json, newBudget(), hasFormat))
+  } catch (error) {
+    if (!(error instanceof FlowError)) throw error
+    return [{ pointer: '', message: 'take too many steps to check', keyword: '' }]
+  }
+}
+
+/** Several subschemas may report the same. */
+const withoutRepetition = (errors: readonly SchemaError[]) => [
+  ...new Map(errors.map((error) => [`${error.pointer} ${error.missing} ${error.message}`, error])).values(),
+]
+
+function inWords({ pointer, message, keyword, missing }: SchemaError, schema: JsonSchema): string {
+  const name = nameOf(pointer)
+  if (missing !== undefined) return `${name === '' ? missing : `${name}.${missing}`} is required`
+  if (keyword !== 'additionalProperties') return `${name || 'the arguments'} ${message}`
+  const known = pointer.lastIndexOf('/') === 0 ? Object.keys(Object(schema['properties'])) : []
+  const all = known.length > 0 ? `The arguments are ${known.slice(0, 30).join(', ')}.` : ''
+  return `${name} is unknown. ${didYouMean(name, known) ?? all}`.trimEnd()
+}
+
+/** `/where/0/field` → `where[0].field` */
+const nameOf = (pointer: string) =>
+  pointer
+    .split('/')
+    .slice(1)
+    .map(unescaped)
+    .reduce((path, name) => (/^[0-9]+$/.test(name) ? `${path}[${name}]` : `${path}${path && '.'}${name}`), '')
+    .slice(0, 200)

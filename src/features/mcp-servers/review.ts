@@ -1,0 +1,147 @@
+/** Review of a draft before it is published: what it changes for clients, and a preview of what models see. */
+
+import { isDeepStrictEqual } from 'node:util'
+import Type, { type Static } from 'typebox'
+import { Input } from '../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { canonical } from '../../core/json.ts'
+import { Problem } from '../../core/problem.ts'
+import { scopeOf } from '../../core/tool-access.ts'
+import { isCompatible } from '../collections/schemas/is-compatible.ts'
+import { previewOperation } from '../operation-helpers.ts'
+import { draftTools } from './curation.ts'
+import { compare, Diff, lastOffered, type Manifest, toolsOf } from './manifest.ts'
+import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
+import { candidatesOf } from './sources/index.ts'
+import { runTools } from './sources/runs.ts'
+import type { JsonSchema, Tool } from './tool.ts'
+
+export const Reason = Type.Object({
+  tool: Type.Union([Type.String(), Type.Null()]),
+  detail: Type.String(),
+})
+type Reason = Static<typeof Reason>
+
+export const ReviewClass = Type.Union([Type.Literal('safe'), Type.Literal('breaking')], {
+  description: '`breaking`: calls that clients made before may fail now.',
+})
+
+/** A draft as it would be published. */
+export interface Draft {
+  readonly manifest: Manifest
+  readonly diff: Diff
+  readonly class: Static<typeof ReviewClass>
+  readonly reasons: readonly Reason[]
+}
+
+/** @throws Problem `state_conflict` if no tool is enabled; `validation_failed` if the curation does not fit the sources */
+export async function draftOf(scope: WorkspaceScope, server: McpServer): Promise<Draft> {
+  const { id, slug, name, description, curation, active_version } = server
+  const chosen = draftTools(curation.tools, await candidatesOf(scope))
+  if (chosen.length === 0) throw new Problem('state_conflict', { detail: 'No tool is enabled in the draft.' })
+  const tools = [...chosen, ...runTools(scope, chosen)].sort((a, b) => (a.name < b.name ? -1 : 1))
+  const manifest = JSON.parse(canonical({ name, description, tools })) as Manifest
+  const before = active_version === null ? [] : await toolsOf(scope, id, active_version)
+  const offered = await lastOffered(scope, server, manifest.tools)
+  const reasons = breakingChanges(slug, before, manifest.tools)
+  const diff = compare(slug, before, offered, manifest.tools)
+  return { manifest, diff, class: reasons.length === 0 ? 'safe' : 'breaking', reasons }
+}
+
+/** The changes after which calls that succeeded before may fail, or return what their schema did not say. */
+function breakingChanges(slug: string, before: readonly Tool[], after: readonly Tool[]): Reason[] {
+  return before.flatMap((was) => {
+    const now = after.find(({ name }) => name === was.name)
+    if (now === undefined) return [{ tool: was.name, detail: 'is removed' }]
+    const details = [
+      now.candidate === was.candidate ? undefined : `runs ${now.candidate}; before, it ran ${was.candidate}`,
+      now.scope === was.scope
+        ? undefined
+        : `needs the scope ${scopeOf(slug, now)}; before, ${scopeOf(slug, was)}`,
+      accepts(now.input_schema, was.input_schema) ? undefined : 'may refuse arguments that it took before',
+      accepts(was.output_schema ?? {}, now.output_schema ?? {})
+        ? undefined
+        : 'may return what its schema excluded',
+    ]
+    return details.flatMap((detail) => (detail === undefined ? [] : [{ tool: was.name, detail }]))
+  })
+}
+
+/** True if a schema surely accepts every value of another one. Texts for readers do not count. */
+const accepts = (schema: JsonSchema, values: JsonSchema) =>
+  isDeepStrictEqual(schema, values) || isCompatible(bare(values), bare(schema))
+
+const ANNOTATIONS = ['title', 'description', 'examples', 'default']
+
+/** A schema without annotations, at any depth where schemas stand. */
+function bare(schema: JsonSchema): JsonSchema {
+  const members = Object.entries(schema).filter(([keyword]) => !ANNOTATIONS.includes(keyword))
+  return Object.fromEntries(members.map(([keyword, value]) => [keyword, bareValue(keyword, value)]))
+}
+
+function bareValue(keyword: string, value: unknown): unknown {
+  if (['properties', 'patternProperties', '$defs'].includes(keyword))
+    return Object.fromEntries(Object.entries(Object(value)).map(([name, one]) => [name, bareSchema(one)]))
+  if (['items', 'additionalProperties', 'not', 'contains', 'propertyNames'].includes(keyword))
+    return bareSchema(value)
+  return ['anyOf', 'allOf', 'oneOf', 'prefixItems'].includes(keyword) && Array.isArray(value)
+    ? value.map(bareSchema)
+    : value
+}
+
+const bareSchema = (value: unknown) =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? bare(value as JsonSchema) : value
+
+/** Models read about four characters of JSON per token. */
+const CHARS_PER_TOKEN = 4
+
+export const previewServer = previewOperation({
+  name: 'mcp_server.preview',
+  summary: 'Preview the draft: the tools as models see them, their size, and what publishing would change',
+  input: Input({ ws: Ws, server: Server }),
+  output: Type.Object({
+    instructions: Type.String(),
+    tools: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        title: Type.String(),
+        description: Type.String(),
+        inputSchema: Type.Record(Type.String(), Type.Unknown()),
+        outputSchema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+        annotations: Type.Record(Type.String(), Type.Boolean()),
+      }),
+      { description: 'As in `tools/list`.' },
+    ),
+    bytes: Type.Integer({ description: 'Of the tools as JSON.' }),
+    tokens: Type.Integer({ description: 'Estimated, at four characters per token.' }),
+    diff: Diff,
+    class: ReviewClass,
+    reasons: Type.Array(Reason),
+  }),
+  http: { method: 'GET', path: `${SERVERS}/{server}/preview` },
+  run: async (scope, { server }) => {
+    const { manifest, ...review } = await draftOf(scope, await findServer(scope, server))
+    const tools = manifest.tools.map(shownTool)
+    const json = JSON.stringify(tools)
+    return {
+      instructions: manifest.description,
+      tools,
+      bytes: Buffer.byteLength(json),
+      tokens: Math.ceil(json.length / CHARS_PER_TOKEN),
+      ...review,
+      reasons: [...review.reasons],
+    }
+  },
+})
+
+/** A tool as clients are shown it. */
+export function shownTool({ name, title, description, input_schema, output_schema, annotations }: Tool) {
+  return {
+    name,
+    title,
+    description,
+    inputSchema: input_schema,
+    ...(output_schema && { outputSchema: output_schema }),
+    annotations: { ...annotations },
+  }
+}

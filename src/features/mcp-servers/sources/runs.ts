@@ -1,0 +1,248 @@
+/**
+ * Tools over the executions that tools over flows have started: status, result, cancel, answer. A version that has tools
+ * over flows has these too. An execution is known to the principal that started it, through a tool of the same server.
+ */
+
+import Type from 'typebox'
+import { Input } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import type { AnyOperation } from '../../../core/operation.ts'
+import { notFound, Problem } from '../../../core/problem.ts'
+import type { Annotations } from '../../../core/tool-access.ts'
+import { sql, textArray } from '../../../infra/postgres/sql.ts'
+import type { Approval } from '../../flows/approvals/approval-shape.ts'
+import { decide } from '../../flows/approvals/approvals.ts'
+import { cancelExecution } from '../../flows/executions/commands.ts'
+import { Execution, readExecution, untilEnded } from '../../flows/executions/executions.ts'
+import { previewOperation } from '../../operation-helpers.ts'
+import { requireFeature } from '../../tenants/workspace-settings.ts'
+import { argumentsOf, type JsonSchema, type Source, type Tool, type ToolOutput } from '../tool.ts'
+
+/** The schema of results of all tools that concern an execution. */
+export const RUN_RESULT: JsonSchema = {
+  type: 'object',
+  properties: {
+    run: { type: 'string', description: 'Handle of the execution, for the tools run_….' },
+    status: {
+      type: 'string',
+      enum: ['pending', 'running', 'waiting', 'suspended', 'completed', 'faulted', 'cancelled'],
+      description: 'The last three are final. `waiting`: for time, an event, or an approval.',
+    },
+    step: { type: 'string', description: 'The step that runs.' },
+    approvals: {
+      type: 'array',
+      description: 'Decisions that it waits for. You may decide with run_answer those that say `yours`.',
+      items: {
+        type: 'object',
+        properties: {
+          approval: { type: 'string' },
+          title: { type: 'string' },
+          approvers: { type: 'array', items: { type: 'string' } },
+          yours: { type: 'boolean' },
+          form: { description: 'JSON Schema of `form` in run_answer.', type: ['object', 'boolean', 'null'] },
+        },
+      },
+    },
+    output: { description: 'Of a completed execution.' },
+    error: { description: 'Of a faulted execution.' },
+  },
+  required: ['run', 'status'],
+}
+
+/** The state of an execution, for its starter. Workflow ids and other steps are for admins. */
+export function runOutput(execution: Execution): ToolOutput {
+  const { id: run, status, output, error, started_by, approvals = [], steps = [] } = execution
+  if (execution.ended_at !== null && status === 'completed')
+    return { output: { run, status, output }, failed: false }
+  if (execution.ended_at !== null) return { output: { run, status, error }, failed: status === 'faulted' }
+  const step = steps.findLast(({ ended_at }) => ended_at === null)?.name
+  const asked = approvals.map((approval) => ({
+    approval: approval.id,
+    title: approval.title ?? '',
+    approvers: approval.approvers,
+    yours: isAddressedTo(started_by, approval),
+    form: approval.form,
+  }))
+  return {
+    output: {
+      run,
+      status,
+      ...(step !== undefined && { step }),
+      ...(asked.length > 0 && { approvals: asked }),
+    },
+    failed: false,
+  }
+}
+
+/** Names of people count for the people: a model does not decide for them. */
+const isAddressedTo = (subject: string, { approvers, excluded }: Approval) =>
+  approvers.includes(subject) && !excluded.includes(subject)
+
+const Run = Type.String({ minLength: 1, maxLength: 100, description: '`run` of the tool that started it.' })
+/** `ws` and `flows` are fixed by the version. */
+const OwnRun = { ws: Type.String(), flows: Type.Array(Type.String()), run: Run }
+/** No route: only tools run these operations. */
+const http = { method: 'POST', path: '/v1/mcp/runs/{run}', body: '*' } as const
+
+interface OwnRun {
+  readonly run: string
+  readonly flows: readonly string[]
+}
+
+/** @throws Problem `not_found`, the same for an execution of another principal, server or tenant and for none */
+async function requireOwn(scope: WorkspaceScope, { run, flows }: OwnRun): Promise<void> {
+  const own = await scope.row(sql`select id from executions
+    where id = ${run} and started_by = ${scope.actor.subject} and flow_id = any(${textArray(flows)}::text[])`)
+  if (own === undefined) throw notFound('run')
+}
+
+const runStatus = previewOperation({
+  name: 'mcp_run.status',
+  summary: 'Read the state of a run',
+  reads: true,
+  input: Input(OwnRun),
+  output: Execution,
+  http,
+  run: async (scope, input) => {
+    await requireOwn(scope, input)
+    return readExecution(scope, input.run)
+  },
+})
+
+const runResult = previewOperation({
+  name: 'mcp_run.result',
+  summary: 'Wait for the result of a run',
+  reads: true,
+  input: Input(OwnRun),
+  output: Execution,
+  http,
+  run: async (scope, input) => {
+    await requireOwn(scope, input)
+    const execution = await readExecution(scope, input.run)
+    if (execution.ended_at !== null) return execution
+    await untilEnded(scope, input.run, async () => {}, LIMITS.mcpFlowWaitSeconds * 1_000)
+    return readExecution(scope, input.run)
+  },
+})
+
+const runCancel = previewOperation({
+  name: 'mcp_run.cancel',
+  summary: 'Cancel a run',
+  input: Input(OwnRun),
+  output: Execution,
+  http,
+  run: async (scope, input) => {
+    await requireOwn(scope, input)
+    return cancelExecution.run(scope, { ws: input.ws, id: input.run })
+  },
+})
+
+const runAnswer = previewOperation({
+  name: 'mcp_run.answer',
+  summary: 'Decide an approval that names the caller',
+  input: Input({
+    ...OwnRun,
+    approval: Type.String({ minLength: 1, maxLength: 100, description: 'From `approvals` of run_status.' }),
+    approved: Type.Boolean(),
+    form: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'As its `form` says.' })),
+    comment: Type.Optional(Type.String({ maxLength: 2_000 })),
+  }),
+  output: Execution,
+  http,
+  run: async (scope, { approval, approved, form, comment, ...input }) => {
+    await requireOwn(scope, input)
+    const { approvals = [] } = await readExecution(scope, input.run)
+    const asked = approvals.find(({ id }) => id === approval)
+    if (asked === undefined) throw notFound('open approval of this run')
+    const { subject } = scope.actor
+    if (!isAddressedTo(subject, asked)) {
+      const detail = `It is for ${asked.approvers.join(', ')} to decide, not for this client.`
+      throw new Problem('forbidden', { detail, hint: 'Ask one of them, then ask run_status again.' })
+    }
+    const verdict = { approved, ...(form && { form }), ...(comment !== undefined && { comment }) }
+    await decide(scope, asked.id, { by: subject, as: [] }, verdict)
+    return readExecution(scope, input.run)
+  },
+})
+
+const READS: Annotations = {
+  readOnlyHint: true,
+  destructiveHint: false,
+  idempotentHint: true,
+  openWorldHint: false,
+}
+const CHANGES: Annotations = { ...READS, readOnlyHint: false, destructiveHint: true }
+
+interface RunTool {
+  readonly verb: string
+  readonly title: string
+  readonly operation: AnyOperation
+  readonly description: string
+  readonly annotations: Annotations
+}
+
+const TOOLS: readonly RunTool[] = [
+  {
+    verb: 'status',
+    operation: runStatus,
+    title: 'State of a run',
+    description:
+      'Says how far a run is, and what it waits for; its output or error if it has ended. Does not wait.',
+    annotations: READS,
+  },
+  {
+    verb: 'result',
+    operation: runResult,
+    title: 'Result of a run',
+    description: `Waits up to ${LIMITS.mcpFlowWaitSeconds} s for the end of a run, and returns its output or error.`,
+    annotations: READS,
+  },
+  {
+    verb: 'cancel',
+    operation: runCancel,
+    title: 'Cancel a run',
+    description: 'Cancels a run. Completed steps that have a compensation are undone.',
+    annotations: CHANGES,
+  },
+  {
+    verb: 'answer',
+    operation: runAnswer,
+    title: 'Decide an approval of a run',
+    description: 'Decides an approval that a run waits for, if `yours` says that it is for you.',
+    annotations: CHANGES,
+  },
+]
+
+export const runs: Source = {
+  name: 'runs',
+  operations: TOOLS.map(({ operation }) => operation),
+  // They come with tools over flows.
+  candidates: async () => [],
+  admit: (scope) => requireFeature(scope, 'mcp.flow_tools'),
+  answer: runOutput,
+}
+
+/** Names that no other tool takes. */
+export const RUN_TOOL_NAMES = TOOLS.map(({ verb }) => `run_${verb}`)
+
+/** The tools over executions that come with the tools over flows of a version. */
+export function runTools(scope: WorkspaceScope, tools: readonly Tool[]): Tool[] {
+  const flows = tools.flatMap(({ binding }) =>
+    binding.source === 'flows' ? [String(binding.fixed['flow'])] : [],
+  )
+  if (flows.length === 0) return []
+  const fixed = { ws: scope.ref.workspaceId, flows: [...new Set(flows)].sort() }
+  return TOOLS.map(({ verb, operation, title, description, annotations }) => ({
+    candidate: `runs:server:${verb}`,
+    name: `run_${verb}`,
+    title,
+    description,
+    input_schema: argumentsOf(operation, fixed),
+    output_schema: RUN_RESULT,
+    annotations,
+    scope: `run_${verb}`,
+    reads: annotations.readOnlyHint,
+    binding: { source: 'runs', operation: operation.name, fixed },
+  }))
+}

@@ -1,0 +1,167 @@
+/** Executions that tools over flows have started: inline result, handle, status, cancel, decisions, and whose they are. */
+
+import { beforeAll, expect, test } from 'vitest'
+import {
+  askToken,
+  callTool,
+  ok,
+  type PublishedMcpServer,
+  publish,
+  publishMcpServer,
+  rpc,
+  scopesOf,
+} from '../../support/clients/mcp.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+
+interface Agent {
+  readonly id: string
+  readonly secret: string
+  readonly as: Caller
+}
+
+const RUN_TOOLS = ['run_answer', 'run_cancel', 'run_result', 'run_status']
+
+let workspace: TestWorkspace
+let server: PublishedMcpServer
+/** An agent's own client, and another one at the same server. */
+let agent: Agent
+let other: Agent
+
+async function createFlow(source: string): Promise<void> {
+  const as = workspace.operator
+  const { id } = await ok(call('POST', `${workspace.flows}/definitions`, { as, body: { source } }))
+  await ok(call('POST', `${workspace.flows}/definitions/${id}/versions`, { as, body: {} }))
+}
+
+async function tokenOf(client: Pick<Agent, 'id' | 'secret'>, tools: readonly string[]): Promise<Caller> {
+  const { body } = await askToken({ resource: server.url, scope: scopesOf(server, ...tools) }, client)
+  return { authorization: `Bearer ${body['access_token']}` }
+}
+
+async function createAgent(name: string): Promise<Agent> {
+  const made = await ok(call('POST', `${server.base}/clients`, { as: workspace.operator, body: { name } }))
+  const client = { id: made.client_id, secret: made.client_secret }
+  return { ...client, as: await tokenOf(client, ['run_refund', 'run_sleep', ...RUN_TOOLS]) }
+}
+
+const use = async (tool: string, args: unknown, as = agent.as) => {
+  const { body } = await callTool(server.path, as, tool, args)
+  if (body.result === undefined) throw new Error(JSON.stringify(body))
+  const { content, structuredContent: data, isError = false } = body.result
+  return { text: content[0].text as string, data, isError }
+}
+
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  const experimental = { workspace_id: workspace.workspaceId, experimental: ['mcp.flow_tools'] }
+  await ok(call('POST', '/v1/services/configure', { as: workspace.operator, body: experimental }))
+  await createFlow(`document: { dsl: '1.0.3', namespace: n, name: refund, version: '1.0.0', summary: Refunds an order. }
+input:
+  schema:
+    document:
+      type: object
+      properties:
+        order: { type: string, description: Number of the order. }
+        cents: { type: integer, minimum: 1 }
+      required: [order, cents]
+      additionalProperties: false
+do:
+  - done: { set: { refunded: "\${ .cents }" } }
+`)
+  await createFlow(`document: { dsl: '1.0.3', namespace: n, name: sleep, version: '1.0.0' }
+do:
+  - nap: { wait: { seconds: 300 } }
+`)
+  const tools = { 'flows:refund:run': { enabled: true }, 'flows:sleep:run': { enabled: true } }
+  server = await publishMcpServer(workspace, 'desk', tools)
+  agent = await createAgent('agent')
+  other = await createAgent('other')
+})
+
+test('tool over a flow: summary and input of the definition, and the tools over runs', async () => {
+  const { body } = await rpc(server.path, agent.as, 'tools/list')
+  const tools = body.result.tools as { name: string; description: string; inputSchema: object }[]
+  expect(tools.map(({ name }) => name)).toEqual([...RUN_TOOLS, 'run_refund', 'run_sleep'].sort())
+  const refund = tools.find(({ name }) => name === 'run_refund')
+  expect(refund?.description).toMatch(/^Refunds an order\. /)
+  expect(refund?.inputSchema).toMatchObject({
+    type: 'object',
+    properties: { order: { type: 'string', description: 'Number of the order.' }, cents: { minimum: 1 } },
+    required: ['order', 'cents'],
+  })
+})
+
+test('short flow: its output at once; wrong input: an error that names the field', async () => {
+  const { data } = await use('run_refund', { order: 'A1', cents: 5 })
+  expect(data).toMatchObject({
+    status: 'completed',
+    output: { refunded: 5 },
+    run: expect.stringMatching(/^run_/),
+  })
+  expect((await use('run_status', { run: data.run })).data).toEqual(data)
+  const { text, isError } = await use('run_refund', { order: 'A1' })
+  expect([isError, text]).toEqual([true, expect.stringContaining('- cents is required')])
+})
+
+test('long flow: a handle, which another client cannot use; cancelled by its starter', async () => {
+  const started = await use('run_sleep', {})
+  const { run } = started.data
+  expect(started.data).toMatchObject({ status: 'waiting', step: 'nap' })
+  for (const tool of RUN_TOOLS) {
+    const args = { run, ...(tool === 'run_answer' && { approval: 'apr_x', approved: true }) }
+    const [foreign, none] = await Promise.all([
+      use(tool, args, other.as),
+      use(tool, { ...args, run: 'run_00000000000000000000000000' }, other.as),
+    ])
+    expect([foreign.isError, foreign.text]).toEqual([true, 'not_found: There is no such run.'])
+    expect(none.text).toBe(foreign.text)
+  }
+  expect((await use('run_status', { run })).data).toMatchObject({ status: 'waiting' })
+  await use('run_cancel', { run })
+  const ended = await eventually(async () => {
+    const { data } = await use('run_status', { run })
+    return data.status === 'cancelled' ? data : undefined
+  })
+  expect(ended.run).toBe(run)
+}, 60_000)
+
+test('approval that names the client: decided by it; one that names others: refused', async () => {
+  const approval = (
+    name: string,
+    approver: string,
+  ) => `document: { dsl: '1.0.3', namespace: n, name: ${name}, version: '1.0.0' }
+do:
+  - ask: { approve: { title: 'Pay?', approvers: ['${approver}'], fourEyes: false } }
+  - paid: { set: { paid: true } }
+`
+  await createFlow(approval('mine', agent.id))
+  await createFlow(approval('theirs', 'boss@example.test'))
+  await publish(server, { 'flows:mine:run': { enabled: true }, 'flows:theirs:run': { enabled: true } })
+  const as = await tokenOf(agent, ['run_mine', 'run_theirs', ...RUN_TOOLS])
+  const [mine, theirs] = await Promise.all(['run_mine', 'run_theirs'].map((tool) => use(tool, {}, as)))
+  const [own] = mine?.data.approvals ?? []
+  expect(own).toMatchObject({ title: 'Pay?', approvers: [agent.id], yours: true })
+  const [foreign] = theirs?.data.approvals ?? []
+  expect(foreign).toMatchObject({ approvers: ['boss@example.test'], yours: false })
+  const refused = await use(
+    'run_answer',
+    { run: theirs?.data.run, approval: foreign.approval, approved: true },
+    as,
+  )
+  expect(refused.text).toMatch(/^forbidden: It is for boss@example\.test to decide.*\nAsk one of them/s)
+  const crossed = await use(
+    'run_answer',
+    { run: mine?.data.run, approval: foreign.approval, approved: true },
+    as,
+  )
+  expect(crossed.text).toBe('not_found: There is no such open approval of this run.')
+  await use('run_answer', { run: mine?.data.run, approval: own.approval, approved: true }, as)
+  const { data } = await use('run_result', { run: mine?.data.run }, as)
+  expect(data).toMatchObject({ status: 'completed', output: { paid: true } })
+}, 90_000)
