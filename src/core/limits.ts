@@ -348,6 +348,8 @@ export const LIMITS = {
   /** Of a whole JSON-RPC message. */
   mcpMessageDepthMax: 70,
   mcpResultBytesMax: 1_048_576,
+  /** Of the answer of a tool, which a model reads as a whole. */
+  mcpResultBudgetBytes: 100_000,
   mcpManifestsCachedMax: 200,
   /** Unauthenticated calls per server and process. */
   mcpStrangersRecordedPerMinute: 60,

@@ -14,6 +14,7 @@ import { isCovered, scopeOf } from '../core/tool-access.ts'
 import { callTool, recordCall } from '../features/mcp-servers/call-tool.ts'
 import { findPublished, type PublishedVersion } from '../features/mcp-servers/manifest.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
+import { challengeOf } from './challenge.ts'
 import { bearerOf, type Message, mountEndpoint, type RequestEnd, refuseForeignOrigin } from './endpoint.ts'
 import type { McpServer, McpTool } from './transport.ts'
 
@@ -229,22 +230,6 @@ class HostedServerHandler {
     if (state === undefined) throw new TypeError('The request is not authenticated')
     return state
   }
-}
-
-/** The value of `WWW-Authenticate` (RFC 9728 §5.1). @param metadata URL of the metadata of the server */
-function challengeOf(
-  metadata: string,
-  scopes: readonly string[],
-  { error, error_description }: { error?: string | undefined; error_description?: string },
-): string {
-  const parameters = Object.entries({
-    error,
-    resource_metadata: metadata,
-    scope: scopes.join(' '),
-    error_description,
-  })
-  const given = parameters.filter(([, value]) => value !== undefined)
-  return `Bearer ${given.map(([name, value]) => `${name}="${value}"`).join(', ')}`
 }
 
 function describe(tool: Tool): McpTool {
