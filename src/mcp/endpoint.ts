@@ -1,6 +1,6 @@
 /**
  * Handles the HTTP requests of an MCP endpoint: POST only, one message per request, host and origin checked. There are two
- * kinds of endpoints. platform-server.ts serves the read operations of the API to callers with a token of the platform;
+ * kinds of endpoints. platform-server.ts serves operations of the API to callers with a token for it or for the REST API;
  * hosted-servers.ts serves the tools that a workspace has published, to clients with a token for that server alone.
  */
 

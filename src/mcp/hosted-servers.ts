@@ -15,6 +15,7 @@ import { scopeOf } from '../core/tool-access.ts'
 import { callTool, recordCall } from '../features/mcp-servers/call-tool.ts'
 import { findPublished, type PublishedVersion } from '../features/mcp-servers/manifest.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
+import { challengeOf } from './challenge.ts'
 import { bearerOf, type Message, mountEndpoint, type RequestEnd, refuseForeignOrigin } from './endpoint.ts'
 import { Challenges, isGranted, offeredTools, readsStructuredContent } from './offered-tools.ts'
 import type { McpServer, ToolResult } from './transport.ts'
@@ -256,20 +257,4 @@ function missingScope(detail: string, required: readonly string[], { scopes }: M
     _meta: { 'tenon/insufficient_scope': { required: [...required], granted: [...scopes] } },
     isError: true,
   }
-}
-
-/** The value of `WWW-Authenticate` (RFC 9728 §5.1). @param metadata URL of the metadata of the server */
-function challengeOf(
-  metadata: string,
-  scopes: readonly string[],
-  { error, error_description }: { error?: string | undefined; error_description?: string },
-): string {
-  const parameters = Object.entries({
-    error,
-    resource_metadata: metadata,
-    scope: scopes.join(' '),
-    error_description,
-  })
-  const given = parameters.filter(([, value]) => value !== undefined)
-  return `Bearer ${given.map(([name, value]) => `${name}="${value}"`).join(', ')}`
 }

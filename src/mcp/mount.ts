@@ -2,6 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
+import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES } from '../access/authentication/official-server.ts'
 import type { Platform } from '../app/platform.ts'
 import { notFound } from '../core/problem.ts'
 import { issuerUrl } from '../infra/config.ts'
@@ -16,26 +17,33 @@ export function mountMcp(app: FastifyInstance, platform: Platform, authServices:
 
 const PUBLIC = { 'access-control-allow-origin': '*', 'cache-control': 'no-store' }
 
-/** Metadata of the hosted servers (RFC 9728), and of the issuer. */
+const PROTECTED_RESOURCE = '/.well-known/oauth-protected-resource'
+
+/** Metadata of the MCP servers (RFC 9728), and of the issuer. */
 function mountMetadata(
   app: FastifyInstance,
   platform: Platform,
-  { mcpServers: hosted, identity }: AuthServices,
+  { mcpServers: hosted, officialClients, identity }: AuthServices,
 ): void {
+  const metadata = (resource: string, name: string, scopes: readonly string[]) => ({
+    resource,
+    authorization_servers: [issuerUrl(platform.config)],
+    // Clients ask for all of them at once; the challenge of a tool names what it needs besides.
+    scopes_supported: scopes,
+    bearer_methods_supported: ['header'],
+    resource_name: name,
+  })
   app.get(
-    '/.well-known/oauth-protected-resource/v1/mcp/workspaces/:ws/servers/:server/mcp',
+    `${PROTECTED_RESOURCE}/v1/mcp/workspaces/:ws/servers/:server/mcp`,
     async (request, reply) => {
       const { ws, server: name } = request.params as { ws: string; server: string }
       const server = await hosted.find(ws, name)
       if (server === undefined) throw notFound('MCP server')
-      return reply.headers(PUBLIC).send({
-        resource: hosted.resource(ws, name),
-        authorization_servers: [issuerUrl(platform.config)],
-        scopes_supported: server.baseline,
-        bearer_methods_supported: ['header'],
-        resource_name: server.name,
-      })
+      return reply.headers(PUBLIC).send(metadata(hosted.resource(ws, name), server.name, server.baseline))
     },
+  )
+  app.get(`${PROTECTED_RESOURCE}${OFFICIAL_MCP_PATH}`, async (_request, reply) =>
+    reply.headers(PUBLIC).send(metadata(officialClients.resource, 'Tenon', [OFFICIAL_SCOPES.read])),
   )
   // The URL of the issuer has a path, so clients look for its metadata below the root (RFC 8414 §3.1).
   for (const name of ['oauth-authorization-server', 'openid-configuration']) {

@@ -1,131 +1,241 @@
-/** The official MCP server: each read operation of the API is a tool with the schema of the operation. */
+/** The official MCP server: operations of the API as tools, and the reference of the flow language as resources. */
 
-import type { FastifyInstance } from 'fastify'
-import type { AuditEvent } from '../access/audit/entry.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { runAudited } from '../access/audit/audited-run.ts'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
+import {
+  OFFICIAL_MCP_PATH,
+  OFFICIAL_SCOPES,
+  type OfficialClient,
+  type OfficialClients,
+} from '../access/authentication/official-server.ts'
 import type { Platform } from '../app/platform.ts'
 import { runWithJson } from '../core/bytes.ts'
-import { isObject } from '../core/json.ts'
+import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
-import { inDomain, type Principal, roleFor } from '../core/policy.ts'
-import { Problem } from '../core/problem.ts'
-import { OPERATIONS } from '../features/index.ts'
-import { bearerOf, mountEndpoint, refuseForeignOrigin } from './endpoint.ts'
-import type { McpTool, ToolResult } from './transport.ts'
+import { type Principal, roleFor } from '../core/policy.ts'
+import { notFound, Problem } from '../core/problem.ts'
+import { problemMembers, problemText } from '../features/mcp-servers/problem-text.ts'
+import { challengeOf } from './challenge.ts'
+import { bearerOf, type Message, mountEndpoint, refuseForeignOrigin } from './endpoint.ts'
+import { loadPlatformResources } from './platform-resources.ts'
+import { type PlatformTool, toolsFor, withoutSecrets } from './platform-tools.ts'
+import type { McpResources, McpServer, ToolResult } from './transport.ts'
 
-/** Authenticates by an access token. Each operation checks the rights of the caller itself. */
-export function mountPlatformServer(app: FastifyInstance, platform: Platform, { auth }: AuthServices): void {
+const INSTRUCTIONS = `Tenon is a backend for many tenants: flows, functions, collections, events and MCP servers.
+1. me_get tells your role, tenant and workspace; workspace_list lists workspaces. Tools take the id as ws or workspace_id.
+2. Before you write a flow, read the resources tenon://docs/flows and tenon://docs/flow-language, and an example that is close
+   (tenon://examples/…). tenon://docs/flow-schema has every field.
+3. flow_validate reports all errors with line and column; flow_simulate runs the flow against mocks, without effects.
+4. flow_create stores a draft, flow_update replaces it, flow_version_create publishes it as the next version.
+5. execution_create with wait (seconds, at most ${LIMITS.preferWaitSecondsMax}) starts it; execution_get has status, steps and output; approval_list has open decisions.
+6. Tools that change something need the scope platform:write; clients ask the user for it when you first call one.
+7. A result has at most ${LIMITS.mcpResultBytesDefault} bytes: ask for small pages.`
+
+export function mountPlatformServer(
+  app: FastifyInstance,
+  platform: Platform,
+  { officialClients }: AuthServices,
+): void {
+  const handler = new PlatformServerHandler(platform, officialClients)
   mountEndpoint(app, platform.config, {
-    path: '/v1/mcp/platform/mcp',
-    authenticate: async (request, reply) => {
-      refuseForeignOrigin(platform.config, request.headers.origin)
-      const token = bearerOf(request)
-      if (token === undefined) throw new Problem('credentials_missing')
-      const principal = await auth.authenticate({ kind: 'token', text: token })
-      request.principal = principal
-      // The role of the tool is not known yet; an admin's request waits longer for Valkey.
-      const role = principal.roles[0] ?? 'anon'
-      const { headers, refused, states } = await platform.limiter.limitPrincipal(principal, role, request.ip)
-      request.rateLimits = states
-      reply.headers(headers)
-      if (refused !== undefined) throw refused
-    },
-    serverFor: async ({ principal, rateLimits = [], id }) => {
-      if (principal === undefined) throw new TypeError('The request is not authenticated')
-      const operations = OPERATIONS.filter(
-        ({ reads, http, domain }) => reads && http.reply !== 'feed' && inDomain(principal, domain),
-      )
-      return {
-        name: 'tenon',
-        version: '1',
-        // One that is called nevertheless is forbidden, and audited.
-        tools: operations.filter(({ roles }) => roleFor(principal, roles) !== undefined).map(toolOf),
-        call: async (name, args) => {
-          const operation = operations.find((one) => toolName(one) === name)
-          if (operation === undefined) return failure('There is no such tool.')
-          return call(platform, { operation, principal, requestId: id, args }, rateLimits)
-        },
-      }
-    },
+    path: OFFICIAL_MCP_PATH,
+    authenticate: (request, reply) => handler.authenticate(request, reply),
+    serverFor: (request, message) => handler.serverFor(request, message),
   })
-}
-
-/** `tenant.list` → `tenant_list`: not every client accepts a dot. */
-const toolName = (operation: AnyOperation) => operation.name.replaceAll('.', '_')
-
-function toolOf(operation: AnyOperation): McpTool {
-  return {
-    name: toolName(operation),
-    title: operation.summary,
-    description: `${operation.summary} (${operation.http.method} ${operation.http.path}).`,
-    inputSchema: { ...operation.input, type: 'object' },
-    annotations: { readOnlyHint: true, openWorldHint: false },
-  }
 }
 
 interface ToolCall {
   readonly operation: AnyOperation
+  readonly args: Readonly<Record<string, unknown>>
   readonly principal: Principal
   readonly requestId: string
-  readonly args: Record<string, unknown>
+  readonly address: string
+  readonly rateLimits: NonNullable<FastifyRequest['rateLimits']>
 }
 
-async function call(
-  { access, audit, log }: Platform,
-  toolCall: ToolCall,
-  rateLimits: Parameters<Platform['access']['open']>[3],
-): Promise<ToolResult> {
-  const { operation, principal, args } = toolCall
-  try {
+class PlatformServerHandler {
+  readonly #platform: Platform
+  readonly #clients: OfficialClients
+  readonly #authenticated = new WeakMap<FastifyRequest, OfficialClient>()
+  readonly #resources: McpResources = loadPlatformResources()
+
+  constructor(platform: Platform, clients: OfficialClients) {
+    this.#platform = platform
+    this.#clients = clients
+  }
+
+  /** @throws Problem 403 for a page of another origin, 401 with the challenge of RFC 9728, 429 */
+  async authenticate(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const { config, limiter } = this.#platform
+    refuseForeignOrigin(config, request.headers.origin)
+    const client = await this.#identify(request)
+    const { principal } = client
+    request.principal = principal
+    this.#authenticated.set(request, client)
+    // The role of the tool is not known yet; an admin's request waits longer for Valkey.
+    const role = principal.roles[0] ?? 'anon'
+    const { headers, refused, states } = await limiter.limitPrincipal(principal, role, request.ip)
+    request.rateLimits = states
+    reply.headers(headers)
+    if (refused !== undefined) throw refused
+  }
+
+  async #identify(request: FastifyRequest): Promise<OfficialClient> {
+    try {
+      const token = bearerOf(request)
+      if (token === undefined) throw new Problem('credentials_missing')
+      return await this.#clients.authenticate(token)
+    } catch (cause) {
+      if (!(cause instanceof Problem) || cause.status !== 401) throw cause
+      const error = cause.code === 'credentials_missing' ? undefined : 'invalid_token'
+      const challenge = challengeOf(this.#clients.metadataUrl, [OFFICIAL_SCOPES.read], { error })
+      throw new Problem(cause.code, {
+        ...(cause.detail !== undefined && { detail: cause.detail }),
+        headers: { 'www-authenticate': challenge, 'cache-control': 'no-store' },
+        hint: 'Sign in: MCP clients find the issuer by themselves. A token of `npx tenon token` will do as well.',
+        cause,
+      })
+    }
+  }
+
+  async serverFor(request: FastifyRequest, message: Message): Promise<McpServer> {
+    const client = this.#authenticated.get(request)
+    if (client === undefined) throw new TypeError('The request is not authenticated')
+    const { principal } = client
+    const tools = toolsFor(principal)
+    const usable = tools.filter(({ operation: { roles } }) => roleFor(principal, roles) !== undefined)
+    const called = message.method === 'tools/call' ? message.params?.name : undefined
+    const wanted = usable.find(({ tool }) => tool.name === called)
+    if (wanted !== undefined) this.#requireScope(wanted, client)
+    return {
+      name: 'tenon',
+      version: '1',
+      instructions: INSTRUCTIONS,
+      // Writing tools are listed without their scope, or no client would ask for it.
+      tools: usable.map(({ tool }) => tool),
+      resources: this.#resources,
+      call: async (name, args) =>
+        this.#call(
+          tools.find(({ tool }) => tool.name === name),
+          args,
+          request,
+          principal,
+        ),
+    }
+  }
+
+  /** @throws Problem `insufficient_scope`, whose challenge leads the client to the consent page */
+  #requireScope({ operation: { reads }, tool }: PlatformTool, { scopes }: OfficialClient): void {
+    const { read, write } = OFFICIAL_SCOPES
+    if (scopes.has(write) || (reads && scopes.has(read))) return
+    const needed = reads ? [read] : [read, write]
+    const challenge = challengeOf(this.#clients.metadataUrl, needed, {
+      error: 'insufficient_scope',
+      error_description: 'The token does not allow this tool.',
+    })
+    throw new Problem('insufficient_scope', {
+      detail: `The tool ${tool.name} needs the scope ${reads ? read : write}.`,
+      headers: { 'www-authenticate': challenge },
+    })
+  }
+
+  async #call(
+    found: PlatformTool | undefined,
+    args: Readonly<Record<string, unknown>>,
+    { id: requestId, ip: address, rateLimits = [] }: FastifyRequest,
+    principal: Principal,
+  ): Promise<ToolResult> {
+    if (found === undefined) return failure(notFound('tool'))
+    const { operation, requestIdField } = found
+    const given = requestIdField === undefined ? args : { ...args, [requestIdField]: requestId }
+    const toolCall = { operation, args: given, principal, requestId, address, rateLimits }
+    try {
+      return success(operation, await this.#run(toolCall))
+    } catch (error) {
+      const problem =
+        error instanceof Problem
+          ? error
+          : new Problem('internal', { detail: `The request id is ${requestId}.`, cause: error })
+      if (problem.status >= 500 && !problem.row.final)
+        this.#platform.log.error({ err: error, operation: operation.name }, 'tool call failed')
+      return failure(problem)
+    }
+  }
+
+  async #run(toolCall: ToolCall): Promise<unknown> {
+    const { operation, args, requestId } = toolCall
+    if (operation.reads)
+      return this.#auditDenial(toolCall, async () => runWithJson(operation, await this.#open(toolCall), args))
+    const scope = await this.#auditDenial(toolCall, () => this.#open(toolCall))
+    if (!('actor' in scope)) throw new TypeError(`${operation.name} changes something, and is about its caller`)
+    return runAudited(operation, scope, args, { kind: 'token', requestId })
+  }
+
+  /** Checks the arguments before the scope is opened: without its id, a workspace would be one that does not exist. */
+  async #open({ operation, args, principal, address, rateLimits }: ToolCall) {
+    const { access, limiter } = this.#platform
+    const role = access.permit(operation, principal)
+    access.permit(operation, principal, operation.parse(args))
+    if (operation.rateClass !== undefined) {
+      const { refused } = await limiter.limitPrincipal(principal, role, address, operation.rateClass)
+      if (refused !== undefined) throw refused
+    }
     const workspace = typeof args['ws'] === 'string' ? args['ws'] : undefined
-    const scope = await access.open(operation, principal, workspace, rateLimits)
-    const output = await runWithJson(operation, scope, args)
-    await auditRevealed(audit, toolCall)
-    return success(output)
-  } catch (error) {
-    if (error instanceof Problem && error.status === 403)
-      audit.enqueueThrottled(auditEvent(toolCall, { outcome: 'denied', status: 403, code: error.code }))
-    if (error instanceof Problem && error.status < 500) return failure(`${error.code}: ${error.message}`)
-    log.error({ err: error, operation: operation.name }, 'tool call failed')
-    return failure('internal: Something is wrong on our side.')
+    return access.open(operation, principal, workspace, rateLimits)
+  }
+
+  /** Audits a 403: the status of the request is 200. */
+  async #auditDenial<T>({ operation, principal, requestId }: ToolCall, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      if (error instanceof Problem && error.status === 403) {
+        const { tenantId, workspaceId, subject, roles } = principal
+        this.#platform.audit.enqueueThrottled({
+          owner: { tenantId, workspaceId },
+          requestId,
+          actor: { subject, role: roles[0] ?? null, kind: 'token' },
+          operation: operation.name,
+          target: operation.http.path,
+          outcome: 'denied',
+          status: 403,
+          code: error.code,
+          before: null,
+          after: null,
+        })
+      }
+      throw error
+    }
   }
 }
 
-/** Writes the audit entry of revealed data before it is sent; for an operator, one in the chain of each tenant. */
-async function auditRevealed(audit: Platform['audit'], toolCall: ToolCall): Promise<void> {
-  const { operation, principal, args } = toolCall
-  if (operation.reveals === undefined) return
-  const event = auditEvent(toolCall, { outcome: 'done', status: 200, code: null })
-  if (principal.tenantId !== undefined) return audit.append(event)
-  const tenants = operation.reveals(operation.parse(args))
-  await Promise.all(
-    tenants.map(async (tenantId) => audit.append({ ...event, owner: await audit.ownerOf({ tenantId }) })),
-  )
+/** @throws Problem `output_too_large` if the operation only reads; of another one, the effect has happened */
+function success(operation: AnyOperation, output: unknown): ToolResult {
+  const shown = withoutSecrets(operation, output)
+  const text = typeof shown === 'string' ? shown : (JSON.stringify(shown) ?? 'null')
+  const bytes = Buffer.byteLength(text)
+  if (bytes <= LIMITS.mcpResultBytesDefault) return { content: [{ type: 'text', text }], isError: false }
+  const detail = `The result has ${bytes} bytes; a tool answers with at most ${LIMITS.mcpResultBytesDefault}.`
+  if (operation.reads) throw new Problem('output_too_large', { detail, hint: nextStep(operation) })
+  const { id } = Object(output) as { id?: unknown }
+  const done = `Done${typeof id === 'string' ? `, id ${id}` : ''}. ${detail} Do not repeat the call.`
+  return { content: [{ type: 'text', text: done }], isError: false }
 }
 
-/** The audit event of a tool call. A denied call has an event of its own, since the status of the request is 200. */
-function auditEvent(
-  { operation, principal: { tenantId, workspaceId, subject, roles }, requestId }: ToolCall,
-  outcome: Pick<AuditEvent, 'outcome' | 'status' | 'code'>,
-): AuditEvent {
-  return {
-    owner: { tenantId, workspaceId },
-    requestId,
-    actor: { subject, role: roles[0] ?? null, kind: 'token' },
-    operation: operation.name,
-    target: operation.http.path,
-    ...outcome,
-    before: null,
-    after: null,
-  }
+/** How to ask for less. */
+function nextStep({ input: { properties }, http: { method, path } }: AnyOperation): string {
+  const has = (name: string) => Object.hasOwn(properties, name)
+  const steps = [
+    ...['page_size', 'limit'].filter(has).map((size) => `Ask for a smaller ${size}.`),
+    ...(has('select') ? ['Name the fields that you need in select.'] : []),
+  ]
+  return steps.join(' ') || `Read it over the REST API: ${method} ${path}.`
 }
 
-function success(output: unknown): ToolResult {
-  return {
-    content: [{ type: 'text', text: typeof output === 'string' ? output : JSON.stringify(output) }],
-    ...(isObject(output) && { structuredContent: output }),
-    isError: false,
-  }
-}
-
-const failure = (text: string): ToolResult => ({ content: [{ type: 'text', text }], isError: true })
+/** Clients of SDK 1 check structured content against the output schema, also that of an error; the tools have none. */
+const failure = (problem: Problem): ToolResult => ({
+  content: [{ type: 'text', text: problemText(problem) }],
+  structuredContent: problemMembers(problem),
+  isError: true,
+})

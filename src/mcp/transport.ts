@@ -10,8 +10,11 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import {
   CallToolRequestSchema,
   ErrorCode,
+  ListResourcesRequestSchema,
+  ListResourceTemplatesRequestSchema,
   ListToolsRequestSchema,
   McpError,
+  ReadResourceRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import {
   createMcpHandler,
@@ -39,12 +42,34 @@ export interface ToolResult {
   readonly _meta?: Record<string, unknown>
 }
 
+export interface McpResource {
+  readonly uri: string
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  readonly mimeType: string
+}
+
+export interface ResourceContents {
+  readonly uri: string
+  readonly mimeType: string
+  readonly text: string
+}
+
+/** Files for the model, by URI. */
+export interface McpResources {
+  readonly list: () => readonly McpResource[]
+  /** Undefined if there is no such resource. */
+  readonly read: (uri: string) => Promise<readonly ResourceContents[] | undefined>
+}
+
 /** The MCP server for one request. */
 export interface McpServer {
   readonly name: string
   readonly version: string
   readonly instructions?: string
   readonly tools: readonly McpTool[]
+  readonly resources?: McpResources
   /** Undefined if there is no such tool. Never throws: a failure is a result, without detail. */
   readonly call: (tool: string, args: Record<string, unknown>) => Promise<ToolResult | undefined>
 }
@@ -73,13 +98,19 @@ export function isModern(body: unknown, header: string | string[] | undefined): 
 }
 
 const NO_TOOL = 'There is no such tool.'
+const NO_RESOURCE = 'There is no such resource.'
+/** In the versions up to 2025-11-25; later ones have no code of their own for it. */
+const RESOURCE_NOT_FOUND = -32_002
+
+/** What a client lists and reads depends on its token, so no cache may share it. */
+const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const }
 
 /**
  * Options of both SDKs. The validator is for what servers ask of clients, and ours ask nothing; without it, the SDK compiles
  * a schema compiler for each request.
  */
-const optionsOf = ({ instructions }: McpServer) => ({
-  capabilities: { tools: {} },
+const optionsOf = ({ instructions, resources }: McpServer) => ({
+  capabilities: { tools: {}, ...(resources && { resources: {} }) },
   jsonSchemaValidator: {
     getValidator: () => () =>
       ({ valid: false, data: undefined, errorMessage: 'This server asks nothing.' }) as const,
@@ -97,11 +128,22 @@ async function serveLegacy({ request, response, body }: Exchange, server: McpSer
     if (result === undefined) throw new McpError(ErrorCode.InvalidParams, NO_TOOL)
     return { ...result }
   })
+  if (server.resources !== undefined) addLegacyResources(mcp, server.resources)
   const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true })
   response.once('close', () => void mcp.close())
   // The types of optional members in the SDK conflict with exactOptionalPropertyTypes.
   await mcp.connect(transport as Parameters<typeof mcp.connect>[0])
   await transport.handleRequest(request, response, body)
+}
+
+function addLegacyResources(mcp: LegacyServer, { list, read }: McpResources): void {
+  mcp.setRequestHandler(ListResourcesRequestSchema, async () => ({ resources: [...list()] }))
+  mcp.setRequestHandler(ListResourceTemplatesRequestSchema, async () => ({ resourceTemplates: [] }))
+  mcp.setRequestHandler(ReadResourceRequestSchema, async ({ params: { uri } }) => {
+    const contents = await read(uri)
+    if (contents === undefined) throw new McpError(RESOURCE_NOT_FOUND, NO_RESOURCE, { uri })
+    return { contents: [...contents] }
+  })
 }
 
 async function serveModern({ request, response, body }: Exchange, server: McpServer): Promise<void> {
@@ -120,18 +162,25 @@ async function serveModern({ request, response, body }: Exchange, server: McpSer
 
 function modernServer(server: McpServer): Server {
   const mcp = new Server({ name: server.name, version: server.version }, optionsOf(server))
-  // The list depends on the token of the client, so no cache may share it.
-  mcp.setRequestHandler('tools/list', async () => ({
-    tools: listOf(server),
-    ttlMs: 0,
-    cacheScope: 'private' as const,
-  }))
+  mcp.setRequestHandler('tools/list', async () => ({ tools: listOf(server), ...UNCACHED }))
   mcp.setRequestHandler('tools/call', async ({ params }) => {
     const result = await server.call(params.name, params.arguments ?? {})
     if (result === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_TOOL)
     return { ...result }
   })
+  if (server.resources !== undefined) addModernResources(mcp, server.resources)
   return mcp
+}
+
+function addModernResources(mcp: Server, { list, read }: McpResources): void {
+  mcp.setRequestHandler('resources/list', async () => ({ resources: [...list()], ...UNCACHED }))
+  mcp.setRequestHandler('resources/templates/list', async () => ({ resourceTemplates: [], ...UNCACHED }))
+  mcp.setRequestHandler('resources/read', async ({ params: { uri } }) => {
+    const contents = await read(uri)
+    if (contents === undefined)
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_RESOURCE, { uri })
+    return { contents: [...contents], ...UNCACHED }
+  })
 }
 
 const listOf = ({ tools }: McpServer) => tools as unknown as ListToolsResult['tools']

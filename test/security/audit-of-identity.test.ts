@@ -271,14 +271,12 @@ describe('decoding of payloads', () => {
     expect(await entriesOfWorkspace(two, '&operation=codec.decode')).toEqual([])
   })
 
-  test('by a tool of the official MCP server: logged as well', async () => {
+  test('by a tool of the official MCP server: there is none', async () => {
     const own = await createTestWorkspace()
     const args = { name: 'codec_decode', arguments: { payloads: [await encoded(own)] } }
     const reply = await rpc('/v1/mcp/platform/mcp', workspace.operator, 'tools/call', args)
-    expect(JSON.stringify(reply.body)).toContain(data)
-    expect(await entriesOfWorkspace(own, '&operation=codec.decode')).toMatchObject([
-      { actor: { role: 'operator' } },
-    ])
+    expect(reply.body.result).toMatchObject({ isError: true, structuredContent: { code: 'not_found' } })
+    expect(JSON.stringify(reply.body)).not.toContain(data)
   })
 })
 

@@ -3,8 +3,9 @@
 import { runWithJson } from '../../core/bytes.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
-import type { WorkspaceScope } from '../scope.ts'
-import { type AuditActor, type AuditEvent, digestOf } from './entry.ts'
+import { isTenantId, isWorkspaceId } from '../../core/tenant.ts'
+import type { AdminScope, WorkspaceScope } from '../scope.ts'
+import { type AuditActor, type AuditEvent, type AuditOwner, digestOf } from './entry.ts'
 
 /** Frequent operations. Of a start, the row of the execution also says who requested it, and when. */
 const FREQUENT = /^((collection|batch|event|webhook)\.|execution\.create$)/
@@ -26,35 +27,46 @@ export interface AuditCaller {
  */
 export async function runAudited(
   operation: AnyOperation,
-  scope: WorkspaceScope,
+  scope: AdminScope | WorkspaceScope,
   args: Readonly<Record<string, unknown>>,
   { kind, requestId, redactedArgs = args }: AuditCaller,
 ): Promise<unknown> {
   if (operation.reads) return runWithJson(operation, scope, args)
-  const { audit, actor, ref } = scope
+  const { audit, actor } = scope
   const isAsync = auditsAsync(operation)
   if (!isAsync) audit.refuseUnlessReady()
   const common = {
-    owner: ref,
     requestId,
     actor: { ...actor, kind },
     operation: operation.name,
     target: targetOf(operation, redactedArgs),
     before: null,
   }
-  const output = await runWithJson(operation, scope, args).catch((error: unknown) => {
+  const output = await runWithJson(operation, scope, args).catch(async (error: unknown) => {
     const { code, status } = error instanceof Problem ? error : new Problem('internal')
     const outcome = status === 401 || status === 403 || status === 429 ? 'denied' : 'failed'
-    const event: AuditEvent = { ...common, outcome, status, code, after: null }
+    const owner = await ownerOf(scope, args)
+    const event: AuditEvent = { ...common, owner, outcome, status, code, after: null }
     // As for requests: refusals by a rate limit are expected in large numbers.
     if (status === 429) audit.countOnly(event)
     else audit.enqueueThrottled(event)
     throw error
   })
-  const event: AuditEvent = { ...common, outcome: 'done', status: null, code: null, after: digestOf(output) }
+  const owner = await ownerOf(scope, output)
+  const after = digestOf(output)
+  const event: AuditEvent = { ...common, owner, outcome: 'done', status: null, code: null, after }
   if (isAsync) audit.enqueue(event)
   else await audit.append(event)
   return output
+}
+
+/** Tenant and workspace of the scope, or those that a record names, within the bounds of an admin. */
+async function ownerOf(scope: AdminScope | WorkspaceScope, record: unknown): Promise<AuditOwner> {
+  if ('ref' in scope) return scope.ref
+  const { tenant_id: tenantId, workspace_id } = Object(record) as Record<string, unknown>
+  const workspaceId = scope.workspaceId ?? (isWorkspaceId(workspace_id) ? workspace_id : undefined)
+  if (scope.tenantId !== undefined) return { tenantId: scope.tenantId, workspaceId }
+  return scope.audit.ownerOf({ ...(isTenantId(tenantId) && { tenantId }), workspaceId })
 }
 
 /** The path of the same operation on HTTP. */

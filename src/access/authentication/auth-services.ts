@@ -21,6 +21,7 @@ import { Authenticator, type TokenIssuer } from './authenticator.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { APPROVAL_SESSION, HolderSession, USER_SESSION } from './holder-session.ts'
 import { McpServerRegistry } from './mcp-server-registry.ts'
+import { OfficialClients } from './official-server.ts'
 import { SessionCookie } from './session-cookie.ts'
 import { McpClients, type SubjectStatus } from './subject-status.ts'
 
@@ -30,6 +31,7 @@ export interface AuthServices {
   readonly auth: Authenticator
   readonly mcpServers: McpServerRegistry
   readonly mcpClients: McpClients
+  readonly officialClients: OfficialClients
   readonly payloadSession: PayloadSession
   readonly approvalSession: HolderSession
   readonly userSession: HolderSession
@@ -67,11 +69,13 @@ export function openAuthServices(
     ...externalIssuers(config, services, now),
     [issuerUrl(config), embeddedIssuer(identity, subjectStatus)],
   ])
+  const auth = new Authenticator(database, issuers, services.keys, services.tenantStates)
   return {
     identity,
-    auth: new Authenticator(database, issuers, services.keys, services.tenantStates),
+    auth,
     mcpServers,
     mcpClients: new McpClients(mcpServers, identity, subjectStatus),
+    officialClients: new OfficialClients(publicUrl(config), { identity, auth, subjectStatus }),
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
     approvalSession: new HolderSession(secrets, publicUrl(config), APPROVAL_SESSION),
     userSession: new HolderSession(secrets, publicUrl(config), USER_SESSION),

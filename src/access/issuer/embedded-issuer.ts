@@ -35,7 +35,7 @@ interface SubjectClaims extends IssuedToken {
   readonly credential?: string | undefined
 }
 
-/** The claims of a token for the REST API. */
+/** The claims of a token for the REST API, or for the official MCP server. */
 export interface Claims extends SubjectClaims {
   readonly roles: readonly string[]
   readonly scopes: readonly string[]
@@ -75,6 +75,18 @@ const subjectClaims = ({ jti, grant_id, sub = '', client_id, credential }: JWTPa
   clientId: textOf(client_id),
   credential: textOf(credential),
 })
+
+function claimsOf(payload: JWTPayload): Claims {
+  const { roles, scope, tenant_id, workspace_id } = payload
+  return {
+    ...subjectClaims(payload),
+    roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
+    scopes: textOf(scope)?.split(' ') ?? [],
+    tenantId: textOf(tenant_id),
+    workspaceId: textOf(workspace_id),
+    ...userOf(payload),
+  }
+}
 
 const isFresh = ({ exp = 0 }: JWTPayload) => exp + CLOCK_TOLERANCE_SECONDS > Date.now() / 1_000
 
@@ -171,16 +183,15 @@ export class EmbeddedIssuer {
    * @throws a jose error if it is invalid
    */
   async verify(token: string): Promise<Claims> {
-    const payload = await this.#payload(token, this.audience)
-    const { roles, scope, tenant_id, workspace_id } = payload
-    return {
-      ...subjectClaims(payload),
-      roles: Array.isArray(roles) ? roles.filter((role) => typeof role === 'string') : [],
-      scopes: textOf(scope)?.split(' ') ?? [],
-      tenantId: textOf(tenant_id),
-      workspaceId: textOf(workspace_id),
-      ...userOf(payload),
-    }
+    return claimsOf(await this.#payload(token, this.audience))
+  }
+
+  /**
+   * Verifies a token for the official MCP server, as {@link verify} does; `aud` must be that resource alone.
+   * @throws a jose error if it is invalid
+   */
+  async verifyOfficial(token: string, resource: string): Promise<Claims> {
+    return claimsOf(await this.#payloadFor(token, resource))
   }
 
   /**
@@ -188,8 +199,7 @@ export class EmbeddedIssuer {
    * @throws a jose error if it is invalid
    */
   async verifyHosted(token: string, resource: string): Promise<HostedClaims> {
-    const payload = await this.#payload(token, resource)
-    if (typeof payload.aud !== 'string') throw new errors.JWTInvalid('"aud" names more than one resource')
+    const payload = await this.#payloadFor(token, resource)
     const claims = subjectClaims(payload)
     return {
       ...claims,
@@ -200,6 +210,12 @@ export class EmbeddedIssuer {
       version: payload['mcp_version'],
       scopes: new Set(textOf(payload['scope'])?.split(' ')),
     }
+  }
+
+  async #payloadFor(token: string, resource: string): Promise<JWTPayload> {
+    const payload = await this.#payload(token, resource)
+    if (typeof payload.aud !== 'string') throw new errors.JWTInvalid('"aud" names more than one resource')
+    return payload
   }
 
   /** Caches verified signatures for a few seconds, as long as the keys are the same and the token has not expired. */

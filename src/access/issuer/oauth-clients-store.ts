@@ -24,7 +24,7 @@ export interface OAuthClient extends TenantBounds {
   /** SHA-256 of a machine's secret, hex. */
   readonly secretHash: string | null
   readonly redirectUris: readonly string[]
-  /** It registered itself: it gets tokens for hosted MCP servers only. */
+  /** It registered itself: it gets tokens for MCP servers only. */
   readonly registered: boolean
 }
 

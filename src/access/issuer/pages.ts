@@ -159,6 +159,10 @@ export function consentPage(prompt: Prompt): Page {
 const OWN_SCOPES: Readonly<Record<string, string>> = {
   api: 'Use the REST API as you, with all that your account may do',
   openid: 'Know which account you signed in with',
+  'platform:read':
+    'Read all that your account may see: settings, flows and their executions, functions, collections, the audit log',
+  'platform:write':
+    'Change things in your name: write, publish, run and cancel flows, decide approvals, deploy functions, declare and change collections, write and delete documents, publish MCP servers and call their tools',
 }
 
 /** Describes each scope with its tools. The most powerful ones come first, so that a long list cannot hide them. */

@@ -3,8 +3,10 @@
 import { type Client, errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
 import { isCovered, scopeOf } from '../../core/tool-access.ts'
+import { publicUrl } from '../../infra/config.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import type { PublishedServer } from '../authentication/mcp-server-registry.ts'
+import { OFFICIAL_SCOPES, officialResource } from '../authentication/official-server.ts'
 import { type Account, belongsTo, generationId, isWithin } from './accounts-store.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import { type OAuthClient, secretIdOf } from './oauth-clients-store.ts'
@@ -13,7 +15,7 @@ import { findPerson, isClientFor } from './subjects.ts'
 import { isUser, type UserAccount } from './users/users-store.ts'
 
 /** The scope with which an account grants access to the REST API in its role. */
-export const API_SCOPE = 'api'
+const API_SCOPE = 'api'
 
 /** A token about to be signed. */
 interface NewToken {
@@ -31,9 +33,12 @@ type ResourceParts = IssuerServices & { readonly audience: string }
 
 export class ResourceIndicators {
   readonly #parts: ResourceParts
+  /** The official MCP server. */
+  readonly #official: string
 
   constructor(parts: ResourceParts) {
     this.#parts = parts
+    this.#official = officialResource(publicUrl(parts.config))
   }
 
   /** @throws InvalidTarget, with the same text for a resource that does not exist, is not published, or is not the client's */
@@ -45,6 +50,7 @@ export class ResourceIndicators {
     }
     if ((await this.#parts.oauthClients.find(client.clientId))?.audience === 'users')
       throw new errors.InvalidTarget()
+    if (resource === this.#official && forPeople) return forServer(context, resource, OFFICIAL)
     return forServer(context, resource, await this.#grantable(resource, client, forPeople))
   }
 
@@ -61,6 +67,7 @@ export class ResourceIndicators {
    */
   async claims(token: NewToken): Promise<Record<string, unknown>> {
     const account = token.accountId === undefined ? undefined : await this.#accountOf(token)
+    if (token.resource === this.#official && account !== undefined) return accountClaims(account)
     if (token.resource !== this.#parts.audience) return this.#serverClaims(token, account)
     if (token.clientId === OPERATOR_CLIENT) return { roles: ['operator'] }
     if (account !== undefined && isUser(account)) return userClaims(account)
@@ -78,8 +85,15 @@ export class ResourceIndicators {
     const client = await this.#parts.oauthClients.find(clientId)
     if (client === undefined || !isWithin(account, client) || !isClientFor(client, account)) return false
     if (resource === this.#parts.audience) return !client.registered
+    if (resource === this.#official) return !isUser(account)
     const server = await this.#parts.mcpServers.byResource(resource)
     return server !== undefined && !isUser(account) && belongsTo(account, server.ref)
+  }
+
+  /** The scopes that a resource has by itself; those of a hosted server reach its tools. */
+  ownScopes(resource: string): readonly string[] {
+    if (resource === this.#parts.audience) return [API_SCOPE]
+    return resource === this.#official ? OFFICIAL.scopes : []
   }
 
   /** The active version of the hosted server behind a resource, for a consent that is requested now. */
@@ -168,6 +182,9 @@ interface Grantable {
   readonly defaults: readonly string[]
 }
 
+/** Of the official MCP server, at which accounts act in their role. */
+const OFFICIAL: Grantable = { scopes: Object.values(OFFICIAL_SCOPES), defaults: [OFFICIAL_SCOPES.read] }
+
 function grantable(server: PublishedServer, allowed: readonly string[]): Grantable {
   const within = (scopes: readonly string[]) => scopes.filter((scope) => allowed.includes(scope))
   const scopes = within(server.scopes)
@@ -192,6 +209,11 @@ function forServer(context: KoaContextWithOIDC, resource: string, { scopes, defa
 
 /** A token ends with the generation of its account. */
 const credentialOf = ({ generation }: Account) => ({ credential: generationId(generation) })
+
+const accountClaims = (account: Account): Record<string, unknown> => ({
+  ...rolesOf(account),
+  ...credentialOf(account),
+})
 
 /** Of a user of a workspace. `role` is for readers of the token; the platform reads `roles`. */
 const userClaims = (user: UserAccount): Record<string, unknown> => ({

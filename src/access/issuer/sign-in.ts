@@ -12,7 +12,7 @@ import type { Account } from './accounts-store.ts'
 import type { ConsentOutcome, IssuerAudit, Requester } from './audit-events.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
-import { API_SCOPE, type ResourceIndicators } from './resource-indicators.ts'
+import type { ResourceIndicators } from './resource-indicators.ts'
 import { findSubject, isClientFor } from './subjects.ts'
 import { isUser, type UserAccount, type UserWorkspace } from './users/users-store.ts'
 
@@ -327,14 +327,16 @@ export class SignIn {
   /** The requested scopes that can be granted; at a hosted server, in the version that was active when the prompt began. */
   async #accessOf({ params, prompt }: Interaction): Promise<Pick<Prompt, 'access' | 'serverName'>> {
     const requested = [...new Set(String(params['scope'] ?? '').split(' '))].filter(Boolean)
-    const server = await this.#parts.mcpServers.byResource(String(params['resource'] ?? ''))
+    const resource = String(params['resource'] ?? '')
+    const server = await this.#parts.mcpServers.byResource(resource)
     const { version } = prompt.details as ConsentDetails
+    const own = [OPENID, ...this.#parts.resources.ownScopes(resource)]
     const tools = server && version !== undefined ? await this.#parts.mcpServers.tools(server, version) : []
     const access = requested.map((scope) => ({
       scope,
       tools: tools.filter((tool) => server !== undefined && scopeOf(server.slug, tool) === scope),
     }))
-    const granted = access.filter((one) => OWN_SCOPES.has(one.scope) || one.tools.length > 0)
+    const granted = access.filter((one) => own.includes(one.scope) || one.tools.length > 0)
     return { access: granted, serverName: server?.name ?? '' }
   }
 }
@@ -364,9 +366,6 @@ const finish = (provider: Provider, { request, response }: InteractionRequest, r
 interface ConsentDetails {
   readonly version?: number
 }
-
-/** Scopes without tools. */
-const OWN_SCOPES = new Set([OPENID, API_SCOPE])
 
 /** A grant stores scopes only, so the version is one: of a resource with a fragment, which no request can name (RFC 8707 §2). */
 const versionKey = (resource: string) => `${resource}#version`

@@ -166,7 +166,8 @@ test('tool flow_validate of the official MCP server: returns the same result as 
   try {
     const args = { ws: workspace.workspaceId, source }
     const result = await client.callTool({ name: 'flow_validate', arguments: args })
-    expect(result.structuredContent).toEqual(body)
+    const [{ text }] = result.content as [{ text: string }]
+    expect(JSON.parse(text)).toEqual(body)
   } finally {
     await client.close()
   }

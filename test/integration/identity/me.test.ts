@@ -88,7 +88,7 @@ test('me: gateway caller: data domain only', async () => {
 
 test('me: official MCP server: available as a tool', async () => {
   const reply = await callTool('/v1/mcp/platform/mcp', workspace.operator, 'me_get')
-  expect(reply.body.result.structuredContent).toEqual(await me(workspace.operator))
+  expect(JSON.parse(reply.body.result.content[0].text)).toEqual(await me(workspace.operator))
 })
 
 test('me: no credential: 401', async () => {

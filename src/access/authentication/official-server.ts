@@ -1,0 +1,79 @@
+/** The official MCP server as an OAuth resource: its URLs and scopes, and the verification of tokens for it. */
+
+import { decodeJwt, errors } from 'jose'
+import type { Principal } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Claims, EmbeddedIssuer } from '../issuer/embedded-issuer.ts'
+import type { Authenticator } from './authenticator.ts'
+import type { SubjectStatus } from './subject-status.ts'
+
+export const OFFICIAL_MCP_PATH = '/v1/mcp/platform/mcp'
+
+/** `read` reaches the tools that only read, `write` all tools. */
+export const OFFICIAL_SCOPES = { read: 'platform:read', write: 'platform:write' } as const
+
+/** The resource indicator (RFC 8707), which is also the URL of the endpoint. @param base the public base URL as configured */
+export const officialResource = (base: string): string => `${base}${OFFICIAL_MCP_PATH}`
+
+/** A verified caller of the official server. */
+export interface OfficialClient {
+  /** Its roles are not restricted by scopes of the official server, so it serves for no other entry point. */
+  readonly principal: Principal
+  /** Of {@link OFFICIAL_SCOPES}. */
+  readonly scopes: ReadonlySet<string>
+}
+
+interface Services {
+  readonly identity: () => Promise<EmbeddedIssuer>
+  readonly auth: Authenticator
+  readonly subjectStatus: SubjectStatus
+}
+
+export class OfficialClients {
+  readonly resource: string
+  /** The URL of the protected-resource metadata (RFC 9728 §3.1). */
+  readonly metadataUrl: string
+  readonly #services: Services
+
+  /** @param base the public base URL as configured, never what a request says */
+  constructor(base: string, services: Services) {
+    this.resource = officialResource(base)
+    this.metadataUrl = `${base}/.well-known/oauth-protected-resource${OFFICIAL_MCP_PATH}`
+    this.#services = services
+  }
+
+  /**
+   * Authenticates a token for the official server, or one for the REST API, which has all scopes here.
+   * @throws Problem 401 if the token is not valid, 403 if its tenant or workspace is suspended
+   */
+  async authenticate(token: string): Promise<OfficialClient> {
+    const { auth } = this.#services
+    if (!this.#isNamedBy(token)) {
+      const principal = await auth.authenticate({ kind: 'token', text: token })
+      return { principal, scopes: new Set(Object.values(OFFICIAL_SCOPES)) }
+    }
+    const { scopes, ...claims } = await this.#verify(token)
+    return { principal: await auth.principalOf({ ...claims, scopes: [] }), scopes: new Set(scopes) }
+  }
+
+  /** True if the token, which is not verified yet, has this audience. */
+  #isNamedBy(token: string): boolean {
+    try {
+      return decodeJwt(token).aud === this.resource
+    } catch (cause) {
+      if (cause instanceof errors.JOSEError) return false
+      throw cause
+    }
+  }
+
+  async #verify(token: string): Promise<Claims> {
+    const { identity, subjectStatus } = this.#services
+    const issuer = await identity()
+    const claims = await issuer.verifyOfficial(token, this.resource).catch((cause: unknown) => {
+      if (!(cause instanceof errors.JOSEError)) throw cause
+      throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', { cause })
+    })
+    if (!(await subjectStatus.isTokenActive(claims))) throw new Problem('token_invalid')
+    return claims
+  }
+}

@@ -1,0 +1,105 @@
+/** The tools of the official MCP server: operations that read, and an explicit list of those that write. */
+
+import { isObject } from '../core/json.ts'
+import type { AnyOperation } from '../core/operation.ts'
+import { inDomain, isPublicRole, type Principal, roleFor } from '../core/policy.ts'
+import { REDACTED } from '../core/redact.ts'
+import { OPERATIONS } from '../features/index.ts'
+import type { McpTool } from './transport.ts'
+
+/** `runs`: a flow or a tool of others, which may change anything and reach other systems. */
+type WriteEffect = 'adds' | 'changes' | 'runs'
+
+/**
+ * The operations that write and are tools. These are not:
+ * - keys, accounts, users, OAuth and MCP clients, secrets of flows and webhooks: their answers show secrets once, or they
+ *   give access to others
+ * - tenants, workspaces, quotas, settings: an agent does not change the limits that it works in
+ * - deletions, except of documents: an agent cannot undo them, and it builds without them
+ * - commands that repair an execution (`execution.patch`, `skip_step`, …), objects, imports and batches: not asked for yet
+ */
+const WRITES: Readonly<Record<string, WriteEffect>> = {
+  'flow.create': 'adds',
+  'flow.update': 'changes',
+  'flow_version.create': 'changes',
+  'execution.create': 'runs',
+  'execution.cancel': 'runs',
+  'approval.decide': 'runs',
+  // The same for accounts with the role `service`.
+  'flow.start': 'runs',
+  'inbox.decide': 'runs',
+  'function.create': 'changes',
+  'schema.create': 'adds',
+  'schema.update': 'changes',
+  'mcp_server.create': 'adds',
+  'mcp_curation.replace': 'changes',
+  'mcp_version.create': 'changes',
+  'mcp_version.approve': 'changes',
+  'mcp_server.call': 'runs',
+  'collection.create': 'adds',
+  'collection.update': 'changes',
+  'collection.patch': 'changes',
+  'collection.delete': 'changes',
+}
+
+export interface PlatformTool {
+  readonly operation: AnyOperation
+  readonly tool: McpTool
+  /** The input field that takes the id of the request. */
+  readonly requestIdField: string | undefined
+}
+
+/** `codec.decode` reveals the payloads of executions, and `codec.encode` serves the Temporal UI. */
+const isReadTool = ({ name, reads, reveals, http }: AnyOperation): boolean =>
+  reads && reveals === undefined && name !== 'codec.encode' && http.reply !== 'feed'
+
+const PLATFORM_TOOLS: readonly PlatformTool[] = OPERATIONS.filter(
+  (operation) => isReadTool(operation) || Object.hasOwn(WRITES, operation.name),
+).map(toolOf)
+
+/**
+ * The tools that a caller may name. Reading tools that its role may not use are among them: a call is forbidden, and
+ * audited. No public role has writing tools: each caller with a workspace has the role `anon` besides its own.
+ */
+export const toolsFor = (principal: Principal): PlatformTool[] =>
+  PLATFORM_TOOLS.filter(({ operation: { reads, domain, roles } }) => {
+    if (reads) return inDomain(principal, domain)
+    const role = roleFor(principal, roles)
+    return role !== undefined && !isPublicRole(role)
+  })
+
+function toolOf(operation: AnyOperation): PlatformTool {
+  const { name, summary, reads, input, http } = operation
+  const requestIdField = Object.entries(http.headers ?? {}).find(([, header]) => header === 'x-request-id')?.[0]
+  const { [requestIdField ?? '']: _id, ...properties } = input.properties
+  const tool = {
+    // Not every client accepts a dot.
+    name: name.replaceAll('.', '_'),
+    title: summary,
+    description: `${summary}.${reads ? '' : ' Needs the scope platform:write.'}`,
+    // No output schema: clients check the result of an error against it as well.
+    inputSchema: { ...input, properties, type: 'object' },
+    annotations: annotationsOf(operation),
+  }
+  return { operation, tool, requestIdField }
+}
+
+function annotationsOf({ name, reads, http: { method } }: AnyOperation): Record<string, boolean> {
+  if (reads) return { readOnlyHint: true, openWorldHint: false }
+  const effect = WRITES[name]
+  return {
+    readOnlyHint: false,
+    destructiveHint: effect !== 'adds',
+    idempotentHint: method === 'PUT' || method === 'DELETE',
+    openWorldHint: effect === 'runs',
+  }
+}
+
+/** An output without secrets that are shown once: a model would keep the one of a new webhook in its conversation. */
+export function withoutSecrets({ name }: AnyOperation, output: unknown): unknown {
+  if (name !== 'flow_version.create' || !isObject(output) || !Array.isArray(output['webhooks'])) return output
+  const webhooks = output['webhooks'].map((webhook: object) =>
+    'secret' in webhook ? { ...webhook, secret: REDACTED } : webhook,
+  )
+  return { ...output, webhooks }
+}
