@@ -354,6 +354,9 @@ export const LIMITS = {
   mcpComparableFieldsMax: 100,
   /** Conditions of one query. */
   mcpConditionsMax: 20,
+  /** Prompts of a server, and as many resources; the characters of a resource. */
+  mcpPromptsMax: 50,
+  mcpResourceCharsMax: 100_000,
   mcpManifestsCachedMax: 200,
   /** Unauthenticated calls per server and process. */
   mcpStrangersRecordedPerMinute: 60,

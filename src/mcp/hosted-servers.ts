@@ -17,6 +17,7 @@ import { findPublished, type PublishedVersion } from '../features/mcp-servers/ma
 import type { Tool } from '../features/mcp-servers/tool.ts'
 import { challengeOf } from './challenge.ts'
 import { bearerOf, type Message, mountEndpoint, type RequestEnd, refuseForeignOrigin } from './endpoint.ts'
+import { completionsFor, promptsOf, resourcesOf } from './hosted-content.ts'
 import { Challenges, isGranted, offeredTools, readsStructuredContent } from './offered-tools.ts'
 import type { McpServer, ToolResult } from './transport.ts'
 
@@ -152,6 +153,13 @@ class HostedServerHandler {
       version: String(server.version),
       ...(manifest.description !== '' && { instructions: manifest.description }),
       tools: offeredTools(client, sets),
+      prompts: promptsOf(manifest),
+      complete: completionsFor(manifest),
+      resources: resourcesOf(
+        manifest,
+        manifest.tools.filter((one) => isGranted(one, client, sets)),
+        ({ name }, id) => this.#call(state, version, request, name, { id }),
+      ),
       call: async (name, args) => refused ?? this.#call(state, version, request, name, args),
     }
   }

@@ -9,7 +9,10 @@ import { Server as LegacyServer } from '@modelcontextprotocol/sdk/server/index.j
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import {
   CallToolRequestSchema,
+  CompleteRequestSchema,
   ErrorCode,
+  GetPromptRequestSchema,
+  ListPromptsRequestSchema,
   ListResourcesRequestSchema,
   ListResourceTemplatesRequestSchema,
   ListToolsRequestSchema,
@@ -24,6 +27,7 @@ import {
   Server,
 } from '@modelcontextprotocol/server'
 
+import { Problem } from '../core/problem.ts'
 import type { Content } from '../features/mcp-servers/content.ts'
 
 export interface McpTool {
@@ -50,18 +54,46 @@ export interface McpResource {
   readonly mimeType: string
 }
 
-export interface ResourceContents {
-  readonly uri: string
-  readonly mimeType: string
-  readonly text: string
-}
+export type ResourceContents = { readonly uri: string; readonly mimeType: string } & (
+  | { readonly text: string }
+  | { readonly blob: string }
+)
 
 /** Files for the model, by URI. */
+export interface McpResourceTemplate extends Omit<McpResource, 'uri'> {
+  readonly uriTemplate: string
+}
+
 export interface McpResources {
   readonly list: () => readonly McpResource[]
+  readonly templates?: () => readonly McpResourceTemplate[]
   /** Undefined if there is no such resource. */
   readonly read: (uri: string) => Promise<readonly ResourceContents[] | undefined>
 }
+
+export interface McpPrompt {
+  readonly name: string
+  readonly title?: string
+  readonly description?: string
+  readonly arguments: { readonly name: string; readonly description?: string; readonly required: boolean }[]
+}
+
+interface PromptMessage {
+  readonly role: 'user' | 'assistant'
+  readonly content: Content
+}
+
+export interface McpPrompts {
+  readonly list: () => readonly McpPrompt[]
+  /** Undefined if there is no such prompt. @throws Problem for wrong arguments */
+  readonly get: (
+    name: string,
+    args: Readonly<Record<string, string>>,
+  ) => Promise<{ readonly description?: string; readonly messages: PromptMessage[] } | undefined>
+}
+
+/** Completions of an argument of a prompt for the beginning of its value. */
+export type McpCompletions = (prompt: string, argument: string, begin: string) => readonly string[]
 
 /** The MCP server for one request. */
 export interface McpServer {
@@ -69,7 +101,9 @@ export interface McpServer {
   readonly version: string
   readonly instructions?: string
   readonly tools: readonly McpTool[]
-  readonly resources?: McpResources
+  readonly resources?: McpResources | undefined
+  readonly prompts?: McpPrompts | undefined
+  readonly complete?: McpCompletions | undefined
   /** Undefined if there is no such tool. Never throws: a failure is a result, without detail. */
   readonly call: (tool: string, args: Record<string, unknown>) => Promise<ToolResult | undefined>
 }
@@ -98,6 +132,8 @@ export function isModern(body: unknown, header: string | string[] | undefined): 
 }
 
 const NO_TOOL = 'There is no such tool.'
+const NO_PROMPT = 'There is no such prompt.'
+const INVALID_PARAMS = -32_602
 const NO_RESOURCE = 'There is no such resource.'
 /** In the versions up to 2025-11-25; later ones have no code of their own for it. */
 const RESOURCE_NOT_FOUND = -32_002
@@ -109,8 +145,13 @@ const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const }
  * Options of both SDKs. The validator is for what servers ask of clients, and ours ask nothing; without it, the SDK compiles
  * a schema compiler for each request.
  */
-const optionsOf = ({ instructions, resources }: McpServer) => ({
-  capabilities: { tools: {}, ...(resources && { resources: {} }) },
+const optionsOf = ({ instructions, resources, prompts, complete }: McpServer) => ({
+  capabilities: {
+    tools: {},
+    ...(resources && { resources: {} }),
+    ...(prompts && { prompts: {} }),
+    ...(complete && { completions: {} }),
+  },
   jsonSchemaValidator: {
     getValidator: () => () =>
       ({ valid: false, data: undefined, errorMessage: 'This server asks nothing.' }) as const,
@@ -129,6 +170,10 @@ async function serveLegacy({ request, response, body }: Exchange, server: McpSer
     return { ...result }
   })
   if (server.resources !== undefined) addLegacyResources(mcp, server.resources)
+  if (server.prompts !== undefined) addLegacyPrompts(mcp, server.prompts)
+  const { complete } = server
+  if (complete !== undefined)
+    mcp.setRequestHandler(CompleteRequestSchema, async ({ params }) => completion(complete, params))
   const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true })
   response.once('close', () => void mcp.close())
   // The types of optional members in the SDK conflict with exactOptionalPropertyTypes.
@@ -136,11 +181,22 @@ async function serveLegacy({ request, response, body }: Exchange, server: McpSer
   await transport.handleRequest(request, response, body)
 }
 
-function addLegacyResources(mcp: LegacyServer, { list, read }: McpResources): void {
+function addLegacyPrompts(mcp: LegacyServer, { list, get }: McpPrompts): void {
+  mcp.setRequestHandler(ListPromptsRequestSchema, async () => ({ prompts: [...list()] }))
+  mcp.setRequestHandler(GetPromptRequestSchema, async ({ params: { name, arguments: args = {} } }) => {
+    const prompt = await get(name, args).catch(asInvalidParams(McpError))
+    if (prompt === undefined) throw new McpError(ErrorCode.InvalidParams, NO_PROMPT)
+    return { ...prompt }
+  })
+}
+
+function addLegacyResources(mcp: LegacyServer, { list, templates, read }: McpResources): void {
   mcp.setRequestHandler(ListResourcesRequestSchema, async () => ({ resources: [...list()] }))
-  mcp.setRequestHandler(ListResourceTemplatesRequestSchema, async () => ({ resourceTemplates: [] }))
+  mcp.setRequestHandler(ListResourceTemplatesRequestSchema, async () => ({
+    resourceTemplates: [...(templates?.() ?? [])],
+  }))
   mcp.setRequestHandler(ReadResourceRequestSchema, async ({ params: { uri } }) => {
-    const contents = await read(uri)
+    const contents = await read(uri).catch(asInvalidParams(McpError))
     if (contents === undefined) throw new McpError(RESOURCE_NOT_FOUND, NO_RESOURCE, { uri })
     return { contents: [...contents] }
   })
@@ -169,14 +225,48 @@ function modernServer(server: McpServer): Server {
     return { ...result }
   })
   if (server.resources !== undefined) addModernResources(mcp, server.resources)
+  if (server.prompts !== undefined) addModernPrompts(mcp, server.prompts)
+  const { complete } = server
+  if (complete !== undefined)
+    mcp.setRequestHandler('completion/complete', async ({ params }) => completion(complete, params))
   return mcp
 }
 
-function addModernResources(mcp: Server, { list, read }: McpResources): void {
+function addModernPrompts(mcp: Server, { list, get }: McpPrompts): void {
+  mcp.setRequestHandler('prompts/list', async () => ({ prompts: [...list()], ...UNCACHED }))
+  mcp.setRequestHandler('prompts/get', async ({ params: { name, arguments: args = {} } }) => {
+    const prompt = await get(name, args).catch(asInvalidParams(ProtocolError))
+    if (prompt === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_PROMPT)
+    return { ...prompt }
+  })
+}
+
+/** A problem with arguments is an error of the protocol. */
+const asInvalidParams =
+  (RpcError: typeof McpError | typeof ProtocolError) =>
+  (error: unknown): never => {
+    throw error instanceof Problem ? new RpcError(INVALID_PARAMS, error.message) : error
+  }
+
+/** Both protocol versions return at most 100 values. */
+function completion(complete: McpCompletions, { ref, argument }: CompleteParams) {
+  const values = ref.type === 'ref/prompt' ? complete(ref.name ?? '', argument.name, argument.value) : []
+  return { completion: { values: values.slice(0, 100), total: values.length, hasMore: values.length > 100 } }
+}
+
+interface CompleteParams {
+  readonly ref: { readonly type: string; readonly name?: string }
+  readonly argument: { readonly name: string; readonly value: string }
+}
+
+function addModernResources(mcp: Server, { list, templates, read }: McpResources): void {
   mcp.setRequestHandler('resources/list', async () => ({ resources: [...list()], ...UNCACHED }))
-  mcp.setRequestHandler('resources/templates/list', async () => ({ resourceTemplates: [], ...UNCACHED }))
+  mcp.setRequestHandler('resources/templates/list', async () => ({
+    resourceTemplates: [...(templates?.() ?? [])],
+    ...UNCACHED,
+  }))
   mcp.setRequestHandler('resources/read', async ({ params: { uri } }) => {
-    const contents = await read(uri)
+    const contents = await read(uri).catch(asInvalidParams(ProtocolError))
     if (contents === undefined)
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_RESOURCE, { uri })
     return { contents: [...contents], ...UNCACHED }

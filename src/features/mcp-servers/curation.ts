@@ -9,6 +9,7 @@ import type { Annotations } from '../../core/tool-access.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../operation-helpers.ts'
 import { argumentFaults, curateArguments, firstError } from './curated-arguments.ts'
+import { Prompts, promptFaults, Resources } from './prompts.ts'
 import { type Choice, findServer, McpServer, SERVER_COLUMNS, SERVERS, Server, Tools, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
 import { RUN_TOOL_NAMES } from './sources/runs.ts'
@@ -48,15 +49,29 @@ export const listCandidates = previewOperation({
 
 export const curate = previewOperation({
   name: 'mcp_curation.replace',
-  summary: 'Replace the draft: which candidates are tools, under which names, texts and scopes',
-  input: Input({ ws: Ws, server: Server, tools: Tools }),
+  summary: 'Replace the draft: which candidates are tools, their names, texts and scopes; prompts; resources',
+  input: Input({
+    ws: Ws,
+    server: Server,
+    tools: Tools,
+    prompts: Type.Optional(Prompts),
+    resources: Type.Optional(Resources),
+  }),
   output: McpServer,
   http: { method: 'PUT', path: `${SERVERS}/{server}/curation`, body: '*' },
-  run: async (scope, { server, tools }) => {
+  run: async (scope, { server, tools, prompts = {}, resources = {} }) => {
     const { id } = await findServer(scope, server)
     const candidates = await candidatesOf(scope)
-    const curation = byCandidate(tools, candidates)
-    draftTools(curation, candidates)
+    const curation = { tools: byCandidate(tools, candidates), prompts, resources }
+    draftTools(curation.tools, candidates)
+    rejectErrors(
+      promptFaults(prompts, resources).map(([pointer, detail]) => ({
+        in: 'body',
+        name: pointer.split('/')[1] ?? '',
+        pointer,
+        detail,
+      })),
+    )
     return findRow<McpServer>(
       scope,
       'MCP server',

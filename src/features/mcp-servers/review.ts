@@ -40,7 +40,8 @@ export async function draftOf(scope: WorkspaceScope, server: McpServer): Promise
   const chosen = draftTools(curation.tools, await candidatesOf(scope))
   if (chosen.length === 0) throw new Problem('state_conflict', { detail: 'No tool is enabled in the draft.' })
   const tools = [...chosen, ...runTools(scope, chosen)].sort((a, b) => (a.name < b.name ? -1 : 1))
-  const manifest = JSON.parse(canonical({ name, description, tools })) as Manifest
+  const { prompts, resources } = curation
+  const manifest = JSON.parse(canonical({ name, description, tools, prompts, resources })) as Manifest
   const before = active_version === null ? [] : await toolsOf(scope, id, active_version)
   const offered = await lastOffered(scope, server, manifest.tools)
   const reasons = breakingChanges(slug, before, manifest.tools)

@@ -9,6 +9,7 @@ import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import { ArgumentChoices } from './curated-arguments.ts'
+import { Prompts, Resources } from './prompts.ts'
 import { findHidden, rejectErrors } from './tool.ts'
 
 export const SERVERS = '/v1/mcp/workspaces/{ws}/servers'
@@ -62,6 +63,9 @@ export const Choice = Type.Object(
 export const Tools = Type.Record(AnyName, Choice, { maxProperties: 1_000 })
 export type Choice = Static<typeof Choice>
 
+/** The draft of a server. */
+const Curation = Type.Object({ tools: Tools, prompts: Prompts, resources: Resources })
+
 /** Settings of the endpoint, which take effect at once. */
 const EndpointSettings = {
   list: Type.Union(
@@ -93,7 +97,7 @@ export const McpServer = Type.Object({
   active_version: Type.Union([Type.Integer(), Type.Null()]),
   latest_version: Type.Integer({ description: '0 where none is published.' }),
   ...EndpointSettings,
-  curation: Type.Object({ tools: Tools }),
+  curation: Curation,
   path: Type.String({ description: 'Of the MCP endpoint, below the base URL.' }),
   created_by: Type.String(),
   created_at: Time,
@@ -102,7 +106,7 @@ export const McpServer = Type.Object({
 export type McpServer = Static<typeof McpServer>
 
 export const SERVER_COLUMNS = sql`id, slug, name, description, state, active_version, latest_version, list, challenge,
-  jsonb_build_object('tools', curation) as curation,
+  curation,
   '/v1/mcp/workspaces/' || workspace_id || '/servers/' || slug || '/mcp' as path,
   created_by, created_at, updated_at`
 
@@ -208,7 +212,7 @@ export const updateServer = previewOperation({
           state = case
             when ${suspended ?? null}::boolean then 'suspended'
             when not ${suspended ?? null}::boolean and state = 'suspended' then case
-              when active_version is not null then 'published' when curation <> '{}' then 'curated' else 'created' end
+              when active_version is not null then 'published' when curation -> 'tools' <> '{}' then 'curated' else 'created' end
             else state end,
           updated_at = now()
         where id = ${server} or slug = ${server} returning ${SERVER_COLUMNS}`,
