@@ -177,7 +177,7 @@ const mcp: Part = async (context) => {
     await context.admin.call('PUT', `${base}/${SERVER}/curation`, { tools })
     await context.admin.post(`${base}/${SERVER}/publish`, {})
   }
-  const body = { tool: 'notes_list', arguments: { page_size: 1 } }
+  const body = { tool: 'notes_list', arguments: { limit: 1 } }
   const { is_error } = await context.admin.post<{ is_error: boolean }>(`${base}/${SERVER}/call`, body)
   if (is_error) throw new Error('The tool notes_list failed.')
   return { title: 'MCP server', text: `${context.admin.url}${path}` }
