@@ -19,12 +19,21 @@ const PROGRAMS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({
   'test:jq': ['test/conformance/jq/score.ts'],
   'test:ows': ['test/conformance/ows/score.ts'],
   'test:ctk': ['test/conformance/ows/ctk.ts'],
+  'conformance:mcp': ['test/conformance/mcp/main.ts'],
   'test:fuzz': ['test/soak/fuzz/main.ts'],
   'test:mutants': ['test/soak/mutants.ts'],
   'test:soak': ['test/soak/main.ts'],
   bench: ['bench/main.ts'],
 })
-const NEED_SERVERS = ['up', 'test', 'test:keycloak', 'test:fuzz', 'test:mutants', 'test:soak']
+const NEED_SERVERS = [
+  'up',
+  'test',
+  'test:keycloak',
+  'conformance:mcp',
+  'test:fuzz',
+  'test:mutants',
+  'test:soak',
+]
 
 /** Commands of `npm run check`. */
 const CHECKS = /** @type {Readonly<Record<string, readonly string[]>>} */ ({

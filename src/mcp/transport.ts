@@ -267,8 +267,7 @@ function addModernResources(mcp: Server, { list, templates, read }: McpResources
   }))
   mcp.setRequestHandler('resources/read', async ({ params: { uri } }) => {
     const contents = await read(uri).catch(asInvalidParams(ProtocolError))
-    if (contents === undefined)
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_RESOURCE, { uri })
+    if (contents === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_RESOURCE, { uri })
     return { contents: [...contents], ...UNCACHED }
   })
 }

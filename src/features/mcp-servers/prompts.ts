@@ -75,15 +75,22 @@ const PLACEHOLDER = /\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}/g
 const PARAMETER = /\{([A-Za-z_][A-Za-z0-9_]*)\}/g
 
 /** The errors of prompts and resources: pointer and detail. */
-export function promptFaults(prompts: Prompts, resources: Resources): (readonly [pointer: string, detail: string])[] {
+export function promptFaults(
+  prompts: Prompts,
+  resources: Resources,
+): (readonly [pointer: string, detail: string])[] {
   return [
     ...Object.entries(prompts).flatMap(([name, prompt]) => [
       ...hidden(`/prompts/${name}`, JSON.parse(JSON.stringify(prompt))),
-      ...undeclared(prompt).map((used) => [`/prompts/${name}/messages`, `{{${used}}} is no argument of it`] as const),
+      ...undeclared(prompt).map(
+        (used) => [`/prompts/${name}/messages`, `{{${used}}} is no argument of it`] as const,
+      ),
     ]),
     ...Object.entries(resources).flatMap(([name, resource]) => [
       ...hidden(`/resources/${name}`, { ...resource, blob: '' }),
-      ...(resource.uri.startsWith('tenon:') ? [[`/resources/${name}/uri`, 'is reserved for the platform'] as const] : []),
+      ...(resource.uri.startsWith('tenon:')
+        ? [[`/resources/${name}/uri`, 'is reserved for the platform'] as const]
+        : []),
       ...((resource.text === undefined) === (resource.blob === undefined)
         ? [[`/resources/${name}`, 'takes `text` or `blob`'] as const]
         : []),
@@ -96,7 +103,9 @@ const undeclared = (prompt: Prompt) =>
     (name) => !Object.hasOwn(prompt.arguments ?? {}, name),
   )
 
-const namesIn = (text: string, pattern: RegExp) => [...new Set([...text.matchAll(pattern)].map(([, name = '']) => name))]
+const namesIn = (text: string, pattern: RegExp) => [
+  ...new Set([...text.matchAll(pattern)].map(([, name = '']) => name)),
+]
 
 /** Hidden characters in any text of a value. */
 function hidden(pointer: string, value: unknown): (readonly [string, string])[] {
@@ -123,8 +132,11 @@ export const shownPrompt = (name: string, { title, description, arguments: decla
 /** @throws Problem `validation_failed` for a missing or unknown argument */
 export function fillPrompt(prompt: Prompt, args: Readonly<Record<string, string>>) {
   const declared = prompt.arguments ?? {}
-  const missing = Object.keys(declared).find((name) => declared[name]?.required === true && !Object.hasOwn(args, name))
-  if (missing !== undefined) throw new Problem('validation_failed', { detail: `The argument ${missing} is required.` })
+  const missing = Object.keys(declared).find(
+    (name) => declared[name]?.required === true && !Object.hasOwn(args, name),
+  )
+  if (missing !== undefined)
+    throw new Problem('validation_failed', { detail: `The argument ${missing} is required.` })
   const unknown = Object.keys(args).find((name) => !Object.hasOwn(declared, name))
   if (unknown !== undefined) {
     const detail = `The prompt has no argument ${unknown.slice(0, 100)}; it has ${Object.keys(declared).join(', ') || 'none'}.`
@@ -140,7 +152,9 @@ export function fillPrompt(prompt: Prompt, args: Readonly<Record<string, string>
 /** A value whose texts have the arguments in place of their placeholders. Arguments are not searched for placeholders. */
 function filled(value: unknown, args: Readonly<Record<string, string>>): unknown {
   if (typeof value === 'string')
-    return value.replaceAll(PLACEHOLDER, (_all, name: string) => (Object.hasOwn(args, name) ? (args[name] ?? '') : ''))
+    return value.replaceAll(PLACEHOLDER, (_all, name: string) =>
+      Object.hasOwn(args, name) ? (args[name] ?? '') : '',
+    )
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, filled(member, args)]))
 }
