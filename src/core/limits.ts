@@ -117,6 +117,8 @@ export const LIMITS = {
   attemptsWindowMs: 900_000,
   attemptsRememberedMax: 20_000,
   redirectUrisMax: 10,
+  /** The page where people review their agents: how long it stays open, and how many grants it shows. */
+  agentsPage: { sessionSeconds: 900, grantsMax: 100 },
   /**
    * End users of workspaces: how long links of mails are valid, the interval between mails of one kind to one address, the
    * window of the limits per client address and workspace, how long a mail is tried again, how long the page of the

@@ -19,7 +19,7 @@ import { UserLinks } from '../issuer/users/user-links.ts'
 import { UsersStore } from '../issuer/users/users-store.ts'
 import { Authenticator, type TokenIssuer } from './authenticator.ts'
 import { ExternalIssuer } from './external-issuer.ts'
-import { APPROVAL_SESSION, HolderSession, USER_SESSION } from './holder-session.ts'
+import { AGENTS_SESSION, APPROVAL_SESSION, HolderSession, USER_SESSION } from './holder-session.ts'
 import { McpServerRegistry } from './mcp-server-registry.ts'
 import { OfficialClients } from './official-server.ts'
 import { SessionCookie } from './session-cookie.ts'
@@ -35,6 +35,7 @@ export interface AuthServices {
   readonly payloadSession: PayloadSession
   readonly approvalSession: HolderSession
   readonly userSession: HolderSession
+  readonly agentsSession: HolderSession
 }
 
 /** @param now milliseconds that never go back; tests replace the clock */
@@ -79,6 +80,7 @@ export function openAuthServices(
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
     approvalSession: new HolderSession(secrets, publicUrl(config), APPROVAL_SESSION),
     userSession: new HolderSession(secrets, publicUrl(config), USER_SESSION),
+    agentsSession: new HolderSession(secrets, publicUrl(config), AGENTS_SESSION),
   }
 }
 

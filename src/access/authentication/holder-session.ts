@@ -7,6 +7,9 @@ import { type CookieSettings, SessionCookie } from './session-cookie.ts'
 /** The page of a user's own account. */
 export const USER_ACCOUNT_PAGE = '/auth/user'
 
+/** The page where account holders review their agents. */
+export const AGENTS_PAGE = '/auth/agents'
+
 interface Settings {
   readonly cookie: CookieSettings
   /** How long a session lasts. */
@@ -34,6 +37,17 @@ export const USER_SESSION: Settings = {
     sameSite: 'Strict',
   },
   seconds: LIMITS.users.pageSeconds,
+}
+
+/** For account holders on the page of their agents. */
+export const AGENTS_SESSION: Settings = {
+  cookie: {
+    name: 'tenon_agents',
+    purpose: 'cookie:agents',
+    path: AGENTS_PAGE,
+    sameSite: 'Strict',
+  },
+  seconds: LIMITS.agentsPage.sessionSeconds,
 }
 
 /** The holder of a session: another password, or disabling the holder, changes the generation and so ends the session. */

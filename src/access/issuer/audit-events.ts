@@ -41,6 +41,15 @@ const REFUSAL_CODES: Readonly<Record<SignInRefusal, string>> = {
   too_many: 'too_many_attempts',
 }
 
+interface EndedGrant {
+  /** As `grantIdOf` gives it. */
+  readonly id: string
+  readonly clientId: string
+  readonly resource: string
+  /** Of the hosted MCP server, if it was for one that is published. */
+  readonly workspaceId: string | undefined
+}
+
 interface ConsentRequest {
   readonly clientId: string
   readonly resource: string
@@ -119,6 +128,18 @@ export class IssuerAudit {
       owner: { ...ownerOf(account), ...(workspaceId !== undefined && { workspaceId }) },
       ...(outcome === 'forbidden' && refused),
       detail: { client_id: clientId, resource, scope },
+    })
+  }
+
+  /** Access that an account took back from a client. */
+  grantRevoked(by: Requester, account: Account, grant: EndedGrant): void {
+    const { id, clientId, resource, workspaceId } = grant
+    this.#enqueue(by, {
+      operation: 'grant.revoke',
+      target: '/auth/agents',
+      actor: accountActor(account),
+      owner: { ...ownerOf(account), ...(workspaceId !== undefined && { workspaceId }) },
+      detail: { client_id: clientId, resource, grant_id: id },
     })
   }
 

@@ -11,6 +11,7 @@ import { DERIVED } from '../../infra/crypto/secrets.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import type { AccountsStore } from './accounts-store.ts'
 import { IssuerAudit, type Requester } from './audit-events.ts'
+import { Grants } from './grants.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { IssuedToken } from './issuer-state.ts'
 import { type OAuthClients, Registration } from './oauth-clients-store.ts'
@@ -105,6 +106,7 @@ export class EmbeddedIssuer {
   readonly identityProviders: IdentityProviders
   readonly oauthClients: OAuthClients
   readonly signIn: SignIn
+  readonly grants: Grants
   readonly registration: Registration
   readonly audit: IssuerAudit
   readonly #settings: IssuerSettings
@@ -141,6 +143,7 @@ export class EmbeddedIssuer {
       verify: (token) => this.#verifyUncached(token),
     }
     this.signIn = new SignIn(this.#settings)
+    this.grants = new Grants(this.#settings)
     this.registration = new Registration(oauthClients)
     const { host, protocol, origin } = new URL(base)
     this.origin = origin

@@ -16,12 +16,27 @@ interface FamilyRow {
   readonly accountId: string | null
 }
 
+interface SealedRow {
+  readonly id: Buffer
+  readonly sealed: Buffer
+}
+
 /** Identifies an access token and the grant under which it was issued. */
 export interface IssuedToken {
   /** Its `jti`. */
   readonly tokenId?: string | undefined
   /** As {@link grantIdOf} gives it; absent in tokens that a client gets for itself. */
   readonly grantId?: string | undefined
+}
+
+/** A grant of an account, as the provider stored it. */
+export interface StoredGrant {
+  /** As {@link grantIdOf} gives it. */
+  readonly id: string
+  readonly payload: AdapterPayload
+  readonly expiresAt: string
+  /** When the client last used a refresh token of it. */
+  readonly renewedAt: string | null
 }
 
 /** A code or refresh token that was presented a second time; its whole family was deleted (RFC 9700 §4.14.2). */
@@ -45,6 +60,7 @@ export class IssuerState {
   readonly #secrets: Secrets
   /** By token and grant. */
   readonly #known = new TtlCache<IssuedToken & { readonly isNotRevoked: boolean }>()
+  readonly #forgetGrant = (grantId: string) => this.#known.forget((token) => token.grantId === grantId)
 
   constructor(database: Database, secrets: Secrets) {
     this.#system = new SystemScope('issuer', database)
@@ -52,8 +68,7 @@ export class IssuerState {
   }
 
   of(model: string): Adapter {
-    const forget = (grantId: string) => this.#known.forget((token) => token.grantId === grantId)
-    return new ModelState(model, this.#system, this.#secrets, forget)
+    return new ModelState(model, this.#system, this.#secrets, this.#forgetGrant)
   }
 
   /**
@@ -84,6 +99,38 @@ export class IssuerState {
     this.#known.forget((token) => token.tokenId === tokenId)
   }
 
+  /** The newest grants of an account. */
+  async grantsOf(accountId: string, max: number): Promise<StoredGrant[]> {
+    const rows = await this.#system.rows<SealedRow & Pick<StoredGrant, 'expiresAt' | 'renewedAt'>>(sql`
+      select g.id, g.sealed, g.expires_at as "expiresAt",
+        (select max(t.consumed_at) from issuer_state t
+          where t.grant_key = g.grant_key and t.model = 'RefreshToken') as "renewedAt"
+      from issuer_state g
+      where g.account_id = ${accountId} and g.model = 'Grant' and g.expires_at > now()
+      order by g.expires_at desc limit ${max}`)
+    return rows.map(({ id, sealed, ...times }) => ({ ...this.#opened({ id, sealed }), ...times }))
+  }
+
+  /**
+   * Ends grants of an account with their refresh tokens, and with them their access tokens as {@link isNotRevoked} describes.
+   * @param id as {@link grantIdOf} gives it. Default: all
+   * @returns the grants that have ended
+   */
+  async endGrants(accountId: string, id?: string): Promise<Pick<StoredGrant, 'id' | 'payload'>[]> {
+    const which = id === undefined ? sql`true` : sql`id = ${Buffer.from(id, 'base64url')}`
+    const family = await this.#system.rows<SealedRow & { readonly model: string }>(sql`
+      delete from issuer_state where grant_key in (
+        select grant_key from issuer_state where account_id = ${accountId} and model = 'Grant' and ${which})
+      returning id, model, sealed`)
+    const ended = family.filter(({ model }) => model === 'Grant').map((row) => this.#opened(row))
+    for (const grant of ended) this.#forgetGrant(grant.id)
+    return ended
+  }
+
+  #opened({ id, sealed }: SealedRow): Pick<StoredGrant, 'id' | 'payload'> {
+    return { id: id.toString('base64url'), payload: openPayload(this.#secrets, sealed) }
+  }
+
   /** Marks a value as used. @param seconds for which this is remembered @returns false if it was used before */
   async useOnce(model: string, value: string, seconds: number): Promise<boolean> {
     const sealed = this.#secrets.seal(PURPOSE, Buffer.from('{}'))
@@ -102,6 +149,9 @@ export class IssuerState {
  */
 const keyOf = (kind: string, id: string) => hash('sha256', `${kind}:${id}`, 'buffer')
 const optionalKeyOf = (kind: string, id: string | undefined) => (id === undefined ? null : keyOf(kind, id))
+
+const openPayload = (secrets: Secrets, sealed: Buffer): AdapterPayload =>
+  JSON.parse(secrets.open(PURPOSE, sealed).toString())
 
 /** Deletes a few expired rows with each write. */
 const FORGET_EXPIRED = sql`
@@ -182,6 +232,6 @@ class ModelState implements Adapter {
       sql`select sealed from issuer_state where ${condition} and expires_at > now()`,
     )
     // The payload has no `consumed`, so that the provider always calls `consume`, which detects reuse.
-    return row && JSON.parse(this.#secrets.open(PURPOSE, row.sealed).toString())
+    return row && openPayload(this.#secrets, row.sealed)
   }
 }

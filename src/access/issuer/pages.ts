@@ -5,7 +5,8 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import { EFFECTS, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
-import type { Prompt, ScopeAccess } from './sign-in.ts'
+import type { ScopeAccess } from './grants.ts'
+import type { Prompt } from './sign-in.ts'
 import type { Brand } from './users/users-store.ts'
 
 export interface Page {
@@ -17,7 +18,7 @@ export interface Page {
 const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:min(12vh,5rem) auto 2rem;padding:0 1rem;color:#1a1a1a}
 h1{font-size:1.3rem}label{display:block;margin:.8rem 0}input{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}
 textarea,select{display:block;width:100%;box-sizing:border-box;font:inherit;padding:.5rem}input[type=checkbox],input[type=radio]{display:inline;width:auto;margin-right:.5rem}fieldset{border:0;padding:0;margin:0}
-pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;font:inherit}dt{font-weight:600;margin-top:.5rem}dd{margin:0;overflow-wrap:anywhere}button{font:inherit;padding:.5rem 1.2rem;margin:.8rem .6rem 0 0}.fault{color:#a40000}code{word-break:break-all}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;font:inherit}dt{font-weight:600;margin-top:.5rem}dd{margin:0;overflow-wrap:anywhere}button{font:inherit;padding:.5rem 1.2rem;margin:.8rem .6rem 0 0}section{border-top:1px solid #ccc;margin-top:1.5rem}h2{font-size:1.1rem;overflow-wrap:anywhere}.fault{color:#a40000}code{word-break:break-all}
 .access{padding:0;list-style:none}.access li{margin:0 0 .8rem;padding:.6rem .8rem;border:1px solid #ccc;border-radius:.4rem}.access p{margin:0 0 .4rem}.does,small{display:block;color:#555}`
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -80,7 +81,7 @@ const brandStyle = ({ color = '#1f4e8c' }: Brand) => `
 main{overflow-wrap:anywhere}.brand{font-weight:600;margin:0 0 1.5rem}.brand img{display:block;max-width:12rem;max-height:4rem;margin-bottom:.5rem}
 main button{background:${color};color:#fff;border:1px solid ${color};border-radius:.3rem;cursor:pointer}
 main button.plain{background:#fff;color:#1a1a1a;border-color:#767676}main a{color:${color}}
-main a.provider{display:block;margin:.5rem 0;padding:.5rem;text-align:center;text-decoration:none;background:#fff;color:#1a1a1a;border:1px solid #767676;border-radius:.3rem}section{border-top:1px solid #ccc;margin-top:1.5rem}h2{font-size:1.1rem}`
+main a.provider{display:block;margin:.5rem 0;padding:.5rem;text-align:center;text-decoration:none;background:#fff;color:#1a1a1a;border:1px solid #767676;border-radius:.3rem}`
 
 /** Allows the logo and no other image. */
 function imageSources(brand: Brand | undefined): string[] {
@@ -101,7 +102,7 @@ const button = (action: string, label: string) =>
 export const errorText = (text: string) =>
   text === '' ? '' : `<p class="fault" role="alert">${escapeHtml(text)}</p>`
 
-const TENANT_FIELD = field(
+export const TENANT_FIELD = field(
   'Tenant (empty for operators)',
   'name="tenant" maxlength="40" autocapitalize="none"',
 )
@@ -147,7 +148,8 @@ export function consentPage(prompt: Prompt): Page {
     : ''
   const server = serverName === '' ? '' : `<b>${escapeHtml(serverName)}</b><br>`
   const body = `<p><b>${escapeHtml(clientName)}</b> wants to act for you, ${escapeHtml(email)}, at ${server}<code>${escapeHtml(resource)}</code></p>
-<p>It will be able to:</p>${accessList(access)}<p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${warning}`
+<p>It will be able to:</p>${accessList(access)}<p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${warning}
+<p>You can take it back at any time under <a href="../agents">your agents</a>.</p>`
   return page(
     'Allow access?',
     `${body}${form(`${button('allow', 'Allow')}${others}`)}`,
@@ -166,7 +168,7 @@ const OWN_SCOPES: Readonly<Record<string, string>> = {
 }
 
 /** Describes each scope with its tools. The most powerful ones come first, so that a long list cannot hide them. */
-function accessList(access: readonly ScopeAccess[]): string {
+export function accessList(access: readonly ScopeAccess[]): string {
   const strength = ({ tools }: ScopeAccess) => Math.max(-1, ...tools.map(strengthOf))
   const scopes = access
     .toSorted((a, b) => strength(b) - strength(a))
@@ -177,7 +179,8 @@ function accessList(access: readonly ScopeAccess[]): string {
           (tool) =>
             `<b>${escapeHtml(tool.title)}</b><span class="does">${effectInWords(tool.annotations)}</span>`,
         )
-      const lines = tools.length === 0 ? [escapeHtml(OWN_SCOPES[scope] ?? '')] : words
+      const lines =
+        tools.length === 0 ? [OWN_SCOPES[scope] ?? 'Nothing while its server is not published'] : words
       return `<li>${lines.map((line) => `<p>${line}</p>`).join('')}<small><code>${escapeHtml(scope)}</code></small></li>`
     })
   return `<ul class="access">${scopes.join('')}</ul>`

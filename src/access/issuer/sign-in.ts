@@ -6,10 +6,10 @@ import type { JWTPayload } from 'jose'
 import { errors, type Grant, type Interaction, type InteractionResults, type Provider } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { type ScopedTool, scopeOf } from '../../core/tool-access.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
 import type { Account } from './accounts-store.ts'
 import type { ConsentOutcome, IssuerAudit, Requester } from './audit-events.ts'
+import { accessWithTools, type ScopeAccess, versionKey } from './grants.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
 import type { ResourceIndicators } from './resource-indicators.ts'
@@ -64,12 +64,6 @@ export interface Prompt {
   readonly workspace?: UserWorkspace
   /** The client asks for a sign-up (OpenID Initiating User Registration 1.0), and the workspace allows it. */
   readonly startsWithSignUp: boolean
-}
-
-/** A scope, and the tools that it reaches at a hosted server. */
-export interface ScopeAccess {
-  readonly scope: string
-  readonly tools: readonly ScopedTool[]
 }
 
 export interface Credentials {
@@ -168,11 +162,15 @@ export class SignIn {
     return 'changed'
   }
 
-  /** The account of these credentials in a tenant, for a page of the platform itself. @throws Problem `overloaded` */
+  /**
+   * The account of these credentials, for a page of the platform itself.
+   * @param tenantId undefined: the tenant that the credentials name
+   * @throws Problem `overloaded`
+   */
   async identify(
     by: Requester,
     credentials: Credentials,
-    tenantId: string,
+    tenantId: string | undefined,
     page: string,
   ): Promise<Account | 'wrong' | 'too_many'> {
     const account = await this.#authenticate(by, credentials, { tenant: tenantId, clientId: page })
@@ -332,10 +330,7 @@ export class SignIn {
     const { version } = prompt.details as ConsentDetails
     const own = [OPENID, ...this.#parts.resources.ownScopes(resource)]
     const tools = server && version !== undefined ? await this.#parts.mcpServers.tools(server, version) : []
-    const access = requested.map((scope) => ({
-      scope,
-      tools: tools.filter((tool) => server !== undefined && scopeOf(server.slug, tool) === scope),
-    }))
+    const access = accessWithTools(requested, server, tools)
     const granted = access.filter((one) => own.includes(one.scope) || one.tools.length > 0)
     return { access: granted, serverName: server?.name ?? '' }
   }
@@ -367,13 +362,6 @@ interface ConsentDetails {
   readonly version?: number
 }
 
-/** A grant stores scopes only, so the version is one: of a resource with a fragment, which no request can name (RFC 8707 §2). */
-const versionKey = (resource: string) => `${resource}#version`
-
-/** The version of a hosted server whose tools were consented to; undefined for other resources. */
-export function consentedVersion(grant: Grant | undefined, resource: string): number | undefined {
-  return Number(grant?.getResourceScope(versionKey(resource))) || undefined
-}
 
 /** Creates a grant for each consent: tokens of earlier grants keep the scopes that were consented to then. */
 function grantOf(

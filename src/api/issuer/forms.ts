@@ -4,6 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Requester } from '../../access/issuer/audit-events.ts'
 import type { Page } from '../../access/issuer/pages.ts'
 import { hasValidLength } from '../../access/issuer/passwords.ts'
+import type { Credentials } from '../../access/issuer/sign-in.ts'
+import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 
@@ -43,6 +45,13 @@ export function rejectCrossSite({ headers }: FastifyRequest, origin: string): vo
 }
 
 export const formOf = ({ body }: FastifyRequest): Form => (body ?? {}) as Form
+
+/** The credentials in a form that asks for the tenant. */
+export const credentialsIn = (
+  { tenant = '', email = '' }: Form,
+  { ip }: FastifyRequest,
+  password = '',
+): Credentials => ({ tenant: tenant.trim(), email: email.trim(), password, network: networkOf(ip) })
 
 export const show = (reply: FastifyReply, { status, headers, html }: Page) =>
   reply.code(status).headers(headers).send(html)

@@ -16,8 +16,9 @@ import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { toReply } from '../problems.ts'
+import { mountAgentsPage } from './agent-routes.ts'
 import {
-  type Form,
+  credentialsIn,
   formOf,
   passwordError,
   readForms,
@@ -46,6 +47,7 @@ export async function mountIssuer(app: FastifyInstance, services: AuthServices):
       readForms(pages)
       mountPages(pages, identity)
       mountUserPages(pages, services)
+      mountAgentsPage(pages, services)
     })
     mountRegistration(issuer, identity)
   })
@@ -159,13 +161,6 @@ async function submitInteraction(
   const next = await undefinedIfExpired(signIn[action](interaction))
   return next === undefined ? show(reply, EXPIRED) : reply.redirect(next, 303)
 }
-
-const credentialsIn = ({ tenant = '', email = '' }: Form, { ip }: FastifyRequest, password = '') => ({
-  tenant: tenant.trim(),
-  email: email.trim(),
-  password,
-  network: networkOf(ip),
-})
 
 const INVALID_INVITATION = plainPage(
   'This invitation is not valid',

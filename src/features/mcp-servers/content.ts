@@ -5,7 +5,8 @@ import { Compile } from 'typebox/compile'
 
 const Base64 = Type.String({ pattern: '^[A-Za-z0-9+/]*={0,2}$' })
 const MimeType = Type.String({ pattern: '^[a-z]+/[A-Za-z0-9.+-]+$', maxLength: 100 })
-const Uri = Type.String({ pattern: '^[a-z][a-z0-9+.-]*:', maxLength: 2_000 })
+/** In a prompt, an argument may stand for it. */
+const Uri = Type.String({ pattern: '^([a-z][a-z0-9+.-]*:|[{][{])', maxLength: 2_000 })
 
 export const Content = Type.Union([
   Type.Object({ type: Type.Literal('text'), text: Type.String() }, { additionalProperties: false }),

@@ -1,6 +1,6 @@
 /**
  * Runs the official conformance suites of MCP against a hosted server that is created, curated and published through the
- * product's own API: `npm run conformance:mcp`. Scenarios that fail by design are listed with their reasons in `expected/`;
+ * product's own API: `npm run conformance:mcp -- [folder for the results]`. Scenarios that fail by design are listed with their reasons in `expected/`;
  * the suites fail if another one fails, or if a listed one passes.
  */
 
@@ -9,7 +9,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { ApiClient, fetchToken } from '../../../src/cli/client.ts'
 import { type Running, startPlatform } from '../../support/stack/start.ts'
@@ -22,7 +22,10 @@ const SUITES = [
   { name: '2026-07-28', version: '0.2.0-alpha.12', args: ['--requirements', '2026-07-28'] },
 ] as const
 
+const LOCAL = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/
+
 const folder = await mkdtemp(join(tmpdir(), 'tenon-mcp-'))
+const results = resolve(process.env['TENON_CALLER_CWD'] ?? '.', process.argv[2] ?? join(folder, 'results'))
 const started = await startPlatform(folder)
 try {
   const server = await publishServer(started.running)
@@ -32,7 +35,7 @@ try {
     process.stdout.write(`\n== ${PACKAGE}@${version} ${args.join(' ')}\n`)
     const baseline = join(import.meta.dirname, 'expected', `${name}.yaml`)
     const all = ['server', '--url', proxy.url, ...args, '--expected-failures', baseline]
-    failed += (await run(await program(version), [...all, '-o', join(folder, name)])) === 0 ? 0 : 1
+    failed += (await run(await program(version), [...all, '-o', join(results, name)])) === 0 ? 0 : 1
   }
   proxy.close()
   process.exitCode = failed
@@ -98,13 +101,19 @@ async function authorizingProxy({ url, token }: Server): Promise<{ url: string; 
   const target = new URL(url)
   const proxy = createServer((from, to) => {
     // The checks of foreign hosts and origins see what the suite sends.
-    const { host, ...headers } = from.headers
-    const isOwn = host === undefined || /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/.test(host)
+    const { host = '', origin, ...headers } = from.headers
+    const isOwn = LOCAL.test(host)
+    const page = origin !== undefined && LOCAL.test(origin.replace('http://', '')) ? target.origin : origin
     const sent = request(
       target,
       {
         method: from.method,
-        headers: { ...headers, host: isOwn ? target.host : host, authorization: `Bearer ${token}` },
+        headers: {
+          ...headers,
+          ...(page !== undefined && { origin: page }),
+          host: isOwn ? target.host : host,
+          authorization: `Bearer ${token}`,
+        },
       },
       (response) => {
         to.writeHead(response.statusCode ?? 502, response.headers)
