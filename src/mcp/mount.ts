@@ -33,15 +33,12 @@ function mountMetadata(
     bearer_methods_supported: ['header'],
     resource_name: name,
   })
-  app.get(
-    `${PROTECTED_RESOURCE}/v1/mcp/workspaces/:ws/servers/:server/mcp`,
-    async (request, reply) => {
-      const { ws, server: name } = request.params as { ws: string; server: string }
-      const server = await hosted.find(ws, name)
-      if (server === undefined) throw notFound('MCP server')
-      return reply.headers(PUBLIC).send(metadata(hosted.resource(ws, name), server.name, server.baseline))
-    },
-  )
+  app.get(`${PROTECTED_RESOURCE}/v1/mcp/workspaces/:ws/servers/:server/mcp`, async (request, reply) => {
+    const { ws, server: name } = request.params as { ws: string; server: string }
+    const server = await hosted.find(ws, name)
+    if (server === undefined) throw notFound('MCP server')
+    return reply.headers(PUBLIC).send(metadata(hosted.resource(ws, name), server.name, server.baseline))
+  })
   app.get(`${PROTECTED_RESOURCE}${OFFICIAL_MCP_PATH}`, async (_request, reply) =>
     reply.headers(PUBLIC).send(metadata(officialClients.resource, 'Tenon', [OFFICIAL_SCOPES.read])),
   )

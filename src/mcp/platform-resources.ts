@@ -65,7 +65,8 @@ function documents(folder: string): StoredResource[] {
     uri: 'tenon://docs/flow-language',
     name: 'flow-language',
     title: 'The flow language',
-    description: 'All tasks, data flow, expressions, errors, events, approvals and compensation, with short flows.',
+    description:
+      'All tasks, data flow, expressions, errors, events, approvals and compensation, with short flows.',
     mimeType: 'text/markdown',
     file: LANGUAGE,
   }

@@ -168,7 +168,8 @@ class PlatformServerHandler {
     if (operation.reads)
       return this.#auditDenial(toolCall, async () => runWithJson(operation, await this.#open(toolCall), args))
     const scope = await this.#auditDenial(toolCall, () => this.#open(toolCall))
-    if (!('actor' in scope)) throw new TypeError(`${operation.name} changes something, and is about its caller`)
+    if (!('actor' in scope))
+      throw new TypeError(`${operation.name} changes something, and is about its caller`)
     return runAudited(operation, scope, args, { kind: 'token', requestId })
   }
 

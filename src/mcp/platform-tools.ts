@@ -70,7 +70,9 @@ export const toolsFor = (principal: Principal): PlatformTool[] =>
 
 function toolOf(operation: AnyOperation): PlatformTool {
   const { name, summary, reads, input, http } = operation
-  const requestIdField = Object.entries(http.headers ?? {}).find(([, header]) => header === 'x-request-id')?.[0]
+  const requestIdField = Object.entries(http.headers ?? {}).find(
+    ([, header]) => header === 'x-request-id',
+  )?.[0]
   const { [requestIdField ?? '']: _id, ...properties } = input.properties
   const tool = {
     // Not every client accepts a dot.

@@ -174,8 +174,7 @@ function addModernResources(mcp: Server, { list, read }: McpResources): void {
   mcp.setRequestHandler('resources/templates/list', async () => ({ resourceTemplates: [], ...UNCACHED }))
   mcp.setRequestHandler('resources/read', async ({ params: { uri } }) => {
     const contents = await read(uri)
-    if (contents === undefined)
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_RESOURCE, { uri })
+    if (contents === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_RESOURCE, { uri })
     return { contents: [...contents], ...UNCACHED }
   })
 }

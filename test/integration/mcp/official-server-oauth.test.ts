@@ -18,7 +18,15 @@ import {
   type TestAccount,
   tokensOf,
 } from '../../support/clients/browser.ts'
-import { askToken, callTool, ok, publishMcpServer, rpc, scopesOf, tokenFor } from '../../support/clients/mcp.ts'
+import {
+  askToken,
+  callTool,
+  ok,
+  publishMcpServer,
+  rpc,
+  scopesOf,
+  tokenFor,
+} from '../../support/clients/mcp.ts'
 import { Agent } from '../../support/clients/mcp-oauth-agent.ts'
 import {
   type Caller,
