@@ -35,35 +35,94 @@ export function namesSecret(value: unknown): boolean {
   return false
 }
 
+/** Of a private key, at most up to the next one. */
+const KEY_BODY = '(?:(?!-----BEGIN )[^"])*?'
+
 /**
- * Values that are secrets anywhere: keys of the platform and JSON Web Tokens, also truncated; private keys; credentials after
- * an Authorization scheme; parameters of signed URLs. No word boundary before them, since in JSON an escape may precede.
+ * Forms that nothing but a secret has: keys of the platform, of AWS, GitHub, Slack, Stripe and Google, and private keys, also
+ * truncated. A private key needs content, since documentation mentions the header alone. No word boundary before them, since in
+ * JSON an escape may precede.
  */
-const VALUES = new RegExp(
+const FORMS = [
+  'svc_(?:anon|service)_[\\w-]{8,}',
+  'whsec_[\\w+/=-]{8,}',
+  '(?:AKIA|ASIA)[A-Z0-9]{16}',
+  // Without its label, the secret key of AWS looks like many other texts.
+  `${inAnyCase('secret')}[_ -]?(?:${inAnyCase('access')}[_ -]?)?${inAnyCase('key')}(?:[\\s"'\\\\:=>]|\\\\[nrt]){1,12}[\\w/+]{40,}`,
+  'gh[pousr]_[A-Za-z0-9]{36,}',
+  'github_pat_\\w{22,}',
+  'xox[abeoprs]-(?=[A-Za-z-]{0,24}\\d)[A-Za-z0-9-]{10,}',
+  '[rs]k_live_[A-Za-z0-9]{16,}',
+  'AIza[\\w-]{35,}',
   [
-    'svc_(?:anon|service)_[\\w-]{8,}',
-    'whsec_[\\w+/=-]{8,}',
-    'eyJ[\\w-]{8,}(?:\\.[\\w-]*){0,4}',
-    '-----BEGIN [A-Z ]*PRIVATE KEY-----[^"]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)',
-    `(?:${['bearer', 'basic', 'apikey'].map(inAnyCase).join('|')})(?: +|%20|\\+)[\\w~+/.=-]{8,}`,
-    `(?:${['apikey', 'x-amz-signature', 'x-amz-credential', 'x-amz-security-token', 'access_token', 'client_secret', 'password'].map(inAnyCase).join('|')})=[^&\\s"]+`,
-  ].join('|'),
-  'g',
-)
+    '-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?:',
+    `(?=[^"]{0,24}?[\\w+/=-]{10})${KEY_BODY}-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----`,
+    `|(?=[^"]{0,80}?[\\w+/=]{24})${KEY_BODY}(?="|$|-----BEGIN ))`,
+  ].join(''),
+]
+
+/**
+ * Forms that prose or code can have as well: JSON Web Tokens, also truncated; credentials after an Authorization scheme;
+ * parameters of signed URLs.
+ */
+const AMBIGUOUS_FORMS = [
+  'eyJ[\\w-]{8,}(?:\\.[\\w-]*){0,4}',
+  `(?:${['bearer', 'basic', 'apikey'].map(inAnyCase).join('|')})(?: +|%20|\\+)[\\w~+/.=-]{8,}`,
+  `(?:${['apikey', 'x-amz-signature', 'x-amz-credential', 'x-amz-security-token', 'access_token', 'client_secret', 'password'].map(inAnyCase).join('|')})=[^&\\s"]+`,
+]
+
+const FORM = new RegExp(FORMS.join('|'), 'g')
+const AMBIGUOUS_FORM = new RegExp(AMBIGUOUS_FORMS.join('|'), 'g')
+const ANY_FORM = new RegExp([...FORMS, ...AMBIGUOUS_FORMS].join('|'), 'g')
 
 /** Not the flag `i` for the whole pattern: ids in base 32 can contain `eyj`. */
 function inAnyCase(word: string): string {
   return word.replaceAll(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`)
 }
 
-/** Redacts the secrets in a text. */
+/** Redacts the secrets in a text, and what may be one. */
 export function redactText(text: string): string {
-  return text.replaceAll(VALUES, REDACTED)
+  return text.replaceAll(ANY_FORM, REDACTED)
 }
 
-/** True if a text contains a secret. */
+/** True if a text contains a secret, or what may be one. */
 export function holdsSecret(text: string): boolean {
-  return text.search(VALUES) >= 0
+  return text.search(ANY_FORM) >= 0
+}
+
+/**
+ * Redacts the secrets in a text whose readers need the rest of it. Unlike {@link redactText}, it leaves prose ("basic
+ * information"), cursors that are JSON in base64, and placeholders.
+ * @returns the text, and the number of secrets
+ */
+export function redactContent(text: string): { readonly text: string; readonly secrets: number } {
+  let secrets = 0
+  const mask = () => {
+    secrets += 1
+    return REDACTED
+  }
+  const masked = text
+    .replaceAll(FORM, mask)
+    .replaceAll(AMBIGUOUS_FORM, (found) => (isCredential(found) ? mask() : found))
+  return { text: masked, secrets }
+}
+
+/** True if a match of an ambiguous form is a secret indeed. */
+function isCredential(found: string): boolean {
+  if (found.startsWith('eyJ')) return /\.[\w-]{4}/.test(found)
+  const [, scheme = '', token = ''] = /^(basic|bearer|apikey)(?: +|%20|\+)(.*)$/i.exec(found) ?? []
+  if (scheme.toLowerCase() === 'basic') return isBasicCredential(token)
+  if (scheme !== '') return token.length >= 16 && /\d/.test(token)
+  return !PLACEHOLDER.test(found.slice(found.indexOf('=') + 1))
+}
+
+/** Values of parameters that are no secrets: placeholders, variables, and flags such as `reset_password=true`. */
+const PLACEHOLDER = /^(?:[<{[(*]|\$[A-Z{(]|%s|.*(?:…|\.\.\.)|(?:true|false|null|none|yes|no|\d)$)/
+
+/** True for base64 (RFC 7617), which unlike a word mixes cases within and has a length divisible by 4. */
+function isBasicCredential(token: string): boolean {
+  const isBase64 = token.length >= 12 && token.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}$/.test(token)
+  return isBase64 && /[a-z]/.test(token) && /[A-Z]/.test(token) && /[\d=]|[a-z][A-Z].*[a-z][A-Z]/.test(token)
 }
 
 /**
