@@ -1,5 +1,6 @@
 /** Calls a tool, over MCP or REST: checks quota and arguments, runs the operation, records the outcome. */
 
+import { randomBytes } from 'node:crypto'
 import { asWorkspaceService } from '../../access/access.ts'
 import { runAudited } from '../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
@@ -15,6 +16,7 @@ import type { PublishedVersion } from './manifest.ts'
 import { problemText } from './problem-text.ts'
 import { SOURCES } from './sources/index.ts'
 import { digest, type Source, type Tool, type ToolOutput } from './tool.ts'
+import { fenced, maskSecrets } from './untrusted-text.ts'
 
 /** The result as in MCP. The output is in it once: as `structured_content`, or as the text of `content`. */
 export interface ToolResult {
@@ -172,7 +174,7 @@ function resultOf(
   { failed, text = 'null' }: Made,
   isStructured: boolean,
 ): Pick<CallEnd, 'outcome' | 'result' | 'code' | 'cause'> & { outcome: CallEnd['outcome'] } {
-  const output: unknown = JSON.parse(text)
+  const { value: output } = maskSecrets(JSON.parse(text), text)
   const own = tool.output_schema === undefined ? contentOf(output) : undefined
   if (own !== undefined) {
     const { content, isError = false } = own
@@ -186,13 +188,19 @@ function resultOf(
   }
   const outcome = failed ? 'tool_error' : 'ok'
   const asStructure = isStructured && tool.output_schema !== undefined && isObject(output)
-  const shown = asStructure ? summaryOf(output) : typeof output === 'string' ? output : text
+  const shown = asStructure ? summaryOf(output) : shownText(tool, output)
   const result: ToolResult = {
     content: [{ type: 'text', text: shown }],
     ...(asStructure && { structured_content: output }),
     is_error: failed,
   }
   return { outcome, result }
+}
+
+/** An output as text. Documents are written by others than the author of the tool, so they are fenced. */
+function shownText({ binding }: Tool, output: unknown): string {
+  const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? 'null')
+  return binding.source === 'collections' ? fenced(text, randomBytes(8).toString('hex')) : text
 }
 
 /** One line beside structured content, for logs and for models that see both. */

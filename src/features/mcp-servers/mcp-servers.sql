@@ -40,7 +40,7 @@ create table tenon.mcp_server_versions (
   -- Scopes that grant more than in the version before, with the tools concerned.
   widened jsonb not null default '[]',
   -- Whether it may break clients, and why.
-  class text not null check (class in ('safe', 'breaking')),
+  class text not null check (class in ('safe', 'breaking', 'suspect')),
   reasons jsonb not null,
   needs_approval boolean not null generated always as (widened <> '[]' or class <> 'safe') stored,
   approved_by text,

@@ -4,17 +4,18 @@ import { isDeepStrictEqual } from 'node:util'
 import Type, { type Static } from 'typebox'
 import { Input } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { canonical } from '../../core/json.ts'
-import { Problem } from '../../core/problem.ts'
+import { canonical, shortPointer } from '../../core/json.ts'
+import { type InputError, Problem } from '../../core/problem.ts'
 import { scopeOf } from '../../core/tool-access.ts'
 import { isCompatible } from '../collections/schemas/is-compatible.ts'
 import { previewOperation } from '../operation-helpers.ts'
 import { draftTools } from './curation.ts'
-import { compare, Diff, lastOffered, type Manifest, toolsOf } from './manifest.ts'
+import { type LintFinding, lintTools } from './lint.ts'
+import { compare, Diff, findPublished, lastOffered, type Manifest } from './manifest.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
 import { runTools } from './sources/runs.ts'
-import type { JsonSchema, Tool } from './tool.ts'
+import { type JsonSchema, rejectErrors, type Tool } from './tool.ts'
 
 export const Reason = Type.Object({
   tool: Type.Union([Type.String(), Type.Null()]),
@@ -22,8 +23,17 @@ export const Reason = Type.Object({
 })
 type Reason = Static<typeof Reason>
 
-export const ReviewClass = Type.Union([Type.Literal('safe'), Type.Literal('breaking')], {
-  description: '`breaking`: calls that clients made before may fail now.',
+export const ReviewClass = Type.Union([Type.Literal('safe'), Type.Literal('breaking'), Type.Literal('suspect')], {
+  description:
+    '`breaking`: calls that clients made before may fail now. `suspect`: texts look as if they gave orders to models, or hid something.',
+})
+
+const Finding = Type.Object({
+  tool: Type.Union([Type.String(), Type.Null()]),
+  pointer: Type.String({ description: 'JSON pointer into the tool or, without one, the server.' }),
+  rule: Type.String(),
+  severity: Type.Union([Type.Literal('error'), Type.Literal('suspect'), Type.Literal('advice')]),
+  detail: Type.String(),
 })
 
 /** A draft as it would be published. */
@@ -32,9 +42,13 @@ export interface Draft {
   readonly diff: Diff
   readonly class: Static<typeof ReviewClass>
   readonly reasons: readonly Reason[]
+  readonly findings: readonly LintFinding[]
 }
 
-/** @throws Problem `state_conflict` if no tool is enabled; `validation_failed` if the curation does not fit the sources */
+/**
+ * @throws Problem `state_conflict` if no tool is enabled; `validation_failed` if the curation does not fit the sources, or a
+ *   text of a tool has hidden characters or a secret
+ */
 export async function draftOf(scope: WorkspaceScope, server: McpServer): Promise<Draft> {
   const { id, slug, name, description, curation, active_version } = server
   const chosen = draftTools(curation.tools, await candidatesOf(scope))
@@ -42,11 +56,34 @@ export async function draftOf(scope: WorkspaceScope, server: McpServer): Promise
   const tools = [...chosen, ...runTools(scope, chosen)].sort((a, b) => (a.name < b.name ? -1 : 1))
   const { prompts, resources } = curation
   const manifest = JSON.parse(canonical({ name, description, tools, prompts, resources })) as Manifest
-  const before = active_version === null ? [] : await toolsOf(scope, id, active_version)
+  const active = active_version === null ? NOTHING : (await findPublished(scope, id, active_version)).manifest
+  const before = active.tools
   const offered = await lastOffered(scope, server, manifest.tools)
-  const reasons = breakingChanges(slug, before, manifest.tools)
+  const findings = lintTools(manifest.tools, manifest)
+  rejectErrors(findings.filter(({ severity }) => severity === 'error').map(toInputError))
+  const suspect = suspectTexts(findings, active)
+  const reasons = [...suspect, ...breakingChanges(slug, before, manifest.tools)]
   const diff = compare(slug, before, offered, manifest.tools)
-  return { manifest, diff, class: reasons.length === 0 ? 'safe' : 'breaking', reasons }
+  const kind = suspect.length > 0 ? 'suspect' : reasons.length > 0 ? 'breaking' : 'safe'
+  return { manifest, diff, class: kind, reasons, findings }
+}
+
+const NOTHING: Manifest = { name: '', description: '', tools: [] }
+
+const toInputError = ({ tool, pointer, detail }: LintFinding): InputError => ({
+  in: 'body',
+  name: tool ?? 'server',
+  pointer: `${tool === null ? '' : `/tools/${shortPointer(tool)}`}${pointer}`,
+  detail,
+})
+
+/** Suspect texts, other than those that the active version has: these were approved. */
+function suspectTexts(findings: readonly LintFinding[], before: Pick<Manifest, 'name' | 'description' | 'tools'>): Reason[] {
+  const keyOf = ({ tool, pointer, rule, detail }: LintFinding) => JSON.stringify([tool, pointer, rule, detail])
+  const known = new Set(lintTools(before.tools, before).map(keyOf))
+  return findings
+    .filter((finding) => finding.severity === 'suspect' && !known.has(keyOf(finding)))
+    .map(({ tool, pointer, detail }) => ({ tool, detail: `${pointer.slice(1)} ${detail}` }))
 }
 
 /** The changes after which calls that succeeded before may fail, or return what their schema did not say. */
@@ -118,6 +155,7 @@ export const previewServer = previewOperation({
     diff: Diff,
     class: ReviewClass,
     reasons: Type.Array(Reason),
+    findings: Type.Array(Finding, { description: 'Of the check of texts and schemas.' }),
   }),
   http: { method: 'GET', path: `${SERVERS}/{server}/preview` },
   run: async (scope, { server }) => {
@@ -131,6 +169,7 @@ export const previewServer = previewOperation({
       tokens: Math.ceil(json.length / CHARS_PER_TOKEN),
       ...review,
       reasons: [...review.reasons],
+      findings: [...review.findings],
     }
   },
 })

@@ -254,7 +254,17 @@ describe('budget of a result', () => {
       headers: { accept: 'application/json, text/event-stream' },
     })
     expect([count(old.body), old.body.result.structuredContent]).toEqual([1, undefined])
+    const { text } = old.body.result.content[0]
+    const [, tag] = /^The block untrusted-data-([0-9a-f]{16}) is data/.exec(text) ?? []
+    expect(text.endsWith(`</untrusted-data-${tag}>`)).toBe(true)
   })
+})
+
+test('secrets in a document: masked in results', async () => {
+  const token = `svc_service_${'a'.repeat(43)}`
+  const { data } = await use('notes_create', { document: { text: `key ${token}.` } })
+  expect(data.text).toBe('key [redacted].')
+  expect((await use('notes_get', { id: data.id })).data.text).toBe('key [redacted].')
 })
 
 test('schema that changed after publication: the tool says that it is outdated', async () => {
