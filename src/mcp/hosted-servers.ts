@@ -11,7 +11,8 @@ import type { Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { isCovered, scopeOf } from '../core/tool-access.ts'
-import { callTool, recordCall } from '../features/mcp-servers/call-tool.ts'
+import { recordCall } from '../features/mcp-servers/call-log.ts'
+import { callTool } from '../features/mcp-servers/call-tool.ts'
 import { findPublished, type PublishedVersion } from '../features/mcp-servers/manifest.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
 import { bearerOf, type Message, mountEndpoint, type RequestEnd, refuseForeignOrigin } from './endpoint.ts'
@@ -31,6 +32,8 @@ interface RequestState {
   readonly client: McpPrincipal
   readonly scope: WorkspaceScope
   readonly startedMs: number
+  /** The full scope of the tool that is called, or the one that is missing. */
+  toolScope?: string | undefined
   /** It has an entry in the call log of the server. */
   recorded: boolean
 }
@@ -91,7 +94,8 @@ class HostedServerHandler {
       const scope = this.#platform.access.openHosted(server, client.subject)
       this.#states.set(request, { server, client, scope, startedMs, recorded: false })
     } catch (error) {
-      if (error instanceof Problem && error.status < 500) await this.#recordDenied(request, server, error)
+      if (error instanceof Problem && error.status < 500)
+        await this.#recordDenied(request, server, error, claims)
       throw error
     }
   }
@@ -137,27 +141,31 @@ class HostedServerHandler {
       client.scopes.has(scopeOf(server.slug, tool)) && isCovered(tool, consented)
     const called = message.method === 'tools/call' ? message.params?.name : undefined
     const tool = manifest.tools.find(({ name }) => name === called)
+    if (tool !== undefined) state.toolScope = scopeOf(server.slug, tool)
     if (tool !== undefined && !isAllowed(tool)) throw this.#insufficientScope(request, state, tool)
     return {
       name: manifest.name,
       version: String(server.version),
       ...(manifest.description !== '' && { instructions: manifest.description }),
       tools: manifest.tools.filter(isAllowed).map(describe),
-      call: async (name, args) => this.#call(state, version, request.id, name, args),
+      call: async (name, args) => this.#call(request, state, version, name, args),
     }
   }
 
   async #call(
+    request: FastifyRequest,
     state: RequestState,
     version: PublishedVersion,
-    requestId: string,
     tool: string,
     args: unknown,
   ) {
-    const { scope, client, server } = state
     state.recorded = true
-    const caller = { channel: 'wire', principal: client.subject, requestId } as const
-    const result = await callTool(scope, version, { ...caller, serverId: server.id, tool, arguments: args })
+    const result = await callTool(state.scope, version, {
+      ...callContext(request, state.server),
+      ...callerOf(state),
+      tool,
+      arguments: args,
+    })
     if (result === undefined) return undefined
     const { content, structured_content, is_error } = result
     return {
@@ -171,11 +179,13 @@ class HostedServerHandler {
    * The problem of a tool that the token does not allow, or that has more effects than when the user gave consent. Its
    * challenge leads the client to the consent page.
    */
-  #insufficientScope(request: FastifyRequest, { server, client }: RequestState, tool: Tool): Problem {
+  #insufficientScope(request: FastifyRequest, state: RequestState, tool: Tool): Problem {
+    const { server, client } = state
     const scope = scopeOf(server.slug, tool)
     const isGranted = client.scopes.has(scope)
     // Clients ask for consent only if they lack a scope, so the second one is never granted.
     const scopes = isGranted ? [scope, `${scope}@${server.version}`] : [scope]
+    state.toolScope = scopes.at(-1)
     const error_description = isGranted
       ? 'The scope reaches this tool only since the consent was given.'
       : 'The token does not allow this tool.'
@@ -189,34 +199,40 @@ class HostedServerHandler {
   }
 
   /** Records refused messages, and calls that did not reach a tool; {@link callTool} records the others. */
-  async onEnd(request: FastifyRequest, { message, status, refused }: RequestEnd): Promise<void> {
+  async onEnd(request: FastifyRequest, { message, status, refused, ...end }: RequestEnd): Promise<void> {
     const state = this.#stateOf(request)
-    if (state.recorded || (refused === undefined && message.method !== 'tools/call')) return
+    if (state.recorded) return
+    const rpcCode = end.rpcCode()
+    const isRefused = refused !== undefined || rpcCode !== undefined || status >= 400
+    if (!isRefused && message.method !== 'tools/call') return
     state.recorded = true
-    const name = message.params?.name
+    const { params } = message
     await recordCall(state.scope, {
-      serverId: state.server.id,
-      version: state.server.version,
-      ...(typeof name === 'string' && { tool: name }),
-      channel: 'wire',
-      principal: state.client.subject,
-      requestId: request.id,
+      ...callContext(request, state.server),
+      ...callerOf(state),
+      ...(typeof params?.name === 'string' && { tool: params.name }),
+      arguments: params?.arguments,
       outcome: refused?.status === 403 ? 'denied' : 'rpc_error',
       transportStatus: status,
+      rpcCode,
       ...(refused && { code: refused.code }),
-      ...(refused?.code === 'batch_refused' && { rpcCode: -32_600 }),
       durationMs: Math.round(performance.now() - state.startedMs),
     })
   }
 
-  async #recordDenied(request: FastifyRequest, server: PublishedServer, problem: Problem): Promise<void> {
+  /** Records a request that is not authenticated. A token that is valid, but not admitted, still names its client. */
+  async #recordDenied(
+    request: FastifyRequest,
+    server: PublishedServer,
+    problem: Problem,
+    claims: HostedClaims | Problem,
+  ): Promise<void> {
     if (!this.#deniedLogThrottle.admit(server.id, LIMITS.mcpStrangersRecordedPerMinute)) return
+    const known = claims instanceof Problem ? undefined : claims
     await recordCall(this.#platform.access.openHosted(server, 'nobody'), {
-      serverId: server.id,
-      version: server.version,
-      channel: 'wire',
-      principal: null,
-      requestId: request.id,
+      ...callContext(request, server),
+      principal: known?.sub ?? null,
+      clientId: known?.clientId,
       outcome: 'denied',
       transportStatus: problem.status,
       code: problem.code,
@@ -230,6 +246,23 @@ class HostedServerHandler {
     return state
   }
 }
+
+/** What the call log says about a request, whoever sends it. */
+const callContext = (request: FastifyRequest, { id, version, versionHash }: PublishedServer) => ({
+  channel: 'wire' as const,
+  serverId: id,
+  version,
+  versionHash,
+  address: request.ip,
+  requestId: request.id,
+})
+
+/** What the call log says about an authenticated caller. */
+const callerOf = ({ client, toolScope }: RequestState) => ({
+  principal: client.subject,
+  clientId: client.clientId,
+  toolScope,
+})
 
 /** The value of `WWW-Authenticate` (RFC 9728 §5.1). @param metadata URL of the metadata of the server */
 function challengeOf(

@@ -147,7 +147,7 @@ export class Authenticator {
 
   async #token(text: string): Promise<Principal> {
     const claims = await this.#verify(text)
-    const { sub, tenantId, workspaceId, groups = [] } = claims
+    const { sub, clientId, tenantId, workspaceId, groups = [] } = claims
     // A malformed id is an error; it must not count as a token without a tenant.
     if (
       (tenantId !== undefined && !isTenantId(tenantId)) ||
@@ -164,6 +164,7 @@ export class Authenticator {
       kind: 'token',
       seen: `a token of ${sub}`,
       subject: sub,
+      ...(clientId !== undefined && { clientId }),
       ...bounds,
       ...origins,
       ...rolesOf(claims, bounds),

@@ -88,6 +88,7 @@ export class SubjectStatus {
 /** A verified caller of one server; created here only. */
 export interface McpPrincipal {
   readonly subject: string
+  readonly clientId: string
   readonly server: PublishedServer
   readonly scopes: ReadonlySet<string>
   /** The version whose tools the scopes were granted for; later additions are not granted. */
@@ -124,12 +125,12 @@ export class McpClients {
   /** @throws Problem `token_invalid` for another workspace, another server, a deleted client */
   async admit(claims: HostedClaims, server: PublishedServer): Promise<McpPrincipal> {
     const { tenantId, workspaceId } = server.ref
-    const { version } = claims
+    const { sub: subject, clientId, scopes, version } = claims
     const same =
       claims.tenantId === tenantId && claims.workspaceId === workspaceId && claims.serverId === server.id
     if (!same || typeof version !== 'number' || !(await this.#isActive(claims, server)))
       throw new Problem('token_invalid')
-    return { subject: claims.sub, server, scopes: claims.scopes, consentedVersion: version }
+    return { subject, clientId, server, scopes, consentedVersion: version }
   }
 
   /** A deleted client or account ends the token within `LIMITS.credentialCacheMs`. */

@@ -38,6 +38,8 @@ export function scopesOf(slug: string, { tools }: Manifest): { scopes: string[];
 /** A published version, ready to be called. */
 export interface PublishedVersion {
   readonly version: number
+  /** SHA-256 of the canonical manifest, hex. */
+  readonly hash: string
   readonly manifest: Manifest
   /** The first error of the arguments as text; undefined if they are valid. */
   readonly checkArguments: (tool: Tool, args: unknown) => string | undefined
@@ -55,12 +57,12 @@ export async function findPublished(
   const key = `${scope.ref.tenantId}/${scope.ref.workspaceId}/${serverId}@${version}`
   const known = CACHE.get(key)
   if (known !== undefined) return known
-  const { manifest } = await findRow<{ manifest: Manifest }>(
+  const { hash, manifest } = await findRow<{ hash: string; manifest: Manifest }>(
     scope,
     'MCP server',
-    sql`select manifest from mcp_server_versions where server_id = ${serverId} and version = ${version}`,
+    sql`select hash, manifest from mcp_server_versions where server_id = ${serverId} and version = ${version}`,
   )
-  const made = { version, manifest, checkArguments: validator() }
+  const made = { version, hash, manifest, checkArguments: validator() }
   CACHE.set(key, made)
   return made
 }
