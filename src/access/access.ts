@@ -40,9 +40,10 @@ export class Access {
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
     if (role === undefined) return new CallerScope(principal, rateLimits)
-    const { subject, groups, user } = principal
+    const { subject, clientId, groups, user } = principal
     const actor: Actor = {
       ...{ subject, role },
+      ...(clientId !== undefined && { clientId }),
       ...(groups !== undefined && { groups }),
       ...(user !== undefined && { user }),
     }

@@ -362,6 +362,11 @@ export const LIMITS = {
   mcpManifestsCachedMax: 200,
   /** Unauthenticated calls per server and process. */
   mcpStrangersRecordedPerMinute: 60,
+  /** What the log of calls says about the arguments of a call: names and types of so many members, in so many characters. */
+  mcpShapeMembersMax: 50,
+  mcpShapeCharsMax: 500,
+  /** Responses of more bytes are not read for the error code of the SDK. */
+  mcpErrorBytesMax: 65_536,
   mcpTokenSeconds: 600,
   /** How long a challenge for a scope is remembered, and how many per process. */
   mcpChallengeMs: 60_000,

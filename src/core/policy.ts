@@ -76,6 +76,8 @@ export interface Principal {
   readonly seen: string
   /** Subject for audit and logs: key id, client id or user id. */
   readonly subject: string
+  /** The OAuth client that a token was issued to. */
+  readonly clientId?: string
   readonly tenantId?: TenantId
   readonly workspaceId?: WorkspaceId
   readonly roles: readonly Role[]
@@ -105,6 +107,8 @@ export const GROUP_PATTERN = '^[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?$'
 /** The subject that acts within a scope. */
 export interface Actor {
   readonly subject: string
+  /** As of its principal. */
+  readonly clientId?: string
   readonly role: Role
   /** The role of the credential, if the scope has another one. */
   readonly credentialRole?: Role

@@ -4,6 +4,7 @@
  * hosted-servers.ts serves the tools that a workspace has published, to clients with a token for that server alone.
  */
 
+import type { ServerResponse } from 'node:http'
 import { finished } from 'node:stream/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { credentialsOf } from '../access/authentication/credentials.ts'
@@ -16,7 +17,7 @@ import { type McpServer, serve } from './transport.ts'
 /** The fields of a message that request handlers read. They are not validated. */
 export interface Message {
   readonly method?: unknown
-  readonly params?: { readonly name?: unknown } | null
+  readonly params?: { readonly name?: unknown; readonly arguments?: unknown } | null
 }
 
 /** The request handlers of an endpoint. */
@@ -35,7 +36,12 @@ export interface RequestEnd {
   readonly status: number
   /** Set if the message is invalid, or `serverFor` has thrown. */
   readonly refused?: Problem
+  /** The code of the JSON-RPC error in the response; undefined if it has none. */
+  readonly rpcCode: () => number | undefined
 }
+
+/** The JSON-RPC code for what is not a single message. */
+const INVALID_REQUEST = -32_600
 
 export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: Endpoint): void {
   app.post(endpoint.path, {
@@ -46,16 +52,19 @@ export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: En
     },
     handler: async (request, reply) => {
       const message = (request.body ?? {}) as Message
+      const rpcCode = watchErrorCode(reply.raw)
       try {
         validateMessage(request.body, request.headers['content-type'])
         await respond(request, reply, await endpoint.serverFor(request, message))
       } catch (error) {
         const refused = error instanceof Problem ? error : new Problem('internal', { cause: error })
-        await endpoint.onEnd?.(request, { message, status: refused.status, refused })
-        if (refused.code !== 'batch_refused') throw refused
-        return reply.code(refused.status).send(rpcError(-32_600, `${refused.row.title}.`))
+        const { code, status } = refused
+        const ownCode = () => (code === 'batch_refused' ? INVALID_REQUEST : undefined)
+        await endpoint.onEnd?.(request, { message, status, refused, rpcCode: ownCode })
+        if (code !== 'batch_refused') throw refused
+        return reply.code(status).send(rpcError(INVALID_REQUEST, `${refused.row.title}.`))
       }
-      await endpoint.onEnd?.(request, { message, status: reply.raw.statusCode })
+      await endpoint.onEnd?.(request, { message, status: reply.raw.statusCode, rpcCode })
     },
   })
   const refuse = async () => {
@@ -95,6 +104,38 @@ async function respond(request: FastifyRequest, reply: FastifyReply, server: Mcp
     request.log.error({ err: error, reqId: request.id }, 'mcp request failed')
     if (!raw.headersSent) raw.writeHead(500, { 'content-type': 'application/json' })
     raw.end(JSON.stringify(rpcError(-32_603, `Internal error, request ${request.id}.`)))
+  }
+}
+
+/**
+ * Watches what is written to a response, since the SDKs refuse some messages without calling a handler.
+ * @returns a function that reads the code of the JSON-RPC error that was written; undefined if there was none
+ */
+function watchErrorCode(response: ServerResponse): () => number | undefined {
+  const chunks: (string | Uint8Array)[] = []
+  let bytes = 0
+  for (const method of ['write', 'end'] as const) {
+    const original = response[method].bind(response) as (...args: unknown[]) => unknown
+    const watched = (...args: unknown[]) => {
+      const [chunk] = args
+      if (typeof chunk === 'string' || chunk instanceof Uint8Array) {
+        bytes += chunk.length
+        if (bytes <= LIMITS.mcpErrorBytesMax) chunks.push(chunk)
+      }
+      return original(...args)
+    }
+    Object.assign(response, { [method]: watched })
+  }
+  return () => (bytes <= LIMITS.mcpErrorBytesMax ? errorCodeIn(chunks) : undefined)
+}
+
+function errorCodeIn(chunks: readonly (string | Uint8Array)[]): number | undefined {
+  const text = Buffer.concat(chunks.map((chunk) => Buffer.from(chunk as string))).toString()
+  try {
+    const code: unknown = JSON.parse(text)?.error?.code
+    return Number.isSafeInteger(code) ? (code as number) : undefined
+  } catch {
+    return undefined // No JSON, such as the empty response to a notification.
   }
 }
 

@@ -12,7 +12,8 @@ import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { ProblemCode } from '../core/problem-catalogue.ts'
 import { scopeOf } from '../core/tool-access.ts'
-import { callTool, recordCall } from '../features/mcp-servers/call-tool.ts'
+import { recordCall } from '../features/mcp-servers/call-log.ts'
+import { callTool } from '../features/mcp-servers/call-tool.ts'
 import { findPublished, type PublishedVersion } from '../features/mcp-servers/manifest.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
 import { challengeOf } from './challenge.ts'
@@ -35,6 +36,8 @@ interface RequestState {
   readonly client: McpPrincipal
   readonly scope: WorkspaceScope
   readonly startedMs: number
+  /** The full scope of the tool that is called, or the one that is missing. */
+  toolScope?: string | undefined
   /** It has an entry in the call log of the server. */
   recorded: boolean
   /** Why the call was denied by a tool error. */
@@ -98,7 +101,8 @@ class HostedServerHandler {
       const scope = this.#platform.access.openHosted(server, client.subject)
       this.#states.set(request, { server, client, scope, startedMs, recorded: false })
     } catch (error) {
-      if (error instanceof Problem && error.status < 500) await this.#recordDenied(request, server, error)
+      if (error instanceof Problem && error.status < 500)
+        await this.#recordDenied(request, server, error, claims)
       throw error
     }
   }
@@ -143,6 +147,7 @@ class HostedServerHandler {
     const sets = { active: manifest.tools, consented }
     const called = message.method === 'tools/call' ? message.params?.name : undefined
     const tool = manifest.tools.find(({ name }) => name === called)
+    if (tool !== undefined) state.toolScope = scopeOf(server.slug, tool)
     const refused =
       tool === undefined || isGranted(tool, client, sets)
         ? undefined
@@ -158,25 +163,30 @@ class HostedServerHandler {
       resources: resourcesOf(
         manifest,
         manifest.tools.filter((one) => isGranted(one, client, sets)),
-        ({ name }, id) => this.#call(state, version, request, name, { id }),
+        (read, id) => {
+          state.toolScope = scopeOf(server.slug, read)
+          return this.#call(request, state, version, read.name, { id })
+        },
       ),
-      call: async (name, args) => refused ?? this.#call(state, version, request, name, args),
+      call: async (name, args) => refused ?? this.#call(request, state, version, name, args),
     }
   }
 
   async #call(
+    request: FastifyRequest,
     state: RequestState,
     version: PublishedVersion,
-    request: FastifyRequest,
     tool: string,
     args: unknown,
   ) {
-    const { scope, client, server } = state
     state.recorded = true
-    const caller = { channel: 'wire', principal: client.subject, requestId: request.id } as const
-    const isStructured = readsStructuredContent(request)
-    const call = { ...caller, serverId: server.id, tool, arguments: args, isStructured }
-    const result = await callTool(scope, version, call)
+    const result = await callTool(state.scope, version, {
+      ...callContext(request, state.server),
+      ...callerOf(state),
+      isStructured: readsStructuredContent(request),
+      tool,
+      arguments: args,
+    })
     if (result === undefined) return undefined
     const { content, structured_content, is_error } = result
     return {
@@ -196,6 +206,7 @@ class HostedServerHandler {
     const hasScope = client.scopes.has(scope)
     // Clients ask for consent only if they lack a scope, so the second one is never granted.
     const scopes = hasScope ? [scope, `${scope}@${server.version}`] : [scope]
+    state.toolScope = scopes.at(-1)
     const error_description = hasScope
       ? 'The scope reaches this tool only since the consent was given.'
       : 'The token does not allow this tool.'
@@ -213,35 +224,41 @@ class HostedServerHandler {
   }
 
   /** Records refused messages, and calls that did not reach a tool; {@link callTool} records the others. */
-  async onEnd(request: FastifyRequest, { message, status, refused }: RequestEnd): Promise<void> {
+  async onEnd(request: FastifyRequest, { message, status, refused, ...end }: RequestEnd): Promise<void> {
     const state = this.#stateOf(request)
-    if (state.recorded || (refused === undefined && message.method !== 'tools/call')) return
+    if (state.recorded) return
+    const rpcCode = end.rpcCode()
+    const isRefused = refused !== undefined || rpcCode !== undefined || status >= 400
+    if (!isRefused && message.method !== 'tools/call') return
     state.recorded = true
-    const name = message.params?.name
+    const { params } = message
     const code = refused?.code ?? state.deniedCode
     await recordCall(state.scope, {
-      serverId: state.server.id,
-      version: state.server.version,
-      ...(typeof name === 'string' && { tool: name }),
-      channel: 'wire',
-      principal: state.client.subject,
-      requestId: request.id,
+      ...callContext(request, state.server),
+      ...callerOf(state),
+      ...(typeof params?.name === 'string' && { tool: params.name }),
+      arguments: params?.arguments,
       outcome: code === 'insufficient_scope' || refused?.status === 403 ? 'denied' : 'rpc_error',
       transportStatus: status,
+      rpcCode,
       ...(code !== undefined && { code }),
-      ...(refused?.code === 'batch_refused' && { rpcCode: -32_600 }),
       durationMs: Math.round(performance.now() - state.startedMs),
     })
   }
 
-  async #recordDenied(request: FastifyRequest, server: PublishedServer, problem: Problem): Promise<void> {
+  /** Records a request that is not authenticated. A token that is valid, but not admitted, still names its client. */
+  async #recordDenied(
+    request: FastifyRequest,
+    server: PublishedServer,
+    problem: Problem,
+    claims: HostedClaims | Problem,
+  ): Promise<void> {
     if (!this.#deniedLogThrottle.admit(server.id, LIMITS.mcpStrangersRecordedPerMinute)) return
+    const known = claims instanceof Problem ? undefined : claims
     await recordCall(this.#platform.access.openHosted(server, 'nobody'), {
-      serverId: server.id,
-      version: server.version,
-      channel: 'wire',
-      principal: null,
-      requestId: request.id,
+      ...callContext(request, server),
+      principal: known?.sub ?? null,
+      clientId: known?.clientId,
       outcome: 'denied',
       transportStatus: problem.status,
       code: problem.code,
@@ -255,6 +272,23 @@ class HostedServerHandler {
     return state
   }
 }
+
+/** What the call log says about a request, whoever sends it. */
+const callContext = (request: FastifyRequest, { id, version, versionHash }: PublishedServer) => ({
+  channel: 'wire' as const,
+  serverId: id,
+  version,
+  versionHash,
+  address: request.ip,
+  requestId: request.id,
+})
+
+/** What the call log says about an authenticated caller. */
+const callerOf = ({ client, toolScope }: RequestState) => ({
+  principal: client.subject,
+  clientId: client.clientId,
+  toolScope,
+})
 
 /** The result of a call without the scope, for the model and for programs. */
 function missingScope(detail: string, required: readonly string[], { scopes }: McpPrincipal): ToolResult {

@@ -30,6 +30,7 @@ export const MCP_ROWS = {
   'mcp_version.approve': row(`/${SLUG}/versions/1/approve`, () => ({})),
   'mcp_server.call': row(`/${SLUG}/call`, () => ({ tool: 'notes_list', arguments: {} })),
   'mcp_call.list': row(`/${SLUG}/audit`),
+  'mcp_call.verify': row(`/${SLUG}/audit/verify`),
   'mcp_client.create': row(`/${SLUG}/clients`, () => ({ name: 'x' })),
   'mcp_client.list': row(`/${SLUG}/clients`),
   'mcp_client.delete': row(`/${SLUG}/clients/agent_x`),

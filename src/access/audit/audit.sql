@@ -28,9 +28,10 @@ grant select on tenon.audit_heads to tenon_admin;
 create policy append on tenon.audit for insert to tenon_owner with check (true);
 create policy append on tenon.audit_heads to tenon_owner using (true) with check (true);
 
+-- For tables that are only appended to.
 create function tenon.forbid_update() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
 begin
-  raise exception 'the audit log is only appended to' using errcode = 'insufficient_privilege';
+  raise exception 'the table % is only appended to', tg_table_name using errcode = 'insufficient_privilege';
 end $$;
 create trigger forbid_rewrite before update or delete or truncate on tenon.audit
   for each statement execute function tenon.forbid_update();

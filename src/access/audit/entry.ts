@@ -95,9 +95,10 @@ function sanitizeDetail(detail: Readonly<Record<string, string>>): Record<string
   return Object.fromEntries(names.map((name) => [name, sanitize(detail[name] ?? null)]))
 }
 
+const sanitize = (text: string | null): string | null => (text === null ? null : sanitizeText(text))
+
 /** Sanitizes a text that a caller chose: truncated, without secrets and characters that JSON in PostgreSQL rejects. */
-function sanitize(text: string | null): string | null {
-  if (text === null) return null
+export function sanitizeText(text: string): string {
   const cut = redactText(text).slice(0, LIMITS.auditTextCharsMax)
   if (!UNSTORABLE.test(cut)) return cut
   // A lone surrogate becomes a replacement character.

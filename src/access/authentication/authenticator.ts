@@ -154,7 +154,7 @@ export class Authenticator {
    * @throws Problem `token_invalid` if its tenant or workspace does not exist, 403 if one is suspended
    */
   async principalOf(claims: Claims): Promise<Principal> {
-    const { sub, tenantId, workspaceId, groups = [] } = claims
+    const { sub, clientId, tenantId, workspaceId, groups = [] } = claims
     // A malformed id is an error; it must not count as a token without a tenant.
     if (
       (tenantId !== undefined && !isTenantId(tenantId)) ||
@@ -171,6 +171,7 @@ export class Authenticator {
       kind: 'token',
       seen: `a token of ${sub}`,
       subject: sub,
+      ...(clientId !== undefined && { clientId }),
       ...bounds,
       ...origins,
       ...rolesOf(claims, bounds),

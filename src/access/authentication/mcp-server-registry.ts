@@ -15,6 +15,8 @@ export interface PublishedServer {
   readonly slug: string
   readonly name: string
   readonly version: number
+  /** SHA-256 of its manifest, hex. */
+  readonly versionHash: string
   /** Every scope of the active version, in full (`mcp:<slug>:<tool>`). */
   readonly scopes: readonly string[]
   /** The read-only scopes; all of them if none is. */
@@ -59,7 +61,7 @@ export class McpServerRegistry {
     if (!isWorkspaceId(ws)) return undefined
     const row = await this.#system.row<ServerRow>(sql`
       select s.tenant_id as "tenantId", s.workspace_id as "workspaceId", s.id, s.slug, s.name,
-        s.active_version as version, v.scopes, v.baseline, s.list, s.challenge
+        s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge
       from mcp_servers s
         join mcp_server_versions v on v.tenant_id = s.tenant_id and v.workspace_id = s.workspace_id
           and v.server_id = s.id and v.version = s.active_version

@@ -2,16 +2,15 @@
 
 import Type, { type Static } from 'typebox'
 import { PLATFORM_CHAIN } from '../../access/audit/entry.ts'
+import { Digest, Verified, VerifyInput, verifyChain } from '../../access/audit/verify-chain.ts'
 import { adminOperation, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS, TENANT_ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 
 const Text = Type.Union([Type.String(), Type.Null()])
-const Digest = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'SHA-256.' })
 const OptionalDigest = Type.Union([Digest, Type.Null()])
 
 const OUTCOMES = ['done', 'denied', 'failed'] as const
@@ -115,58 +114,25 @@ function memberFilter(member: string, by: '=' | '>=' | '<', value: string | unde
 /** The time as entries write it, so that texts compare as times do. */
 const instant = (time: string | undefined) => (time === undefined ? undefined : new Date(time).toISOString())
 
-const Verified = Type.Object({
-  ok: Type.Boolean(),
-  checked: Type.Integer({ description: 'Entries that this call looked at.' }),
-  next: Type.Union([Type.Integer(), Type.Null()], {
-    description: '`after` of the next call; null where the end was reached, or something is wrong.',
-  }),
-  first_bad: Type.Union([
-    Type.Object({
-      seq: Type.Integer(),
-      reason: Type.Enum(['missing', 'link', 'content', 'head', 'anchor'], {
-        description:
-          'Not there; does not follow the one before; was changed; the chain ends elsewhere than it did; is not what was anchored.',
-      }),
-    }),
-    Type.Null(),
-  ]),
-  head: Type.Object({ seq: Type.Integer(), hash: Digest }),
-})
-type Verified = Static<typeof Verified>
-
 export const verifyAudit = adminOperation({
   name: 'audit.verify',
   summary: 'Verify the chain of the audit log, up to 10,000 entries a call',
   roles: TENANT_ADMINS,
   input: Input({
     tenant_id: TenantInput,
-    after: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: Number.MAX_SAFE_INTEGER,
-        description: '`next` of the call before.',
-      }),
-    ),
-    anchor: Type.Optional(
-      Type.String({
-        pattern: '^[1-9][0-9]{0,17}:[0-9a-f]{64}$',
-        description: 'A head that was kept elsewhere, `<seq>:<hash>`: it must still be in the chain.',
-      }),
-    ),
+    ...VerifyInput,
   }),
   output: Verified,
   http: { method: 'GET', path: '/v1/audit/verify' },
-  run: async (scope, { tenant_id, after = 0, anchor }) => {
+  run: async (scope, { tenant_id, ...from }) => {
     await requireChain(scope, tenant_id)
-    const row = await scope.row<VerificationRow>(verification(chainOf(scope, tenant_id), after, anchor))
-    if (row === undefined) throw new TypeError('an aggregate gives a row')
-    const { checked, last, head_seq, head_hash, ended } = row
-    const at = row.bad_seq ?? (row.anchored ? null : Number(anchor?.split(':')[0]))
-    const reason = row.bad_seq === null ? ('anchor' as const) : row.reason
-    const bad = at === null ? null : { seq: at, reason }
-    const head = { seq: head_seq, hash: head_hash }
-    return { ok: bad === null, checked, next: bad === null && !ended ? last : null, first_bad: bad, head }
+    const id = chainOf(scope, tenant_id)
+    const chain = {
+      entries: sql`audit where tenant_id = ${id}`,
+      head: sql`audit_heads where tenant_id = ${id}`,
+      copied: sql`jsonb_build_object('tenant_id', tenant_id, 'workspace_id', workspace_id)`,
+    }
+    return verifyChain(scope, chain, from)
   },
 })
 
@@ -178,59 +144,4 @@ async function requireChain(scope: AdminScope, asked: string | undefined): Promi
   const found = await scope.row<{ id: string }>(sql`
     select id from tenants where id = ${asked} union select tenant_id from audit_heads where tenant_id = ${asked}`)
   if (found === undefined) throw notFound('tenant')
-}
-
-interface VerificationRow {
-  readonly checked: number
-  readonly last: number
-  readonly ended: boolean
-  readonly bad_seq: number | null
-  readonly reason: NonNullable<Verified['first_bad']>['reason']
-  readonly anchored: boolean
-  readonly head_seq: number
-  readonly head_hash: string
-}
-
-/** The hash before the first entry of a chain. */
-const ZEROS = '0'.repeat(64)
-
-/**
- * One statement, so that it reads chain and head at one moment. The previous call has verified the entry `after`; this one
- * uses it as the predecessor of the next.
- */
-const verification = (chain: string, after: number, anchor: string | undefined): Sql => {
-  const [seq = null, hash = null] = anchor?.split(':') ?? []
-  const most = LIMITS.auditVerifiedMax + (after > 0 ? 1 : 0)
-  const zeros = sql`decode(${ZEROS}, 'hex')`
-  return sql`
-    with part as (
-      select seq, entry, prev_hash, hash, tenant_id, workspace_id from audit
-      where tenant_id = ${chain} and seq >= ${after}::bigint order by seq limit ${most}),
-    linked as (
-      select *, lag(seq, 1, 0::bigint) over w as seq_before, lag(hash, 1, ${zeros}) over w as hash_before
-      from part window w as (order by seq)),
-    judged as (
-      select seq, hash, case when seq = ${after}::bigint then null
-        when seq <> seq_before + 1 then 'missing'
-        when prev_hash <> hash_before then 'link'
-        when hash <> tenon.audit_hash(prev_hash, seq, entry) or entry::jsonb ->> 'tenant_id' <> tenant_id
-          or entry::jsonb ->> 'workspace_id' is distinct from workspace_id then 'content'
-        end as reason
-      from linked),
-    bad as (select seq, reason from judged where reason is not null order by seq limit 1),
-    ending as (select seq, hash from judged order by seq desc limit 1),
-    stated as (select coalesce(max(seq), 0) as seq, coalesce(max(encode(hash, 'hex')), ${ZEROS}) as hash
-      from audit_heads where tenant_id = ${chain}),
-    whole as (
-      select (select count(*) from judged where seq > ${after}::bigint) as checked,
-        (select count(*) from part) < ${most} as ended,
-        coalesce((select seq from ending), 0) as last,
-        coalesce((select encode(hash, 'hex') from ending), ${ZEROS}) as last_hash)
-    select w.checked, w.ended, w.last, s.seq as head_seq, s.hash as head_hash,
-      coalesce(b.seq, case when w.ended and (w.last <> s.seq or w.last_hash <> s.hash)
-        then least(w.last, s.seq) + 1 end) as bad_seq,
-      coalesce(b.reason, 'head') as reason,
-      ${hash}::text is null or exists (select from audit
-        where tenant_id = ${chain} and seq = ${seq}::bigint and hash = decode(${hash}, 'hex')) as anchored
-    from whole w cross join stated s left join bad b on true`
 }

@@ -7,8 +7,8 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { canonical, exceedsDepth, isObject } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { sql } from '../../infra/postgres/sql.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
+import { type CallContext, type Outcome, recordCall } from './call-log.ts'
 import { argumentErrors, resultError } from './check-values.ts'
 import { type Content, contentOf } from './content.ts'
 import { withPreset } from './curated-arguments.ts'
@@ -50,7 +50,8 @@ export async function callTool(
   const { result, cause, refused, ...outcome } = await runWithinQuota(scope, version, call)
   if (cause !== undefined) scope.logError(cause, 'tool call failed')
   const durationMs = Math.round(performance.now() - startedMs)
-  await recordCall(scope, { ...call, ...outcome, version: version.version, durationMs })
+  const published = { version: version.version, versionHash: version.hash }
+  await recordCall(scope, { ...call, ...outcome, ...published, durationMs })
   if (refused !== undefined && call.channel === 'rest') throw refused
   return result
 }
@@ -227,41 +228,3 @@ function toolErrorOf(error: unknown): CallEnd {
   const code = error instanceof Problem ? error.code : 'internal'
   return { ...toolError(code, 'Something is wrong on our side. Try again later.'), cause }
 }
-
-/** The entry point, caller and request of a call. */
-interface CallContext {
-  readonly channel: 'wire' | 'rest'
-  readonly principal: string | null
-  readonly requestId: string
-}
-
-/** The outcome of a call: HTTP status, JSON-RPC error code, problem code. */
-interface Outcome {
-  readonly outcome: 'ok' | 'tool_error' | 'rpc_error' | 'denied'
-  readonly transportStatus: number
-  readonly rpcCode?: number
-  readonly code?: string
-  /** Of the canonical arguments, which are not stored. */
-  readonly argumentsSha256?: string
-}
-
-export interface CallRecord extends CallContext, Outcome {
-  readonly serverId: string
-  readonly version?: number
-  readonly tool?: string
-  readonly durationMs: number
-}
-
-/** @throws Problem if the database does not store it; then the call fails, too */
-export async function recordCall(scope: WorkspaceScope, call: CallRecord): Promise<void> {
-  await scope.batch(sql`
-    insert into mcp_calls (server_id, id, version, tool, principal, channel, transport_status, rpc_code, outcome,
-      code, arguments_sha256, duration_ms, request_id)
-    values (${call.serverId}, ${scope.uuid()}, ${call.version ?? null}, ${plain(call.tool)}, ${call.principal},
-      ${call.channel}, ${call.transportStatus}, ${call.rpcCode ?? null}, ${call.outcome}, ${call.code ?? null},
-      ${call.argumentsSha256 ?? null}, ${call.durationMs}, ${call.requestId.slice(0, 128)})`)
-}
-
-/** The name of a tool as the caller sent it: truncated, and without NUL, which no text column stores. */
-const plain = (name: string | undefined) =>
-  name === undefined ? null : Buffer.from(name.slice(0, 100).replaceAll('\u0000', '')).toString()

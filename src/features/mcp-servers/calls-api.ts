@@ -1,13 +1,15 @@
-/** Operations on calls: calls a tool over REST with the same checks as over MCP, and lists the log of calls. */
+/** Operations on calls: calls a tool over REST with the same checks as over MCP, lists and verifies the log of calls. */
 
 import Type, { type Static } from 'typebox'
-import { Input, Time } from '../../access/operation-builders.ts'
-import { isUuid } from '../../core/ids.ts'
+import { Digest, Verified, VerifyInput, verifyChain } from '../../access/audit/verify-chain.ts'
+import { Input, Ref, Time } from '../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { sql } from '../../infra/postgres/sql.ts'
-import { previewOperation } from '../operation-helpers.ts'
-import { callTool, recordCall } from './call-tool.ts'
+import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { findRow, previewOperation } from '../operation-helpers.ts'
+import { OUTCOMES, recordCall } from './call-log.ts'
+import { callTool } from './call-tool.ts'
 import { Content } from './content.ts'
 import { findPublished } from './manifest.ts'
 import { findServer, SERVERS, Server, Ws } from './servers.ts'
@@ -36,60 +38,137 @@ export const callServer = previewOperation({
   run: async (scope, input) => {
     const { id, state, active_version } = await findServer(scope, input.server)
     const requestId = input.request_id ?? ''
-    const context = { channel: 'rest', principal: scope.actor.subject, requestId } as const
-    const call = { ...context, serverId: id, tool: input.tool }
+    const { subject: principal, clientId } = scope.actor
+    const context = { channel: 'rest', principal, clientId, requestId } as const
+    const call = { ...context, serverId: id, tool: input.tool, arguments: input.arguments }
     if (state !== 'published' || active_version === null) {
       const denied = { outcome: 'denied', transportStatus: 409, code: 'state_conflict' } as const
       await recordCall(scope, { ...call, ...denied, durationMs: 0 })
       throw new Problem('state_conflict', { detail: `The server is ${state}.` })
     }
     const version = await findPublished(scope, id, active_version)
-    const result = await callTool(scope, version, { ...call, isStructured: true, arguments: input.arguments })
+    const result = await callTool(scope, version, { ...call, isStructured: true })
     if (result === undefined) throw notFound('tool')
     return result
   },
 })
 
+const Text = Type.Union([Type.String(), Type.Null()])
+
 const Call = Type.Object({
-  id: Type.String({ format: 'uuid' }),
+  seq: Type.Integer({ minimum: 1, description: 'Its place in the chain of its server, without gaps.' }),
+  tenant_id: Type.String(),
+  workspace_id: Type.String(),
+  server_id: Type.String(),
   time: Time,
-  version: Type.Union([Type.Integer(), Type.Null()]),
-  tool: Type.Union([Type.String(), Type.Null()]),
-  principal: Type.Union([Type.String(), Type.Null()]),
   channel: Type.Union([Type.Literal('wire'), Type.Literal('rest')]),
-  outcome: Type.Union(['ok', 'tool_error', 'rpc_error', 'denied'].map((outcome) => Type.Literal(outcome))),
-  transport_status: Type.Integer({ description: 'HTTP status.' }),
-  rpc_code: Type.Union([Type.Integer(), Type.Null()], { description: 'JSON-RPC error code.' }),
-  code: Type.Union([Type.String(), Type.Null()]),
+  principal: Text,
+  client_id: Type.Union([Type.String(), Type.Null()], {
+    description: 'OAuth client that the token was issued to.',
+  }),
+  address: Type.Union([Type.String(), Type.Null()], {
+    description: 'Of the client; of calls at the MCP endpoint.',
+  }),
+  version: Type.Union([Type.Integer(), Type.Null()]),
+  version_hash: Type.Union([Type.String(), Type.Null()], { description: 'SHA-256 of its manifest.' }),
+  tool: Text,
+  scope: Type.Union([Type.String(), Type.Null()], {
+    description: 'OAuth scope that allowed the call, or that was missing.',
+  }),
   arguments_sha256: Type.Union([Type.String(), Type.Null()], { description: 'Of the canonical JSON.' }),
+  arguments_shape: Type.Union([Type.Array(Type.String()), Type.Null()], {
+    description: 'Names and JSON types of the arguments, `<name>: <type>`; never values.',
+  }),
+  outcome: Type.Enum([...OUTCOMES]),
+  transport_status: Type.Integer({ description: 'HTTP status.' }),
+  rpc_code: Type.Union([Type.Integer(), Type.Null()], {
+    description: 'Code of the JSON-RPC error; null where the response is a problem of HTTP.',
+  }),
+  code: Type.Union([Type.String(), Type.Null()], { description: 'Of the problem.' }),
   duration_ms: Type.Integer(),
-  request_id: Type.Union([Type.String(), Type.Null()]),
+  request_id: Text,
+  prev_hash: Digest,
+  hash: Digest,
 })
+type Call = Static<typeof Call>
+
+/**
+ * Finds the log of a server that exists, or of a deleted one by its id.
+ * @throws Problem `not_found`
+ */
+const findLog = (scope: WorkspaceScope, server: string) =>
+  findRow<{ id: string }>(
+    scope,
+    'MCP server',
+    sql`select id from mcp_servers where id = ${server} or slug = ${server}
+      union select server_id from mcp_call_heads where server_id = ${server}
+      union (select server_id from mcp_calls where server_id = ${server} limit 1)`,
+  )
+
+interface Row extends Pick<Call, 'prev_hash' | 'hash'> {
+  readonly id: string
+  readonly entry: Omit<Call, 'seq' | 'prev_hash' | 'hash'>
+}
 
 export const listCalls = previewOperation({
   name: 'mcp_call.list',
-  summary: 'List the calls on a hosted MCP server, oldest first, the refused ones included',
+  summary: 'List the calls on a hosted MCP server, newest first, the refused ones included',
   input: Input({
     ...PageInput,
     ws: Ws,
     server: Server,
+    order: Type.Optional(Type.Enum(['asc', 'desc'], { description: 'By default `desc`, newest first.' })),
     tool: Type.Optional(Type.String({ maxLength: 200 })),
-    outcome: Type.Optional(Type.String({ maxLength: 20 })),
+    outcome: Type.Optional(Type.Enum([...OUTCOMES])),
+    principal: Type.Optional(Ref('user or client')),
+    client_id: Type.Optional(Ref('client')),
+    after: Type.Optional(Time),
+    before: Type.Optional(Time),
   }),
   output: PageOf(Call),
   http: { method: 'GET', path: `${SERVERS}/{server}/audit` },
   run: async (scope, input) => {
-    const { id } = await findServer(scope, input.server)
-    const { after, limit } = pageBounds(input)
-    if (after !== '' && !isUuid(after)) throw new Problem('cursor_invalid')
-    const [tool, outcome] = [input.tool ?? null, input.outcome ?? null]
-    const rows = await scope.rows<Static<typeof Call>>(sql`
-      select id, time, version, tool, principal, channel, outcome, transport_status, rpc_code, code,
-        arguments_sha256, duration_ms, request_id
+    const { id } = await findLog(scope, input.server)
+    const { after: cursor, limit } = pageBounds(input)
+    if (!/^\d{0,18}$/.test(cursor)) throw new Problem('cursor_invalid')
+    const seq = sql`nullif(${cursor}, '')::bigint`
+    const [following, order] =
+      input.order === 'asc'
+        ? [sql`seq > coalesce(${seq}, 0::bigint)`, sql`seq asc`]
+        : [sql`seq < coalesce(${seq}, 9e18::bigint)`, sql`seq desc`]
+    const rows = await scope.rows<Row>(sql`
+      select seq::text as id, entry::json as entry, encode(prev_hash, 'hex') as prev_hash, encode(hash, 'hex') as hash
       from mcp_calls
-      where server_id = ${id} and (${after}::text = '' or id > nullif(${after}, '')::uuid)
-        and (${tool}::text is null or tool = ${tool}) and (${outcome}::text is null or outcome = ${outcome})
-      order by id limit ${limit}`)
-    return pageFrom(input, rows)
+      where server_id = ${id} and ${following}
+        ${filter(sql`and tool =`, input.tool)} ${filter(sql`and outcome =`, input.outcome)}
+        ${filter(sql`and principal =`, input.principal)} ${filter(sql`and client_id =`, input.client_id)}
+        ${filter(sql`and time >`, instant(input.after))} ${filter(sql`and time <`, instant(input.before))}
+      order by ${order} limit ${limit}`)
+    const { data, page } = pageFrom(input, rows)
+    return { data: data.map(({ id, entry, ...hashes }) => ({ ...entry, seq: Number(id), ...hashes })), page }
+  },
+})
+
+/** A condition that ends with its operator, and its value; none without a value. */
+const filter = (condition: Sql, value: string | undefined): Sql =>
+  value === undefined ? sql`` : sql`${condition} ${value}`
+
+/** The time as entries write it, so that texts compare as times do. */
+const instant = (time: string | undefined) => (time === undefined ? undefined : new Date(time).toISOString())
+
+export const verifyCalls = previewOperation({
+  name: 'mcp_call.verify',
+  summary: 'Verify the chain of the calls on a hosted MCP server, up to 10,000 entries a call',
+  input: Input({ ws: Ws, server: Server, ...VerifyInput }),
+  output: Verified,
+  http: { method: 'GET', path: `${SERVERS}/{server}/audit/verify` },
+  run: async (scope, { server, ws: _ws, ...from }) => {
+    const { id } = await findLog(scope, server)
+    const chain = {
+      entries: sql`mcp_calls where server_id = ${id}`,
+      head: sql`mcp_call_heads where server_id = ${id}`,
+      copied: sql`jsonb_build_object('tenant_id', tenant_id, 'workspace_id', workspace_id, 'server_id', server_id)`,
+    }
+    return verifyChain(scope, chain, from)
   },
 })

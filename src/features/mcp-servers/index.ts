@@ -1,7 +1,7 @@
 /** The operations on hosted MCP servers. */
 
 import type { AnyOperation } from '../../core/operation.ts'
-import { callServer, listCalls } from './calls-api.ts'
+import { callServer, listCalls, verifyCalls } from './calls-api.ts'
 import { createClient, deleteClient, listClients } from './clients.ts'
 import { curate, listCandidates } from './curation.ts'
 import { previewServer } from './review.ts'
@@ -23,6 +23,7 @@ export const MCP_OPERATIONS: readonly AnyOperation[] = [
   approveServerVersion,
   callServer,
   listCalls,
+  verifyCalls,
   createClient,
   listClients,
   deleteClient,

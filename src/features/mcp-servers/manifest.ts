@@ -39,6 +39,8 @@ export function scopesOf(slug: string, { tools }: Manifest): { scopes: string[];
 
 export interface PublishedVersion {
   readonly version: number
+  /** SHA-256 of the canonical manifest, hex. */
+  readonly hash: string
   readonly manifest: Manifest
 }
 
@@ -54,12 +56,12 @@ export async function findPublished(
   const key = `${scope.ref.tenantId}/${scope.ref.workspaceId}/${serverId}@${version}`
   const known = CACHE.get(key)
   if (known !== undefined) return known
-  const { manifest } = await findRow<{ manifest: Manifest }>(
+  const { hash, manifest } = await findRow<{ hash: string; manifest: Manifest }>(
     scope,
     'MCP server',
-    sql`select manifest from mcp_server_versions where server_id = ${serverId} and version = ${version}`,
+    sql`select hash, manifest from mcp_server_versions where server_id = ${serverId} and version = ${version}`,
   )
-  const made = { version, manifest }
+  const made = { version, hash, manifest }
   CACHE.set(key, made)
   return made
 }

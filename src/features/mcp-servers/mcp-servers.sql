@@ -103,24 +103,77 @@ call tenon.allow('tenon_operator', 'tenon.mcp_servers', 'all', 'select');
 call tenon.allow('tenon_operator', 'tenon.mcp_server_versions', 'all', 'select');
 call tenon.allow('tenon_operator', 'tenon.mcp_clients', 'all', 'select');
 
--- No foreign key to the server: the log of calls outlives it, and is append-only.
+-- The log of calls: a hash chain per server, as the audit log is one per tenant (access/audit/audit.sql). No foreign key to
+-- the server, since the log outlives it.
 create table tenon.mcp_calls (
-  tenant_id text not null default tenon.tenant(),
-  workspace_id text not null default tenon.workspace(),
+  tenant_id text not null,
+  workspace_id text not null,
   server_id text not null,
-  id uuid not null,
-  time timestamptz(3) not null default now(),
-  version integer,
-  tool text,
-  principal text,
-  channel text not null check (channel in ('wire', 'rest')),
-  transport_status integer not null,
-  rpc_code integer,
-  outcome text not null check (outcome in ('ok', 'tool_error', 'rpc_error', 'denied')),
-  code text,
-  arguments_sha256 text,
-  duration_ms integer not null,
-  request_id text,
-  primary key (tenant_id, workspace_id, server_id, id)
+  seq bigint not null check (seq > 0),
+  -- Canonical JSON, stored as the text that is hashed.
+  entry text not null,
+  prev_hash bytea not null check (octet_length(prev_hash) = 32),
+  hash bytea not null check (octet_length(hash) = 32),
+  -- For filters. They are computed, so that they cannot differ from the entry.
+  time text collate "C" not null generated always as (entry::jsonb ->> 'time') stored,
+  tool text generated always as (entry::jsonb ->> 'tool') stored,
+  outcome text not null generated always as (entry::jsonb ->> 'outcome') stored
+    check (outcome in ('ok', 'tool_error', 'rpc_error', 'denied')),
+  principal text generated always as (entry::jsonb ->> 'principal') stored,
+  client_id text generated always as (entry::jsonb ->> 'client_id') stored,
+  primary key (tenant_id, workspace_id, server_id, seq)
 );
-call tenon.allow('tenon_admin', 'tenon.mcp_calls', 'workspace', 'select, insert');
+call tenon.allow('tenon_admin', 'tenon.mcp_calls', 'workspace', 'select');
+
+-- The head of each chain, as in the audit log.
+create table tenon.mcp_call_heads (
+  tenant_id text not null,
+  workspace_id text not null,
+  server_id text not null,
+  seq bigint not null,
+  hash bytea not null check (octet_length(hash) = 32),
+  primary key (tenant_id, workspace_id, server_id)
+) with (fillfactor = 50);
+call tenon.allow('tenon_admin', 'tenon.mcp_call_heads', 'workspace', 'select');
+-- For the function below.
+call tenon.allow('tenon_owner', 'tenon.mcp_calls', 'workspace');
+call tenon.allow('tenon_owner', 'tenon.mcp_call_heads', 'workspace');
+
+create trigger forbid_rewrite before update or delete or truncate on tenon.mcp_calls
+  for each statement execute function tenon.forbid_update();
+create trigger forbid_rewrite before delete or truncate on tenon.mcp_call_heads
+  for each statement execute function tenon.forbid_update();
+create trigger forbid_rewind before update on tenon.mcp_call_heads for each row
+  when (new.seq <= old.seq
+    or (new.tenant_id, new.workspace_id, new.server_id) <> (old.tenant_id, old.workspace_id, old.server_id))
+  execute function tenon.forbid_update();
+
+-- Appends entries[i] to the chain of servers[i] of the caller's workspace, in order. Concurrent appends to a chain are
+-- serialised by the row lock of its head; several heads are locked in one order.
+create function tenon.append_mcp_calls(servers text[], entries text[]) returns void
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+declare
+  server text;
+  line text;
+  n bigint;
+  last bytea;
+  hashed bytea;
+begin
+  for server in select distinct s collate "C" from unnest(servers) as u (s) order by 1 loop
+    insert into mcp_call_heads values (tenant(), workspace(), server, 0, decode(repeat('00', 32), 'hex'))
+      on conflict do nothing;
+    select seq, hash into strict n, last from mcp_call_heads h
+      where h.tenant_id = tenant() and h.workspace_id = workspace() and h.server_id = server for no key update;
+    for line in select e from unnest(servers, entries) with ordinality as u (s, e, i) where s = server order by i loop
+      n := n + 1;
+      hashed := audit_hash(last, n, line);
+      insert into mcp_calls (tenant_id, workspace_id, server_id, seq, entry, prev_hash, hash)
+        values (tenant(), workspace(), server, n, line, last, hashed);
+      last := hashed;
+    end loop;
+    update mcp_call_heads h set seq = n, hash = last
+      where h.tenant_id = tenant() and h.workspace_id = workspace() and h.server_id = server;
+  end loop;
+end $$;
+revoke execute on function tenon.append_mcp_calls from public;
+grant execute on function tenon.append_mcp_calls to tenon_admin;

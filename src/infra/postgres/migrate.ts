@@ -20,6 +20,7 @@ const FILES = [
   'features/users/factors.sql',
   'features/api-keys/api-keys.sql',
   'access/idempotency.sql',
+  'access/audit/audit.sql',
   'features/collections/collections.sql',
   'features/collections/collection-tables.sql',
   'features/events/outbox.sql',
@@ -31,7 +32,6 @@ const FILES = [
   'features/flows/triggers/triggers.sql',
   'features/flows/subscriptions/subscriptions.sql',
   'features/mcp-servers/mcp-servers.sql',
-  'access/audit/audit.sql',
   'features/analytics/analytics.sql',
 ]
 

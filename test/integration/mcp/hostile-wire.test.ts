@@ -340,7 +340,7 @@ test('calls of every outcome: each logged once, with its outcome and without arg
   await call('POST', `${mcpServer.base}/call`, { as: operator, body, headers: { 'x-request-id': 'mine' } })
   await call('POST', `${mcpServer.base}/call`, { as: operator, body: { tool: 'nothing' } })
   await rpc(mcpServer.path, as, 'tools/list')
-  const page = await ok(call('GET', `${mcpServer.base}/audit`, { as: operator }))
+  const page = await ok(call('GET', `${mcpServer.base}/audit?order=asc`, { as: operator }))
   const rows = page.data.map((row: Record<string, unknown>) =>
     ['channel', 'tool', 'outcome', 'transport_status', 'rpc_code', 'code', 'version'].map(
       (name) => row[name],
@@ -353,7 +353,7 @@ test('calls of every outcome: each logged once, with its outcome and without arg
     ['wire', 'sesame', 'rpc_error', 200, -32_602, 'not_found', 1],
     ['wire', 'notes_delete', 'denied', 403, null, 'insufficient_scope', 1],
     ['wire', 'notes_list', 'ok', 200, null, null, 1],
-    ['wire', 'notes_list', 'rpc_error', 400, null, null, 1],
+    ['wire', 'notes_list', 'rpc_error', 400, -32_020, null, 1],
     ['wire', null, 'denied', 401, null, 'credentials_missing', 1],
     ['wire', null, 'denied', 401, null, 'token_invalid', 1],
     ['wire', null, 'rpc_error', 400, -32_600, 'batch_refused', 1],
@@ -371,6 +371,6 @@ test('calls of every outcome: each logged once, with its outcome and without arg
   expect([filtered.data.length, filtered.page.has_more]).toEqual([2, true])
   await publish(mcpServer, NOTES)
   await callTool(mcpServer.path, as, 'notes_list', {})
-  const last = await ok(call('GET', `${mcpServer.base}/audit?page[size]=200`, { as: operator }))
-  expect(last.data.at(-1)).toMatchObject({ version: 2, tool: 'notes_list' })
+  const last = await ok(call('GET', `${mcpServer.base}/audit`, { as: operator }))
+  expect(last.data[0]).toMatchObject({ version: 2, tool: 'notes_list' })
 })

@@ -210,7 +210,7 @@ describe('lifecycle of a server', () => {
   test('server: of A in a workspace of B: 404 identical to that of a missing one', async () => {
     const [foreignId, missingId] = [server('a').id, `${server('a').id.slice(0, -4)}zzzz`]
     const inB = server('b').servers
-    for (const path of ['', '/candidates', '/audit']) {
+    for (const path of ['', '/candidates', '/audit', '/audit/verify']) {
       const seen = await world.b.admin.get(`${inB}/${foreignId}${path}`)
       expectProblem(seen, 404)
       expect(anonymous(seen, foreignId)).toBe(

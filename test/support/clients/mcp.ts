@@ -142,3 +142,14 @@ export function rpc(
 
 export const callTool = (path: string, as: Caller, name: string, args: unknown = {}, id: unknown = 1) =>
   rpc(path, as, 'tools/call', { name, arguments: args }, id)
+
+export type CallEntry = Readonly<Record<string, unknown>>
+
+/** Entries of the log of calls: newest first, unless the query says otherwise. */
+export async function callsOf({ base, workspace }: PublishedMcpServer, query = ''): Promise<CallEntry[]> {
+  const path = `${base}/audit?page[size]=200${query}`
+  return (await ok(call('GET', path, { as: workspace.operator }))).data
+}
+
+export const verifyCalls = ({ base, workspace }: PublishedMcpServer, query = ''): Promise<Reply['body']> =>
+  ok(call('GET', `${base}/audit/verify${query}`, { as: workspace.operator }))

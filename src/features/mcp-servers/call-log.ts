@@ -1,0 +1,106 @@
+/** Appends calls on hosted MCP servers to the log of their server, which is a hash chain. */
+
+import { sanitizeText } from '../../access/audit/entry.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { canonical, isObject } from '../../core/json.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { type StatementKind, sql, textArray } from '../../infra/postgres/sql.ts'
+
+/** The entry point, caller and request of a call. */
+export interface CallContext {
+  readonly channel: 'wire' | 'rest'
+  readonly principal: string | null
+  /** The OAuth client that the token was issued to. */
+  readonly clientId?: string | undefined
+  /** Of the client. */
+  readonly address?: string
+  readonly requestId: string
+  /** The full scope that allowed the call, or that was missing. */
+  readonly toolScope?: string | undefined
+}
+
+export const OUTCOMES = ['ok', 'tool_error', 'rpc_error', 'denied'] as const
+
+/** The outcome of a call: HTTP status, JSON-RPC error code, problem code. */
+export interface Outcome {
+  readonly outcome: (typeof OUTCOMES)[number]
+  readonly transportStatus: number
+  readonly rpcCode?: number | undefined
+  readonly code?: string
+  /** Of the canonical arguments, which are not stored. */
+  readonly argumentsSha256?: string
+}
+
+interface CallRecord extends CallContext, Outcome {
+  readonly serverId: string
+  readonly version?: number
+  /** SHA-256 of the manifest, hex. */
+  readonly versionHash?: string
+  readonly tool?: string
+  /** As the caller sent them. Only names and types of the top-level members are stored. */
+  readonly arguments?: unknown
+  readonly durationMs: number
+}
+
+/**
+ * Concurrent calls of a workspace are appended by one statement.
+ * @throws Problem if the database does not store it; then the call fails, too
+ */
+export async function recordCall(scope: WorkspaceScope, call: CallRecord): Promise<void> {
+  const item = { serverId: call.serverId, entry: entryOf(scope, call) }
+  const statement = APPEND.merge([item]).as({ kind: APPEND as StatementKind, key: scope.uuid(), item })
+  await scope.batchShared('appending', statement)
+}
+
+const APPEND: StatementKind<{ readonly serverId: string; readonly entry: string }> = {
+  merge: (items) => sql`select append_mcp_calls(
+    ${textArray(items.map(({ serverId }) => serverId))}::text[], ${textArray(items.map(({ entry }) => entry))}::text[])`,
+}
+
+function entryOf({ ref }: WorkspaceScope, call: CallRecord): string {
+  return canonical({
+    address: call.address ?? null,
+    arguments_sha256: call.argumentsSha256 ?? null,
+    arguments_shape: shapeOf(call.arguments),
+    channel: call.channel,
+    client_id: call.clientId || null,
+    code: call.code ?? null,
+    duration_ms: call.durationMs,
+    outcome: call.outcome,
+    principal: call.principal,
+    request_id: shortened(call.requestId, 128),
+    rpc_code: call.rpcCode ?? null,
+    scope: call.toolScope ?? null,
+    server_id: call.serverId,
+    tenant_id: ref.tenantId,
+    time: new Date().toISOString(),
+    tool: call.tool === undefined ? null : shortened(call.tool, NAME_CHARS_MAX),
+    transport_status: call.transportStatus,
+    version: call.version ?? null,
+    version_hash: call.versionHash ?? null,
+    workspace_id: ref.workspaceId,
+  })
+}
+
+/** Of names that the caller chose. */
+const NAME_CHARS_MAX = 100
+
+const shortened = (text: string, charsMax: number) => sanitizeText(text.slice(0, charsMax))
+
+/** `["id: string", …]`, sorted: the first top-level members; null unless the arguments are an object. */
+function shapeOf(args: unknown): string[] | null {
+  if (!isObject(args)) return null
+  const names = Object.keys(args).slice(0, LIMITS.mcpShapeMembersMax).sort()
+  const members = names.map((name) => `${shortened(name, NAME_CHARS_MAX)}: ${typeOf(args[name])}`)
+  let chars = 0
+  return members.filter((member) => {
+    chars += member.length
+    return chars <= LIMITS.mcpShapeCharsMax
+  })
+}
+
+/** The type of a JSON value. */
+function typeOf(value: unknown): string {
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'array' : typeof value
+}
