@@ -13,7 +13,7 @@ const INTERFACES = [
   'collections/(documents-api|rules/change-events|schemas/evaluate-schema)',
   'events/(events|events-api)',
   'flows/(flow-summary|executions/executions)',
-  'functions/functions',
+  'functions/(exported-tool|functions)',
   'objects/workspace-objects',
   'quotas/quotas-api',
   'tenants/(jobs|tenants|workspace-settings)',

@@ -110,8 +110,9 @@ async function run(
   const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
   const by = { kind: channel === 'wire' ? 'mcp_client' : 'token', requestId } as const
-  const given = await runAudited(operation, inside, { ...args, ...tool.binding.fixed }, by)
-  const { output, failed: bad } = source.answer?.(given as never) ?? { output: given, failed: false }
+  const input = source.input?.(tool, args) ?? args
+  const given = await runAudited(operation, inside, { ...input, ...tool.binding.fixed }, by)
+  const { output, failed: bad } = source.answer?.(given as never, tool) ?? { output: given, failed: false }
   const text = JSON.stringify(output) ?? 'null'
   const bytes = Buffer.byteLength(text)
   if (bytes > LIMITS.mcpResultBytesMax) {

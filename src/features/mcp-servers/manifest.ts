@@ -17,6 +17,7 @@ import {
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 import type { McpServer } from './servers.ts'
+import { violationOf } from './tenant-schema.ts'
 import { digest, type Tool } from './tool.ts'
 
 export interface Manifest {
@@ -44,7 +45,11 @@ export interface PublishedVersion {
 }
 
 /** Entries are never stale: versions are immutable, and the key names tenant, workspace and server. */
-const CACHE = new LRUCache<string, PublishedVersion>({ max: LIMITS.mcpManifestsCachedMax })
+const CACHE = new LRUCache<string, PublishedVersion>({
+  max: LIMITS.mcpManifestsCachedMax,
+  maxSize: LIMITS.mcpManifestsCachedCharsMax,
+  sizeCalculation: ({ manifest }) => JSON.stringify(manifest).length,
+})
 
 /** @throws Problem `not_found` if the workspace has no such version */
 export async function findPublished(
@@ -65,10 +70,18 @@ export async function findPublished(
   return made
 }
 
-/** Compiles schemas on first use. They come from the platform's operations, never from a tenant. */
+/** Compiles the schemas of the platform's operations on first use, and interprets those that tenants wrote. */
 function validator(): PublishedVersion['checkArguments'] {
   const compiled = new Map<string, Validator>()
   return (tool, args) => {
+    if (tool.binding.arguments === 'input') {
+      const violation = violationOf(
+        tool.input_schema,
+        args,
+        ' take too many steps to check; send less at once',
+      )
+      return violation && `arguments${violation}`
+    }
     const schema = compiled.get(tool.name) ?? Compile(tool.input_schema)
     compiled.set(tool.name, schema)
     if (schema.Check(args)) return undefined

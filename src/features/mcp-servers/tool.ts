@@ -15,6 +15,8 @@ interface Binding {
   readonly source: string
   readonly operation: string
   readonly fixed: Readonly<Record<string, unknown>>
+  /** What the tool's arguments are in the operation's input: its member `input`, or by default its fields. */
+  readonly arguments?: 'input' | 'fields'
 }
 
 /** A possible tool. `candidate` identifies it in the curation: `<source>:<thing>:<verb>`. */
@@ -81,8 +83,10 @@ export interface Source {
   readonly candidates: (scope: WorkspaceScope) => Promise<Candidate[]>
   /** Runs before each call. @throws Problem if the source is disabled */
   readonly admit?: (scope: WorkspaceScope) => Promise<void>
+  /** Maps a tool's arguments to the operation's input without its fixed fields. Default: the arguments. */
+  readonly input?: (tool: Tool, args: Record<string, unknown>) => Record<string, unknown>
   /** The result of the tool for an output of the operation. Default: the output. */
-  readonly answer?: (output: never) => ToolOutput
+  readonly answer?: (output: never, tool: Tool) => ToolOutput
 }
 
 export interface ToolOutput {
