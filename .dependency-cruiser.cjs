@@ -13,7 +13,7 @@ const INTERFACES = [
   'collections/(documents-api|rules/change-events|schemas/(evaluate-schema|is-compatible))',
   'events/(events|events-api)',
   'flows/(flow-summary|executions/(commands|executions)|approvals/(approval-shape|approvals))',
-  'functions/functions',
+  'functions/(exported-tool|functions)',
   'objects/workspace-objects',
   'quotas/quotas-api',
   'tenants/(jobs|tenants|workspace-settings)',

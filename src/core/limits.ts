@@ -255,6 +255,8 @@ export const LIMITS = {
   functionCompiledBytesMax: 1_048_576,
   functionCompileMs: 5_000,
   functionCompilesAtOnce: 2,
+  /** Of an exported `tool`: characters and depth of its value, and the CPU time of a worker thread for reading it. */
+  functionTool: { charsMax: 16_384, depthMax: 32, cpuMs: 2_000 },
   functionInputBytesMax: 1_048_576,
   functionResultBytesMax: 1_048_576,
   functionTimeoutMs: { default: 10_000, max: 60_000 },
@@ -360,6 +362,8 @@ export const LIMITS = {
   mcpPromptsMax: 50,
   mcpResourceCharsMax: 100_000,
   mcpManifestsCachedMax: 200,
+  /** Characters of their JSON: tools over functions have schemas of their own. */
+  mcpManifestsCachedCharsMax: 33_554_432,
   /** Unauthenticated calls per server and process. */
   mcpStrangersRecordedPerMinute: 60,
   /** What the log of calls says about the arguments of a call: names and types of so many members, in so many characters. */

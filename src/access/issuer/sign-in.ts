@@ -362,7 +362,6 @@ interface ConsentDetails {
   readonly version?: number
 }
 
-
 /** Creates a grant for each consent: tokens of earlier grants keep the scopes that were consented to then. */
 function grantOf(
   provider: Provider,

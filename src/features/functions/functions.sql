@@ -26,6 +26,8 @@ create table tenon.function_versions (
   -- JavaScript with an inline source map.
   compiled text not null,
   sha256 text not null,
+  -- What the module exports as `tool`, as the API shows it; null if it exports none.
+  tool jsonb,
   created_by text not null,
   created_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, function_id, version),

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, Ref, Time, workspaceOperation } from '../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
+import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { workflowsOf } from '../../access/scope-services.ts'
 import { uuidOf } from '../../core/ids.ts'
 import { checkJson } from '../../core/json.ts'
@@ -18,6 +18,8 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { creates, findRow, listPage } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
+import { inThread } from '../threads/run-in-thread.ts'
+import { FunctionTool } from './exported-tool.ts'
 import { compileFunction, type Fault } from './sandbox/compile.ts'
 
 const { functionTimeoutMs: timeout, functionMemoryMb: memory } = LIMITS
@@ -70,6 +72,13 @@ export const FunctionRecord = Type.Object({
 })
 export type FunctionRecord = Static<typeof FunctionRecord>
 
+const WithTool = Type.Interface([FunctionRecord], { tool: Type.Optional(FunctionTool) })
+
+/** A row of a version; `tool` is null if the module exports none. */
+type VersionRow = FunctionRecord & { readonly tool: FunctionTool | null }
+
+const withTool = <T extends VersionRow>({ tool, ...record }: T) => ({ ...record, ...(tool && { tool }) })
+
 const COLUMNS = sql`f.id, f.tenant_id, f.workspace_id, f.name, f.active_version as version, v.sha256,
   ${JSON.stringify(DEFAULTS)}::jsonb || f.config as config, f.created_by, f.created_at, f.updated_at`
 const JOIN_VERSION = sql`join function_versions v on v.tenant_id = f.tenant_id
@@ -93,16 +102,15 @@ export const createFunction = adminOperation({
     }),
     config: Type.Optional(ConfigChange),
   }),
-  output: FunctionRecord,
+  output: WithTool,
   http: creates('/v1/functions'),
   run: async (scope, { workspace_id, name, source, config = {} }) => {
     checkConfig(config, '/config/timeout')
-    const compiled = await compileFunction(source, scope.tenantId ?? scope.actor.subject)
-    if (compiled.faults !== undefined) throw functionInvalid(compiled.faults)
+    const { code, tool } = await compile(scope, source)
     const sha256 = createHash('sha256').update(source).digest('hex')
     const change = JSON.stringify(config)
     const { subject } = scope.actor
-    const deployed = await scope.row<FunctionRecord>(sql`
+    const deployed = await scope.row<VersionRow>(sql`
       with deployed as (
         insert into functions (id, tenant_id, workspace_id, name, active_version, latest_version, config, created_by)
         select ${scope.newId('fn')}, tenant_id, id, ${name}, 1, 1, ${change}::jsonb, ${subject}
@@ -113,15 +121,31 @@ export const createFunction = adminOperation({
         returning *
       ), v as (
         insert into function_versions
-          (tenant_id, workspace_id, function_id, version, source, compiled, sha256, created_by)
-        select tenant_id, workspace_id, id, active_version, ${source}, ${compiled.code}, ${sha256}, ${subject}
-        from deployed returning sha256
+          (tenant_id, workspace_id, function_id, version, source, compiled, sha256, tool, created_by)
+        select tenant_id, workspace_id, id, active_version, ${source}, ${code}, ${sha256}, ${tool}::jsonb, ${subject}
+        from deployed returning sha256, tool
       )
-      select ${COLUMNS} from deployed f, v`)
+      select ${COLUMNS}, v.tool from deployed f, v`)
     if (deployed === undefined) throw await inactiveProblem(scope, workspace_id)
-    return deployed
+    return withTool(deployed)
   },
 })
+
+/**
+ * The compiled source, and the JSON of the tool that it exports.
+ * @throws Problem `function_invalid` with the errors of either, `overloaded`
+ */
+async function compile(scope: AdminScope, source: string): Promise<{ code: string; tool: string | null }> {
+  const compiled = await compileFunction(source, scope.tenantId ?? scope.actor.subject)
+  if (compiled.faults !== undefined) throw functionInvalid(compiled.faults)
+  const { code, exportsTool } = compiled
+  if (!exportsTool) return { code, tool: null }
+  const ran = await inThread(scope, 'exportedTool', code, LIMITS.functionTool.cpuMs)
+  const tooCostly = { message: 'It takes too long to read its export `tool`.', line: 1, column: 1 }
+  const { tool, faults } = 'value' in ran ? ran.value : { faults: [tooCostly] }
+  if (faults.length > 0) throw functionInvalid(faults)
+  return { code, tool: tool === undefined ? null : JSON.stringify(tool) }
+}
 
 /** A problem with all errors as members; its detail is the first. */
 function functionInvalid(faults: readonly Fault[]): Problem {
@@ -136,14 +160,12 @@ export const getFunction = adminOperation({
   summary: 'Read a function and the source of its version',
   roles: ADMINS,
   input: Input({ id: FunctionRef }),
-  output: Type.Interface([FunctionRecord], { source: Type.String() }),
+  output: Type.Interface([WithTool], { source: Type.String() }),
   http: { method: 'GET', path: '/v1/functions/{id}' },
-  run: (scope, { id }) =>
-    findRow<FunctionRecord & { source: string }>(
-      scope,
-      'function',
-      sql`select ${COLUMNS}, v.source from ${VERSIONED} where ${named(id)}`,
-    ),
+  run: async (scope, { id }) => {
+    const statement = sql`select ${COLUMNS}, v.tool, v.source from ${VERSIONED} where ${named(id)}`
+    return withTool(await findRow<VersionRow & { source: string }>(scope, 'function', statement))
+  },
 })
 
 export const listFunctions = adminOperation({

@@ -185,7 +185,10 @@ function resultOf(
   if (error !== undefined) {
     const done = tool.reads ? '' : ' The call itself was carried out: do not repeat it.'
     const detail = `The result does not fit the published schema of ${tool.name}: ${error}.`
-    return toolError('result_invalid', `${detail}${done} An admin has to publish the server again.`)
+    return toolError(
+      'result_invalid',
+      `${detail}${done} Its source was changed, or has a fault; an admin can publish the server again.`,
+    )
   }
   const outcome = failed ? 'tool_error' : 'ok'
   const asStructure = isStructured && tool.output_schema !== undefined && isObject(output)

@@ -6,6 +6,7 @@ import { didYouMean } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { FlowError } from '../../../flows-dsl/errors.ts'
 import { type Json, unescaped } from '../../../flows-dsl/json.ts'
 import { type SchemaError, schemaErrors } from '../../../flows-dsl/json-schema/validate.ts'
+import { LIMITS } from '../../core/limits.ts'
 import type { JsonSchema, Tool } from './tool.ts'
 
 const SHOWN_MAX = 5
@@ -15,29 +16,40 @@ const SHOWN_MAX = 5
  * @returns one line for each of the first errors, with the name of the argument and what it may be; undefined if there are none
  */
 export function argumentErrors(tool: Tool, args: unknown): string | undefined {
-  const errors = errorsOf(tool.input_schema, args, Format.Test)
+  const errors = errorsOf(tool.input_schema, args, Format.Test) ?? [TOO_COSTLY]
   if (errors.length === 0) return undefined
   const lines = errors.slice(0, SHOWN_MAX).map((error) => `- ${inWords(error, tool.input_schema)}`)
   const more = errors.length > SHOWN_MAX ? [`- and ${errors.length - SHOWN_MAX} more`] : []
   return [`The arguments of ${tool.name} are not valid:`, ...lines, ...more].join('\n')
 }
 
-/** @returns the first error of a result as text; undefined if there is none, or the tool has no schema of results */
+/**
+ * @returns the first error of a result as text; undefined if there is none, if the tool has no schema of results, or if the
+ *   check takes too many steps
+ */
 export function resultError(tool: Tool, output: unknown): string | undefined {
-  const [first] = tool.output_schema === undefined ? [] : errorsOf(tool.output_schema, output)
+  const [first] = (tool.output_schema && errorsOf(tool.output_schema, output)) ?? []
   return first === undefined ? undefined : `${nameOf(first.pointer) || 'the result'} ${first.message}`
 }
 
+const TOO_COSTLY: SchemaError = {
+  pointer: '',
+  message: 'take too many steps to check; send less at once',
+  keyword: '',
+}
+
+/** @returns undefined if the check takes too many steps for this thread */
 function errorsOf(
   schema: JsonSchema,
   value: unknown,
   hasFormat?: typeof Format.Test,
-): readonly SchemaError[] {
+): readonly SchemaError[] | undefined {
+  const budget = { ...newBudget(), steps: LIMITS.inputCheckSteps }
   try {
-    return withoutRepetition(schemaErrors(schema as Json, value as Json, newBudget(), hasFormat))
+    return withoutRepetition(schemaErrors(schema as Json, value as Json, budget, hasFormat))
   } catch (error) {
     if (!(error instanceof FlowError)) throw error
-    return [{ pointer: '', message: 'take too many steps to check', keyword: '' }]
+    return undefined
   }
 }
 

@@ -45,7 +45,11 @@ export interface PublishedVersion {
 }
 
 /** Entries are never stale: versions are immutable, and the key names tenant, workspace and server. */
-const CACHE = new LRUCache<string, PublishedVersion>({ max: LIMITS.mcpManifestsCachedMax })
+const CACHE = new LRUCache<string, PublishedVersion>({
+  max: LIMITS.mcpManifestsCachedMax,
+  maxSize: LIMITS.mcpManifestsCachedCharsMax,
+  sizeCalculation: ({ manifest }) => JSON.stringify(manifest).length,
+})
 
 /** @throws Problem `not_found` if the workspace has no such version */
 export async function findPublished(

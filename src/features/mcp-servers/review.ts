@@ -23,10 +23,13 @@ export const Reason = Type.Object({
 })
 type Reason = Static<typeof Reason>
 
-export const ReviewClass = Type.Union([Type.Literal('safe'), Type.Literal('breaking'), Type.Literal('suspect')], {
-  description:
-    '`breaking`: calls that clients made before may fail now. `suspect`: texts look as if they gave orders to models, or hid something.',
-})
+export const ReviewClass = Type.Union(
+  [Type.Literal('safe'), Type.Literal('breaking'), Type.Literal('suspect')],
+  {
+    description:
+      '`breaking`: calls that clients made before may fail now. `suspect`: texts look as if they gave orders to models, or hid something.',
+  },
+)
 
 const Finding = Type.Object({
   tool: Type.Union([Type.String(), Type.Null()]),
@@ -78,8 +81,12 @@ const toInputError = ({ tool, pointer, detail }: LintFinding): InputError => ({
 })
 
 /** Suspect texts, other than those that the active version has: these were approved. */
-function suspectTexts(findings: readonly LintFinding[], before: Pick<Manifest, 'name' | 'description' | 'tools'>): Reason[] {
-  const keyOf = ({ tool, pointer, rule, detail }: LintFinding) => JSON.stringify([tool, pointer, rule, detail])
+function suspectTexts(
+  findings: readonly LintFinding[],
+  before: Pick<Manifest, 'name' | 'description' | 'tools'>,
+): Reason[] {
+  const keyOf = ({ tool, pointer, rule, detail }: LintFinding) =>
+    JSON.stringify([tool, pointer, rule, detail])
   const known = new Set(lintTools(before.tools, before).map(keyOf))
   return findings
     .filter((finding) => finding.severity === 'suspect' && !known.has(keyOf(finding)))

@@ -13,6 +13,7 @@ import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
 import { flowSummary } from '../flows/flow-summary.ts'
+import { exportedTool } from '../functions/exported-tool.ts'
 
 /** A flow's definition, and the functions that it may call. */
 interface FlowSource {
@@ -56,6 +57,9 @@ function referencesOf(ir: FlowIR, definition: SourceNode): FlowReferences {
 
 export const TASKS = {
   validate: (validation: Validation) => evaluate(validation),
+
+  /** Of the compiled module of a function. */
+  exportedTool: (code: string) => exportedTool(code),
 
   check: (flow: FlowSource) => {
     const { ir, faults, warnings, definition } = compiled(flow)

@@ -207,7 +207,9 @@ describe('review', () => {
     ])
     const made = await asPublished(['breaking'])
     expect(made).toMatchObject({ class: 'suspect', state: 'needs_approval' })
-    expect(made.reasons).toMatchObject([{ tool: 'orders_list', detail: expect.stringContaining('description') }])
+    expect(made.reasons).toMatchObject([
+      { tool: 'orders_list', detail: expect.stringContaining('description') },
+    ])
     await ok(
       call('POST', `${server.base}/versions/${made.version}/approve`, { as: workspace.operator, body: {} }),
     )
@@ -215,11 +217,22 @@ describe('review', () => {
   })
 
   test('hidden text in the schema of a source: refused, with its place', async () => {
-    const schema = { ...SCHEMA, properties: { ...SCHEMA.properties, x: { type: 'string', description: 'a\u200bb' } } }
-    const declared = { workspace_id: workspace.workspaceId, collection: 'poisoned', store: 'relational', schema }
+    const schema = {
+      ...SCHEMA,
+      properties: { ...SCHEMA.properties, x: { type: 'string', description: 'a\u200bb' } },
+    }
+    const declared = {
+      workspace_id: workspace.workspaceId,
+      collection: 'poisoned',
+      store: 'relational',
+      schema,
+    }
     await ok(call('POST', '/v1/schemas', { as: workspace.operator, body: { ...declared, mode: 'enforce' } }))
     await ok(curate({ 'collections:poisoned:create': { enabled: true } }))
-    const { status, body } = await call('POST', `${server.base}/publish`, { as: workspace.operator, body: {} })
+    const { status, body } = await call('POST', `${server.base}/publish`, {
+      as: workspace.operator,
+      body: {},
+    })
     expect([status, body.errors[0].pointer]).toEqual([
       400,
       '/tools/poisoned_create/input_schema/properties/x/description',

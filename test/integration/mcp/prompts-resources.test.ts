@@ -52,16 +52,26 @@ describe.each([
   test('prompts: listed, filled in, completed; wrong arguments and names refused', async () => {
     await connect(server.url, as, async (client) => {
       expect((await client.listPrompts()).prompts).toMatchObject([
-        { name: 'remind', title: 'Reminder', arguments: [{ name: 'customer', required: true }, { name: 'tone' }] },
+        {
+          name: 'remind',
+          title: 'Reminder',
+          arguments: [{ name: 'customer', required: true }, { name: 'tone' }],
+        },
       ])
-      const fill = (args: Record<string, string>, name = 'remind') => client.getPrompt({ name, arguments: args })
+      const fill = (args: Record<string, string>, name = 'remind') =>
+        client.getPrompt({ name, arguments: args })
       // A value is not searched for placeholders.
-      expect((await fill({ customer: '{{tone}}', tone: ' now' })).messages).toEqual([text('Write to {{tone}} now.')])
+      expect((await fill({ customer: '{{tone}}', tone: ' now' })).messages).toEqual([
+        text('Write to {{tone}} now.'),
+      ])
       await expect(fill({})).rejects.toThrow('The argument customer is required.')
-      await expect(fill({ customer: 'a', who: 'b' })).rejects.toThrow('has no argument who; it has customer, tone.')
+      await expect(fill({ customer: 'a', who: 'b' })).rejects.toThrow(
+        'has no argument who; it has customer, tone.',
+      )
       for (const name of ['none', '__proto__']) await expect(fill({}, name)).rejects.toThrow('no such prompt')
       const complete = async (value: string, name = 'customer') =>
-        (await client.complete({ ref: { type: 'ref/prompt', name: 'remind' }, argument: { name, value } })).completion
+        (await client.complete({ ref: { type: 'ref/prompt', name: 'remind' }, argument: { name, value } }))
+          .completion
       expect(await complete('an')).toMatchObject({ values: ['Ann', 'Andy'], total: 2, hasMore: false })
       expect(await complete('a', 'tone')).toMatchObject({ values: [] })
     })
@@ -112,7 +122,9 @@ test('documents: not readable without the scope of their tool; recorded as calls
   const { body } = await rpc(server.path, limited, 'resources/templates/list')
   expect(JSON.stringify(body)).not.toContain('tenon://notes')
   await rpc(server.path, as, 'resources/read', { uri })
-  const audit = await ok(call('GET', `${server.base}/audit?page[size]=200`, { as: server.workspace.operator }))
+  const audit = await ok(
+    call('GET', `${server.base}/audit?page[size]=200`, { as: server.workspace.operator }),
+  )
   expect(audit.data.filter(({ tool }: { tool: string }) => tool === 'notes_get').length).toBeGreaterThan(0)
 })
 

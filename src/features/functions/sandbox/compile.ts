@@ -12,8 +12,9 @@ export interface Fault {
   readonly column: number
 }
 
+/** `exportsTool` is false only if the module has no export `tool`. */
 export type Compiled =
-  | { readonly code: string; readonly faults?: never }
+  | { readonly code: string; readonly exportsTool: boolean; readonly faults?: never }
   | { readonly faults: readonly Fault[] }
 
 /**
@@ -28,8 +29,6 @@ const ARGUMENTS = [
   ...['--log-level=error', `--log-limit=${LIMITS.faultsShownMax}`, '--color=false'],
 ]
 const FAULT = /^✘ \[ERROR\] (.*)\n\n {4}function\.ts:(\d+):(\d+):/gm
-/** The last statement of an esbuild module is its exports. */
-const DEFAULT = /export(?: default .*|\{[^{}]*\bdefault\b[^{}]*\});\s*$/
 
 /** Each holder has one compilation at a time, and all together few, so that none exceeds its time limit for the others. */
 const OWN = new KeyedSemaphore(1, LIMITS.functionQueueMs)
@@ -53,14 +52,25 @@ export async function compileFunction(source: string, holder: string): Promise<C
 
 async function compiled(source: string): Promise<Compiled> {
   const { out, err, died } = await esbuild(source)
-  const module = out.replace(/\/\/# sourceMappingURL=.*\s*$/, '')
-  if (!died && DEFAULT.test(module)) return { code: out }
+  const exported = died ? [] : exportedNames(out)
+  if (exported.includes('default')) return { code: out, exportsTool: exported.includes('tool') }
   const faults = faultsOf(err)
   if (faults.length > 0) return { faults: died ? faults.slice(0, 1) : faults }
   const message = died
     ? 'It is nested too deeply, or too large.'
     : 'It has no default export: that is the function to call.'
   return { faults: [{ message, line: 1, column: 1 }] }
+}
+
+/**
+ * The names that a module exports: esbuild writes them last, as `export{handler as default,tool};`. Searched from the end,
+ * since a source may repeat such a text so often that a regular expression takes seconds.
+ */
+function exportedNames(code: string): string[] {
+  const module = code.slice(0, code.lastIndexOf('//# sourceMappingURL='))
+  const last = module.slice(module.lastIndexOf('export{'))
+  const [, list = ''] = /^export\{([^{}]*)\};\s*$/.exec(last) ?? []
+  return list.split(',').map((name) => name.replace(/^.* as /s, ''))
 }
 
 function faultsOf(err: string): Fault[] {

@@ -1,47 +1,12 @@
 /** The sources of tools: collections, functions, flows and events. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { LIMITS } from '../../../core/limits.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
 import { publishEvent } from '../../events/events-api.ts'
-import { invokeVersion } from '../../functions/functions.ts'
-import { argumentsOf, type Candidate, type Source, toolName } from '../tool.ts'
+import { argumentsOf, type Candidate, type Source } from '../tool.ts'
 import { collections } from './collections.ts'
 import { flows } from './flows.ts'
+import { functions } from './functions.ts'
 import { runs } from './runs.ts'
-
-interface FunctionRow {
-  readonly id: string
-  readonly name: string
-  readonly version: number
-}
-
-const functions: Source = {
-  name: 'functions',
-  operations: [invokeVersion],
-  candidates: async (scope) => {
-    const rows = await scope.rows<FunctionRow>(
-      sql`select id, name, active_version as version from functions order by name limit ${LIMITS.mcpCandidateThingsMax}`,
-    )
-    return rows.map(candidate)
-  },
-}
-
-function candidate({ id, name: called, version }: FunctionRow): Candidate {
-  const fixed = { id, version }
-  const name = toolName(`call_${called}`)
-  return {
-    candidate: `functions:${called}:invoke`,
-    name,
-    title: `Call the function ${called}`,
-    description: `Calls the function ${called} with an input and gives what it returns.`,
-    input_schema: argumentsOf(invokeVersion, fixed),
-    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
-    scope: name,
-    risk: 'write',
-    binding: { source: 'functions', operation: invokeVersion.name, fixed },
-  }
-}
 
 const events: Source = {
   name: 'events',

@@ -1,0 +1,68 @@
+/** Tools over functions: one calls a fixed version of each. What the module exports as `tool` describes it. */
+
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import type { Annotations } from '../../../core/tool-access.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import type { FunctionTool } from '../../functions/exported-tool.ts'
+import { invokeVersion } from '../../functions/functions.ts'
+import { argumentsOf, type Candidate, type Source, toolName } from '../tool.ts'
+
+interface FunctionRow {
+  readonly id: string
+  readonly name: string
+  readonly version: number
+  /** Null if the module exports none. */
+  readonly tool: FunctionTool | null
+}
+
+export const functions: Source = {
+  name: 'functions',
+  operations: [invokeVersion],
+  candidates: async (scope: WorkspaceScope) => {
+    const rows = await scope.rows<FunctionRow>(sql`
+      select f.id, f.name, f.active_version as version, v.tool from functions f
+        join function_versions v on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id
+          and v.function_id = f.id and v.version = f.active_version
+      order by f.name limit ${LIMITS.mcpCandidateThingsMax}`)
+    return rows.map(candidate)
+  },
+  input: ({ binding }, args) => (binding.arguments === 'input' ? { input: args } : args),
+}
+
+const READS: Annotations = {
+  readOnlyHint: true,
+  destructiveHint: false,
+  idempotentHint: true,
+  openWorldHint: false,
+}
+const CHANGES: Annotations = {
+  readOnlyHint: false,
+  destructiveHint: true,
+  idempotentHint: false,
+  openWorldHint: true,
+}
+
+function candidate({ id, name: called, version, tool }: FunctionRow): Candidate {
+  const fixed = { id, version }
+  const name = toolName(`call_${called}`)
+  const { description, input_schema, output_schema, read_only } = tool ?? {}
+  return {
+    candidate: `functions:${called}:invoke`,
+    name,
+    title: `Call the function ${called}`,
+    description: description ?? `Calls the function ${called} with an input and gives what it returns.`,
+    input_schema: input_schema ?? argumentsOf(invokeVersion, fixed),
+    // The output of an MCP tool is an object.
+    ...(output_schema?.['type'] === 'object' && { output_schema }),
+    annotations: read_only ? READS : CHANGES,
+    scope: name,
+    risk: read_only ? 'read' : 'write',
+    binding: {
+      source: 'functions',
+      operation: invokeVersion.name,
+      fixed,
+      ...(input_schema && { arguments: 'input' }),
+    },
+  }
+}

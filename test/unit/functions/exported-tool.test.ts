@@ -1,0 +1,280 @@
+/** The static reader of a function's export `tool`: what it accepts, what it refuses and where, and hostile modules. */
+
+import { afterAll, describe, expect, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import { exportedTool } from '../../../src/features/functions/exported-tool.ts'
+import { compileFunction } from '../../../src/features/functions/sandbox/compile.ts'
+import { ThreadPool } from '../../../src/infra/thread-pool.ts'
+import { threadMs } from '../../support/thread-time.ts'
+
+const pool = new ThreadPool()
+afterAll(() => pool.close())
+
+const HANDLER = '\nexport default () => 1'
+
+/** Compiles a module with a default export, and reads its `tool`. */
+async function read(source: string) {
+  const compiled = await compileFunction(source + HANDLER, 'test')
+  if (compiled.faults !== undefined) throw new Error(JSON.stringify(compiled.faults))
+  expect(compiled.exportsTool).toBe(true)
+  return exportedTool(compiled.code)
+}
+
+describe('export `tool`: read', () => {
+  test('all members: in the names of the API', async () => {
+    const { tool, faults } = await read(`
+      export const tool = {
+        description: 'Quotes a price.\\nFor an order.',
+        input: {
+          type: 'object',
+          properties: { sku: { type: 'string', pattern: '^[A-Z]+$', enum: ["A", \`B\`] }, 'unit-price': { minimum: -1.5 } },
+          required: ['sku'],
+          additionalProperties: false,
+        },
+        output: { $ref: '#/$defs/price', $defs: { price: { type: ['number', 'null'], default: null } } },
+        readOnly: true,
+      } as const satisfies object`)
+    expect(faults).toEqual([])
+    expect(tool).toEqual({
+      description: 'Quotes a price.\nFor an order.',
+      input_schema: {
+        type: 'object',
+        properties: {
+          sku: { type: 'string', pattern: '^[A-Z]+$', enum: ['A', 'B'] },
+          'unit-price': { minimum: -1.5 },
+        },
+        required: ['sku'],
+        additionalProperties: false,
+      },
+      output_schema: { $ref: '#/$defs/price', $defs: { price: { type: ['number', 'null'], default: null } } },
+      read_only: true,
+    })
+  })
+
+  test.each([
+    ['no member', 'export const tool = {}', {}],
+    [
+      'declared before it is exported',
+      'const tool = { readOnly: false }\nexport { tool }',
+      { read_only: false },
+    ],
+    [
+      'exported by another name',
+      'const other = { readOnly: true }\nexport { other as tool }',
+      { read_only: true },
+    ],
+    ['exported by a string', "const a = { readOnly: true }\nexport { a as 'tool' }", { read_only: true }],
+    [
+      'constants and enums by name',
+      "enum Word { x = 'X' }\nconst b = true\nconst readOnly = b\nexport const tool = { readOnly, description: Word.x }",
+      { read_only: true, description: 'X' },
+    ],
+    [
+      'input without a type: gets the one of an object',
+      'export const tool = { input: { properties: { a: {} } } }',
+      { input_schema: { type: 'object', properties: { a: {} } } },
+    ],
+    [
+      'output of a list: kept',
+      "export const tool = { output: { type: 'array' } }",
+      { output_schema: { type: 'array' } },
+    ],
+    ['emoji', "export const tool = { description: '☀️ 😀' }", { description: '☀️ 😀' }],
+  ])('%s', async (_what, source, expected) => {
+    expect(await read(source)).toEqual({ tool: expected, faults: [] })
+  })
+
+  test('booleans as minifiers write them: read', () => {
+    const code = 'const a={readOnly:!0},b={readOnly:!1};export{'
+    expect(exportedTool(`${code}a as tool};`).tool).toEqual({ read_only: true })
+    expect(exportedTool(`${code}b as tool};`).tool).toEqual({ read_only: false })
+  })
+})
+
+test.each([
+  ['no such export', 'export default () => 1', false],
+  ['a local of that name', 'const tool = {}\nexport default tool', false],
+  ['a text like an export', 'export default "export{tool};"', false],
+  ['another name with that word', 'export const tool2 = {}\nexport default 1', false],
+  ['a type', 'export type tool = string\nexport default 1', false],
+  ['the export', 'export const tool = {}\nexport default 1', true],
+])('module with %s: tells if it exports `tool`: %s', async (_what, source, exportsTool) => {
+  expect(await compileFunction(source, 'test')).toEqual({ code: expect.any(String), exportsTool })
+})
+
+describe('export `tool`: refused', () => {
+  test.each([
+    ['let', 'export let tool = {}', /must be a constant: `export const tool/],
+    ['var', 'export var tool = {}', /must be a constant/],
+    ['function', 'export function tool() {}', /must be a constant/],
+    ['class', 'export class tool {}', /must be a constant/],
+    ['enum', 'export enum tool { a }', /must be a constant/],
+    ['destructured', 'export const { tool } = { tool: {} }', /must be a constant/],
+    ['export of another module', "export { tool } from './tool.js'", /must be a constant/],
+    ['export of a whole module', "export * as tool from './tool.js'", /must be a constant/],
+    ['refers to a variable', 'let a = {}\nexport const tool = a', /must be a constant/],
+    ['call', 'export const tool = Object.freeze({})', /`tool`: .* must be a literal.*; this is a call/],
+    ['function within', 'export const tool = { input: () => 1 }', /`tool\.input`: .*a function/],
+    ['getter', "export const tool = { get description() { return 'x' } }", /a getter/],
+    ['method', 'export const tool = { input() {} }', /a function/],
+    ['spread', 'const a = {}\nexport const tool = { ...a }', /a spread/],
+    [
+      'spread in a list',
+      "export const tool = { input: { required: [...'a'] } }",
+      /required\[0\]`: .*a spread/,
+    ],
+    ['computed name', "export const tool = { ['input']: {} }", /a computed name/],
+    ['prototype', 'export const tool = { __proto__: { readOnly: true } }', /a prototype/],
+    [
+      'prototype in quotes',
+      "export const tool = { input: { '__proto__': {} } }",
+      /`tool\.input`: .*a prototype/,
+    ],
+    ['text with a substitution', 'export const tool = { description: `a${1}` }', /a substitution/],
+    ['regular expression', 'export const tool = { description: /x/ }', /a regular expression/],
+    ['bigint', 'export const tool = { input: { minimum: 1n } }', /a bigint/],
+    ['undefined', 'export const tool = { description: undefined }', /an expression/],
+    ['infinity', 'export const tool = { input: { maximum: 1e999 } }', /`Infinity`, which is no constant/],
+    [
+      'refers to a parameter of the host',
+      'export const tool = { input: globalThis }',
+      /no constant of the module/,
+    ],
+    ['condition', 'export const tool = { readOnly: 1 > 0 }', /an expression/],
+    ['list with a gap', 'export const tool = { input: { required: [, "a"] } }', /a gap/],
+    ['no object', "export const tool = 'x'", /`tool`: It must be an object/],
+    [
+      'misspelt member',
+      'export const tool = { readonly: true }',
+      /`tool\.readonly`: .*`readOnly`\? It takes desc/,
+    ],
+    [
+      'unknown member',
+      'export const tool = { idempotent: true }',
+      /no such member\. It takes description, input/,
+    ],
+    ['description: number', 'export const tool = { description: 1 }', /`description` must be a string/],
+    ['description: empty', "export const tool = { description: ' ' }", /must not be empty/],
+    ['description: too long', `export const tool = { description: '${'x'.repeat(2_001)}' }`, /at most 2000/],
+    ['read-only: text', "export const tool = { readOnly: 'no' }", /`readOnly` must be true or false/],
+    ['input: text', "export const tool = { input: 'x' }", /`tool\.input`: A schema must be/],
+    ['input: list', "export const tool = { input: { type: 'array' } }", /the schema of an object/],
+    ['input: any value', 'export const tool = { input: {} }', /the schema of an object/],
+    ['input: true', 'export const tool = { input: true }', /must be an object/],
+    [
+      'input: property true',
+      'export const tool = { input: { properties: { a: true } } }',
+      /`a` in `properties`/,
+    ],
+    [
+      'unknown keyword',
+      "export const tool = { input: { properties: {}, tipe: 'x' } }",
+      /tipe.*Did you mean type/,
+    ],
+    ['unknown type', "export const tool = { output: { type: 'text' } }", /no type `text`/],
+    ['reference to nothing', "export const tool = { output: { $ref: '#/$defs/a' } }", /nothing named `a`/],
+    [
+      'reference in a circle',
+      "export const tool = { output: { $ref: '#/$defs/a', $defs: { a: { items: { $ref: '#/$defs/a' } } } } }",
+      /leads back to itself/,
+    ],
+    [
+      'backtracking pattern',
+      String.raw`export const tool = { output: { pattern: '(a+)\\1' } }`,
+      /The pattern/,
+    ],
+    ['zero-width character', "export const tool = { description: 'a\u200bb' }", /U\+200B at 1/],
+    ['tag characters', String.raw`export const tool = { description: 'a\u{e0041}' }`, /U\+E0041/],
+    ['NUL', String.raw`export const tool = { output: { const: '\0' } }`, /U\+0000/],
+    ['half a surrogate pair', String.raw`export const tool = { output: { enum: ['\ud800'] } }`, /U\+D800/],
+    ['hidden name', "export const tool = { input: { properties: { 'a\u202e': {} } } }", /U\+202E/],
+    [
+      'unknown syntax',
+      'export const tool = {}\nconst a = /(/',
+      /cannot be parsed|Invalid regular expression/,
+    ],
+  ])('%s', async (_what, source, message) => {
+    const { tool, faults } = await read(source)
+    expect(tool).toBeUndefined()
+    expect(faults.map((fault) => fault.message).join('\n')).toMatch(message)
+  })
+
+  test('several faults: each at its location in the source', async () => {
+    const { faults } = await read(`interface Unused { a: string }
+export const tool = {
+  title: 'x',
+  input: { type: 'object', properties: {
+    sku: { type: 'txt' },
+    count: { type: 'integer', description: name() } } },
+}`)
+    expect(faults.map(({ line, column }) => [line, column])).toEqual([
+      [3, 3],
+      [5, 18],
+      [6, 44],
+    ])
+  })
+
+  test('a thousand faults: twenty are shown', async () => {
+    const list = Array.from({ length: 1_000 }, (_, n) => `a${n}: 1`).join(',')
+    expect((await read(`export const tool = { ${list} }`)).faults).toHaveLength(LIMITS.faultsShownMax)
+  })
+})
+
+describe('export `tool`: hostile', () => {
+  const nested = (depth: number) => `${'{a:'.repeat(depth)}1${'}'.repeat(depth)}`
+  const constants = Array.from({ length: 40 }, (_, n) => {
+    const items = Array.from({ length: 10 }, () => (n === 0 ? '1' : `c${n - 1}`))
+    return `const c${n} = [${items.join(',')}]`
+  }).join('\n')
+
+  test.each([
+    [
+      'nested a hundred times',
+      `export const tool = { output: { const: ${nested(100)} } }`,
+      /nested deeper than 32/,
+    ],
+    ['constant within itself', 'const a = { a }\nexport const tool = { input: a }', /nested deeper than 32/],
+    [
+      'constants that refer in a circle',
+      'const a = b\nconst b = a\nexport const tool = a',
+      /nested deeper than 32/,
+    ],
+    [
+      'constants that grow exponentially',
+      `${constants}\nexport const tool = { output: { enum: c10 } }`,
+      /16384/,
+    ],
+    ['text of 200 KB', `export const tool = { description: '${'x'.repeat(200_000)}' }`, /16384 characters/],
+    [
+      'list of 50,000',
+      `export const tool = { output: { enum: [${'1,'.repeat(50_000)}1] } }`,
+      /16384 characters/,
+    ],
+  ])('%s: refused', async (_what, source, message) => {
+    const { tool, faults } = await read(source)
+    expect(tool).toBeUndefined()
+    expect(faults[0]?.message).toMatch(message)
+  })
+
+  test('compiled module of 1 MB, nested 100,000 times: refused in a thread, which continues', async () => {
+    const cpuMs = LIMITS.functionTool.cpuMs
+    const long = `const tool={description:"${'x'.repeat(1_000_000)}"};export{tool};`
+    const deep = `const tool=${'['.repeat(100_000)}${']'.repeat(100_000)};export{tool};`
+    const run = async (input: string) =>
+      JSON.stringify(await pool.run('a', { name: 'exportedTool', input, cpuMs }))
+    expect(await run(deep)).toContain('Not enough stack space')
+    expect(await run(long)).toContain('more than 16384 characters')
+    expect(await run('const tool={readOnly:true};export{tool};')).toContain('"tool":{"read_only":true}')
+  })
+
+  test.each(['//# sourceMappingURL=', 'export default ', 'export{default ', 'export{tool '])(
+    'module that repeats %j: compiled in linear time',
+    async (text) => {
+      const source = `export const text = '${text.repeat(Math.floor(200_000 / text.length))}'${HANDLER}`
+      const startedMs = threadMs()
+      expect(await compileFunction(source, 'test')).toMatchObject({ exportsTool: false })
+      // By regular expressions, seconds.
+      expect(threadMs() - startedMs).toBeLessThan(300)
+    },
+  )
+})
