@@ -60,7 +60,7 @@ export type ResourceContents = { readonly uri: string; readonly mimeType: string
 )
 
 /** Files for the model, by URI. */
-export interface McpResourceTemplate extends Omit<McpResource, 'uri'> {
+interface McpResourceTemplate extends Omit<McpResource, 'uri'> {
   readonly uriTemplate: string
 }
 
@@ -71,7 +71,7 @@ export interface McpResources {
   readonly read: (uri: string) => Promise<readonly ResourceContents[] | undefined>
 }
 
-export interface McpPrompt {
+interface McpPrompt {
   readonly name: string
   readonly title?: string
   readonly description?: string

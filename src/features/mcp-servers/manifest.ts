@@ -150,7 +150,7 @@ export async function lastOffered(
   return [...active, ...earlier.flat()]
 }
 
-export async function toolsOf(scope: WorkspaceScope, id: string, version: number): Promise<readonly Tool[]> {
+async function toolsOf(scope: WorkspaceScope, id: string, version: number): Promise<readonly Tool[]> {
   return (await findPublished(scope, id, version)).manifest.tools
 }
 
