@@ -2,7 +2,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
-import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES } from '../access/authentication/official-server.ts'
+import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES } from '../access/authentication/official-resource.ts'
 import type { Platform } from '../app/platform.ts'
 import { notFound } from '../core/problem.ts'
 import { issuerUrl } from '../infra/config.ts'

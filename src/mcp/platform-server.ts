@@ -3,12 +3,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { runAudited } from '../access/audit/audited-run.ts'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
-import {
-  OFFICIAL_MCP_PATH,
-  OFFICIAL_SCOPES,
-  type OfficialClient,
-  type OfficialClients,
-} from '../access/authentication/official-server.ts'
+import type { OfficialClient, OfficialClients } from '../access/authentication/official-clients.ts'
+import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES } from '../access/authentication/official-resource.ts'
 import type { Platform } from '../app/platform.ts'
 import { runWithJson } from '../core/bytes.ts'
 import { LIMITS } from '../core/limits.ts'

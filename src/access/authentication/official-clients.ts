@@ -1,19 +1,12 @@
-/** The official MCP server as an OAuth resource: its URLs and scopes, and the verification of tokens for it. */
+/** Verifies the tokens of clients of the official MCP server. */
 
 import { decodeJwt, errors } from 'jose'
 import type { Principal } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Claims, EmbeddedIssuer } from '../issuer/embedded-issuer.ts'
 import type { Authenticator } from './authenticator.ts'
+import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES, officialResource } from './official-resource.ts'
 import type { SubjectStatus } from './subject-status.ts'
-
-export const OFFICIAL_MCP_PATH = '/v1/mcp/platform/mcp'
-
-/** `read` reaches the tools that only read, `write` all tools. */
-export const OFFICIAL_SCOPES = { read: 'platform:read', write: 'platform:write' } as const
-
-/** The resource indicator (RFC 8707), which is also the URL of the endpoint. @param base the public base URL as configured */
-export const officialResource = (base: string): string => `${base}${OFFICIAL_MCP_PATH}`
 
 /** A verified caller of the official server. */
 export interface OfficialClient {

@@ -1,0 +1,9 @@
+/** The official MCP server as an OAuth resource: its path, its resource indicator and its scopes. */
+
+export const OFFICIAL_MCP_PATH = '/v1/mcp/platform/mcp'
+
+/** `read` reaches the tools that only read, `write` all tools. */
+export const OFFICIAL_SCOPES = { read: 'platform:read', write: 'platform:write' } as const
+
+/** The resource indicator (RFC 8707), which is also the URL of the endpoint. @param base the public base URL as configured */
+export const officialResource = (base: string): string => `${base}${OFFICIAL_MCP_PATH}`
