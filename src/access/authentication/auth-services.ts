@@ -21,7 +21,7 @@ import { Authenticator, type TokenIssuer } from './authenticator.ts'
 import { ExternalIssuer } from './external-issuer.ts'
 import { AGENTS_SESSION, APPROVAL_SESSION, HolderSession, USER_SESSION } from './holder-session.ts'
 import { McpServerRegistry } from './mcp-server-registry.ts'
-import { OfficialClients } from './official-server.ts'
+import { OfficialClients } from './official-clients.ts'
 import { SessionCookie } from './session-cookie.ts'
 import { McpClients, type SubjectStatus } from './subject-status.ts'
 

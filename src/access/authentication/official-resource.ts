@@ -1,4 +1,4 @@
-/** The official MCP server as an OAuth resource: its URL and scopes. */
+/** The official MCP server as an OAuth resource: its path, its resource indicator and its scopes. */
 
 export const OFFICIAL_MCP_PATH = '/v1/mcp/platform/mcp'
 

@@ -1,4 +1,4 @@
-/** Verifies tokens for the official MCP server. */
+/** Verifies the tokens of clients of the official MCP server. */
 
 import { decodeJwt, errors } from 'jose'
 import type { Principal } from '../../core/policy.ts'
