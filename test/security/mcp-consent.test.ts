@@ -368,6 +368,8 @@ describe('consent page', () => {
       'collections:notes:delete': { enabled: true, scope: 'notes' },
       'collections:notes:get': { enabled: true },
     })
+    // Its title is suspect.
+    await ok(approve(mcpServer, 1))
     const html = await pageFor(mcpServer, scopesOf(mcpServer, 'notes'))
     expect(html).toContain('&lt;img src=x onerror=alert(1)&gt; &amp; &quot;List&quot;')
     expect(html).not.toContain('<img')

@@ -15,10 +15,10 @@ const Prompt = Type.Object(
     title: Type.Optional(Title),
     description: Type.Optional(Description),
     arguments: Type.Optional(
-      Type.Record(
-        Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$' }),
+      Type.Array(
         Type.Object(
           {
+            name: Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$' }),
             description: Type.Optional(Description),
             required: Type.Optional(Type.Boolean()),
             values: Type.Optional(
@@ -30,7 +30,7 @@ const Prompt = Type.Object(
           },
           { additionalProperties: false },
         ),
-        { maxProperties: 20 },
+        { maxItems: 20 },
       ),
     ),
     messages: Type.Array(
@@ -100,8 +100,11 @@ export function promptFaults(
 
 const undeclared = (prompt: Prompt) =>
   namesIn(JSON.stringify(prompt.messages), PLACEHOLDER).filter(
-    (name) => !Object.hasOwn(prompt.arguments ?? {}, name),
+    (name) => argumentOf(prompt, name) === undefined,
   )
+
+const argumentOf = (prompt: Prompt | undefined, name: string) =>
+  prompt?.arguments?.find((argument) => argument.name === name)
 
 const namesIn = (text: string, pattern: RegExp) => [
   ...new Set([...text.matchAll(pattern)].map(([, name = '']) => name)),
@@ -118,11 +121,11 @@ function hidden(pointer: string, value: unknown): (readonly [string, string])[] 
 }
 
 /** A prompt in `prompts/list`. */
-export const shownPrompt = (name: string, { title, description, arguments: declared = {} }: Prompt) => ({
+export const shownPrompt = (name: string, { title, description, arguments: declared = [] }: Prompt) => ({
   name,
   ...(title !== undefined && { title }),
   ...(description !== undefined && { description }),
-  arguments: Object.entries(declared).map(([argument, { description: text, required = false }]) => ({
+  arguments: declared.map(({ name: argument, description: text, required = false }) => ({
     name: argument,
     ...(text !== undefined && { description: text }),
     required,
@@ -131,15 +134,14 @@ export const shownPrompt = (name: string, { title, description, arguments: decla
 
 /** @throws Problem `validation_failed` for a missing or unknown argument */
 export function fillPrompt(prompt: Prompt, args: Readonly<Record<string, string>>) {
-  const declared = prompt.arguments ?? {}
-  const missing = Object.keys(declared).find(
-    (name) => declared[name]?.required === true && !Object.hasOwn(args, name),
-  )
+  const declared = prompt.arguments ?? []
+  const missing = declared.find(({ name, required }) => required === true && !Object.hasOwn(args, name))
   if (missing !== undefined)
-    throw new Problem('validation_failed', { detail: `The argument ${missing} is required.` })
-  const unknown = Object.keys(args).find((name) => !Object.hasOwn(declared, name))
+    throw new Problem('validation_failed', { detail: `The argument ${missing.name} is required.` })
+  const unknown = Object.keys(args).find((name) => argumentOf(prompt, name) === undefined)
   if (unknown !== undefined) {
-    const detail = `The prompt has no argument ${unknown.slice(0, 100)}; it has ${Object.keys(declared).join(', ') || 'none'}.`
+    const names = declared.map(({ name }) => name).join(', ') || 'none'
+    const detail = `The prompt has no argument ${unknown.slice(0, 100)}; it has ${names}.`
     throw new Problem('validation_failed', { detail })
   }
   const { description, messages } = prompt
@@ -161,9 +163,8 @@ function filled(value: unknown, args: Readonly<Record<string, string>>): unknown
 
 /** Completions of an argument of a prompt: its values that begin with a text, in their order. */
 export function completionsOf(prompt: Prompt | undefined, argument: string, begin: string): string[] {
-  const declared = prompt?.arguments ?? {}
-  const values = Object.hasOwn(declared, argument) ? declared[argument]?.values : undefined
-  return (values ?? []).filter((value) => value.toLowerCase().startsWith(begin.toLowerCase()))
+  const { values = [] } = argumentOf(prompt, argument) ?? {}
+  return values.filter((value) => value.toLowerCase().startsWith(begin.toLowerCase()))
 }
 
 export const isTemplate = ({ uri }: StaticResource) => namesIn(uri, PARAMETER).length > 0

@@ -45,15 +45,15 @@ export const PROMPTS = {
   },
   test_prompt_with_arguments: {
     description: 'A prompt with two arguments',
-    arguments: {
-      arg1: { description: 'First argument', required: true, values: ['one', 'other', 'test'] },
-      arg2: { description: 'Second argument', required: true },
-    },
+    arguments: [
+      { name: 'arg1', description: 'First argument', required: true, values: ['one', 'other', 'test'] },
+      { name: 'arg2', description: 'Second argument', required: true },
+    ],
     messages: [{ role: 'user', content: text("Prompt with arguments: arg1='{{arg1}}', arg2='{{arg2}}'") }],
   },
   test_prompt_with_embedded_resource: {
     description: 'A prompt with a resource',
-    arguments: { resourceUri: { description: 'URI of the resource', required: true } },
+    arguments: [{ name: 'resourceUri', description: 'URI of the resource', required: true }],
     messages: [
       { role: 'user', content: resource('{{resourceUri}}', 'Embedded resource content for testing.') },
       { role: 'user', content: text('Please process the embedded resource above.') },

@@ -83,12 +83,12 @@ const post = (body: unknown, as: Caller, headers = {}) =>
 test.each<[string, () => Promise<unknown>, () => object]>([
   [
     'ok',
-    () => callTool(mcpServer.path, agent.as, 'notes_list', { page_size: 1 }),
+    () => callTool(mcpServer.path, agent.as, 'notes_list', { limit: 1 }),
     () => ({
       ...ofAgent(),
       ...{ tool: 'notes_list', outcome: 'ok', transport_status: 200, rpc_code: null, code: null },
-      ...{ scope: scopeOf('notes_list'), arguments_shape: ['page_size: number'] },
-      arguments_sha256: createHash('sha256').update('{"page_size":1}').digest('hex'),
+      ...{ scope: scopeOf('notes_list'), arguments_shape: ['limit: number'] },
+      arguments_sha256: createHash('sha256').update('{"limit":1}').digest('hex'),
     }),
   ],
   [

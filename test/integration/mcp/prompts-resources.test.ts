@@ -18,10 +18,10 @@ const PROMPTS = {
   remind: {
     title: 'Reminder',
     description: 'Writes a reminder.',
-    arguments: {
-      customer: { description: 'Who owes.', required: true, values: ['Ann', 'Andy', 'Bob'] },
-      tone: {},
-    },
+    arguments: [
+      { name: 'customer', description: 'Who owes.', required: true, values: ['Ann', 'Andy', 'Bob'] },
+      { name: 'tone' },
+    ],
     messages: [text('Write to {{customer}}{{ tone }}.')],
   },
 }
