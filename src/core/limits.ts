@@ -144,8 +144,7 @@ export const LIMITS = {
     /** WCAG 2.2, 1.4.3: of the workspace's colour with white. */
     contrastMin: 4.5,
   },
-  /** Dynamic client registration: per address and window of attempts, in total, and how long a registration is kept. */
-  registrationsPerAddressMax: 30,
+  /** Dynamic client registration: how many in total, and how long one is kept. */
   registrationsMax: 10_000,
   registrationBytesMax: 16_384,
   registrationKept: { unusedHours: 24, idleDays: 90 },

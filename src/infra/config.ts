@@ -132,6 +132,12 @@ const ConfigSchema = Type.Object({
     description:
       'Failed attempts to sign in, for any accounts and users, that clients of one address (IPv6: /64) may make in 15 minutes. Counted per process.',
   }),
+  TENON_REGISTRATIONS_PER_ADDRESS: Type.Integer({
+    default: 100,
+    minimum: 1,
+    description:
+      'OAuth clients that may register themselves from one address (IPv6: /64) in 15 minutes. Agents of an office share an address. Counted per process.',
+  }),
   TENON_USER_MAILS_PER_ADDRESS: Type.Integer({
     default: 20,
     minimum: 1,

@@ -304,6 +304,24 @@ describe('consent', () => {
     await expectRefused(bearer(body['access_token']), mcpServer, 'notes_get', 'notes_list')
   })
 
+  test('another server at the same URL: tokens are not refreshed for it, and its consent page is shown', async () => {
+    const first = await publishMcpServer(workspace, 'reborn', LIST)
+    const browser = new Browser(WEB)
+    const access = accessTo(first, 'notes_list')
+    const begin = () => authorization(webClient, { redirect_uri: WEB, ...access })
+    const page = await login(browser, begin())
+    expect(page.html).toContain('Allow access?')
+    await browser.submit(page, { action: 'allow' })
+    const { body } = await tokensOf(clientId, person, access)
+    await ok(call('DELETE', first.base, { as: workspace.operator }))
+    await publishMcpServer(workspace, 'reborn', {
+      'collections:notes:delete': { enabled: true, scope: 'notes_list' },
+    })
+    expect((await refresh(clientId, body['refresh_token'])).body).toMatchObject({ error: 'invalid_grant' })
+    const again = await browser.open(begin().url)
+    expect(again.html).toContain('Delete a document of notes')
+  })
+
   test('SDK client meets the challenge: asks for consent again, then the call succeeds', async () => {
     const mcpServer = await publishMcpServer(workspace, 'client', LIST)
     const authProvider = new Agent(person)

@@ -27,6 +27,12 @@ export interface PublishedServer {
   readonly challenge: 'auto' | 'http' | 'tool_error'
 }
 
+/** A version of a server, by the id of the server: another one may be published later at the same URL. */
+export interface ServerVersion {
+  readonly serverId: string
+  readonly version: number
+}
+
 /** An agent's client, bound to one server. */
 export interface AgentClient {
   readonly id: string

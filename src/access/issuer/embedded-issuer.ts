@@ -144,7 +144,7 @@ export class EmbeddedIssuer {
     }
     this.signIn = new SignIn(this.#settings)
     this.grants = new Grants(this.#settings)
-    this.registration = new Registration(oauthClients)
+    this.registration = new Registration(oauthClients, config.TENON_REGISTRATIONS_PER_ADDRESS)
     const { host, protocol, origin } = new URL(base)
     this.origin = origin
     this.#forwarded = { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.replace(':', '') }

@@ -3,7 +3,7 @@
 import type { Grant } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
 import { type ScopedTool, scopeOf } from '../../core/tool-access.ts'
-import type { PublishedServer } from '../authentication/mcp-server-registry.ts'
+import type { PublishedServer, ServerVersion } from '../authentication/mcp-server-registry.ts'
 import type { Account } from './accounts-store.ts'
 import type { IssuerAudit, Requester } from './audit-events.ts'
 import type { IssuerServices } from './issuer-services.ts'
@@ -30,12 +30,15 @@ export function accessWithTools(
 /** A grant stores scopes only, so the version is one: of a resource with a fragment, which no request can name (RFC 8707 §2). */
 export const versionKey = (resource: string) => `${resource}#version`
 
+export const versionScope = ({ serverId, version }: ServerVersion) => `${serverId}@${version}`
+
 /** The version of a hosted server whose tools were consented to; undefined for other resources. */
 export function consentedVersion(
   grant: Pick<Grant, 'getResourceScope'> | undefined,
   resource: string,
-): number | undefined {
-  return Number(grant?.getResourceScope(versionKey(resource))) || undefined
+): ServerVersion | undefined {
+  const [serverId = '', version] = (grant?.getResourceScope(versionKey(resource)) ?? '').split('@')
+  return version === undefined ? undefined : { serverId, version: Number(version) }
 }
 
 /** A grant, as the holder of the account sees it. Times are RFC 3339. */
@@ -110,9 +113,10 @@ export class Grants {
   async #describe(stored: StoredGrant, servers: Servers): Promise<GivenAccess> {
     const { audience, mcpServers, oauthClients } = this.#parts
     const { id, expiresAt: endsAt, renewedAt } = stored
-    const { clientId, resource, scopes, version, givenAt } = readGrant(stored)
-    const [client, server] = await Promise.all([oauthClients.find(clientId), servers(resource)])
-    const tools = server && version !== undefined ? await mcpServers.tools(server, version) : []
+    const { clientId, resource, scopes, consented, givenAt } = readGrant(stored)
+    const [client, found] = await Promise.all([oauthClients.find(clientId), servers(resource)])
+    const server = found?.id === consented?.serverId ? found : undefined
+    const tools = server && consented ? await mcpServers.tools(server, consented.version) : []
     return {
       ...{ id, resource, givenAt, endsAt, renewedAt },
       clientName: client?.name ?? clientId,
@@ -154,7 +158,7 @@ function readGrant({ payload }: Ended) {
     clientId,
     resource,
     scopes: `${openid?.scope ?? ''} ${scopeAt(resource)}`.split(' ').filter(Boolean),
-    version: consentedVersion({ getResourceScope: scopeAt }, resource),
+    consented: consentedVersion({ getResourceScope: scopeAt }, resource),
     givenAt: new Date(iat * 1_000).toISOString(),
   }
 }

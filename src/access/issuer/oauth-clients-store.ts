@@ -142,15 +142,18 @@ export interface RegistrationReply {
 
 export class Registration {
   readonly #clients: OAuthClients
+  readonly #perAddressMax: number
   readonly #throttle = new AttemptThrottle()
 
-  constructor(clients: OAuthClients) {
+  /** @param perAddressMax registrations per network in 15 minutes */
+  constructor(clients: OAuthClients, perAddressMax: number) {
     this.#clients = clients
+    this.#perAddressMax = perAddressMax
   }
 
   /** @param network of the client, as `networkOf` returns it; limits registrations per network */
   async register(body: unknown, network: string): Promise<RegistrationReply> {
-    if (!this.#throttle.admit(network, LIMITS.registrationsPerAddressMax))
+    if (!this.#throttle.admit(network, this.#perAddressMax))
       return errorReply('temporarily_unavailable', 'too many registrations from this address', 429)
     if (!Value.Check(Metadata, body))
       return errorReply('invalid_client_metadata', 'redirect_uris is needed; see RFC 7591')

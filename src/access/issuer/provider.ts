@@ -120,7 +120,7 @@ function flows(settings: IssuerSettings): Configuration {
         accountId: 'accountId' in token ? token.accountId : undefined,
         scopes: new Set(token.scope?.split(' ')),
         resource,
-        consentedVersion: consentedVersion(oidc.entities.Grant, resource),
+        consented: consentedVersion(oidc.entities.Grant, resource),
       })
       const grantId = 'grantId' in token ? token.grantId : undefined
       return { ...claims, ...(grantId !== undefined && { grant_id: grantIdOf(grantId) }) }
@@ -244,7 +244,7 @@ function addConsentCheck(policy: interactionPolicy.DefaultPolicy, resources: Res
   const consent = policy.get('consent')
   if (consent === undefined) throw new TypeError('the provider asks for consent')
   consent.details = async ({ oidc }) => ({
-    version: await resources.activeVersion(String(oidc.params?.['resource'] ?? '')),
+    shown: await resources.activeVersion(String(oidc.params?.['resource'] ?? '')),
   })
   consent.checks.add(
     new interactionPolicy.Check(
@@ -253,8 +253,8 @@ function addConsentCheck(policy: interactionPolicy.DefaultPolicy, resources: Res
       'consent_required',
       async ({ oidc }) => {
         const resource = String(oidc.params?.['resource'] ?? '')
-        const version = consentedVersion(oidc.grant, resource)
-        return resources.exceedsConsent(resource, oidc.requestParamScopes, version)
+        const consented = consentedVersion(oidc.grant, resource)
+        return resources.exceedsConsent(resource, oidc.requestParamScopes, consented)
       },
     ),
   )

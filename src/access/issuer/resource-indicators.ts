@@ -5,7 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { isCovered, scopeOf } from '../../core/tool-access.ts'
 import { publicUrl } from '../../infra/config.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
-import type { PublishedServer } from '../authentication/mcp-server-registry.ts'
+import type { PublishedServer, ServerVersion } from '../authentication/mcp-server-registry.ts'
 import { OFFICIAL_SCOPES, officialResource } from '../authentication/official-resource.ts'
 import { type Account, belongsTo, generationId, isWithin } from './accounts-store.ts'
 import type { IssuerServices } from './issuer-services.ts'
@@ -25,7 +25,7 @@ interface NewToken {
   readonly scopes: ReadonlySet<string>
   readonly resource: string
   /** The version of a hosted server that the account's grant is for. */
-  readonly consentedVersion: number | undefined
+  readonly consented: ServerVersion | undefined
 }
 
 /** `audience` is that of tokens for the REST API. */
@@ -97,24 +97,30 @@ export class ResourceIndicators {
   }
 
   /** The active version of the hosted server behind a resource, for a consent that is requested now. */
-  async activeVersion(resource: string): Promise<number | undefined> {
-    return (await this.#parts.mcpServers.byResource(resource))?.version
+  async activeVersion(resource: string): Promise<ServerVersion | undefined> {
+    const server = await this.#parts.mcpServers.byResource(resource)
+    return server && { serverId: server.id, version: server.version }
   }
 
   /**
    * Tells if scopes reach tools that a consent to an earlier version does not cover.
-   * @param version undefined if the consent names none
+   * @param consented undefined if the consent names no version
    */
-  async exceedsConsent(resource: string, scopes: ReadonlySet<string>, version?: number): Promise<boolean> {
+  async exceedsConsent(
+    resource: string,
+    scopes: ReadonlySet<string>,
+    consented: ServerVersion | undefined,
+  ): Promise<boolean> {
     const { mcpServers } = this.#parts
     const server = await mcpServers.byResource(resource)
-    if (server === undefined || server.version === version) return false
-    if (version === undefined) return true
-    const [consented, active] = await Promise.all([
-      mcpServers.tools(server, version),
+    if (server === undefined) return false
+    if (consented?.serverId !== server.id) return true
+    if (consented.version === server.version) return false
+    const [shown, active] = await Promise.all([
+      mcpServers.tools(server, consented.version),
       mcpServers.tools(server, server.version),
     ])
-    return active.some((tool) => scopes.has(scopeOf(server.slug, tool)) && !isCovered(tool, consented))
+    return active.some((tool) => scopes.has(scopeOf(server.slug, tool)) && !isCovered(tool, shown))
   }
 
   async #accountOf({ accountId = '', clientId, resource }: NewToken): Promise<Account> {
@@ -127,14 +133,15 @@ export class ResourceIndicators {
 
   /** A machine needs no consent: an admin gave it its scopes and approved the active version. */
   async #serverClaims(
-    { resource, consentedVersion }: NewToken,
+    { resource, consented }: NewToken,
     account: Account | undefined,
   ): Promise<Record<string, unknown>> {
     const server = await this.#parts.mcpServers.byResource(resource)
     if (server === undefined || (account !== undefined && !belongsTo(account, server.ref)))
       throw new errors.InvalidTarget()
-    const version = account === undefined ? server.version : consentedVersion
-    if (version === undefined) throw new errors.InvalidGrant('the grant names no version of the server')
+    if (account !== undefined && consented?.serverId !== server.id)
+      throw new errors.InvalidGrant('the grant names no version of the server')
+    const version = consented?.version ?? server.version
     const { tenantId, workspaceId } = server.ref
     const named = {
       tenant_id: tenantId,

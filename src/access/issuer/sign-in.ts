@@ -7,9 +7,10 @@ import { errors, type Grant, type Interaction, type InteractionResults, type Pro
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
+import type { ServerVersion } from '../authentication/mcp-server-registry.ts'
 import type { Account } from './accounts-store.ts'
 import type { ConsentOutcome, IssuerAudit, Requester } from './audit-events.ts'
-import { accessWithTools, type ScopeAccess, versionKey } from './grants.ts'
+import { accessWithTools, type ScopeAccess, versionKey, versionScope } from './grants.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
 import type { ResourceIndicators } from './resource-indicators.ts'
@@ -327,9 +328,10 @@ export class SignIn {
     const requested = [...new Set(String(params['scope'] ?? '').split(' '))].filter(Boolean)
     const resource = String(params['resource'] ?? '')
     const server = await this.#parts.mcpServers.byResource(resource)
-    const { version } = prompt.details as ConsentDetails
+    const { shown } = prompt.details as ConsentDetails
     const own = [OPENID, ...this.#parts.resources.ownScopes(resource)]
-    const tools = server && version !== undefined ? await this.#parts.mcpServers.tools(server, version) : []
+    const isSame = server !== undefined && shown?.serverId === server.id
+    const tools = isSame ? await this.#parts.mcpServers.tools(server, shown.version) : []
     const access = accessWithTools(requested, server, tools)
     const granted = access.filter((one) => own.includes(one.scope) || one.tools.length > 0)
     return { access: granted, serverName: server?.name ?? '' }
@@ -359,7 +361,8 @@ const finish = (provider: Provider, { request, response }: InteractionRequest, r
 
 /** Set by the consent prompt when it begins (provider.ts). */
 interface ConsentDetails {
-  readonly version?: number
+  /** The version whose tools the page shows. */
+  readonly shown?: ServerVersion
 }
 
 /** Creates a grant for each consent: tokens of earlier grants keep the scopes that were consented to then. */
@@ -377,7 +380,7 @@ function grantOf(
     if (scope === OPENID) grant.addOIDCScope(scope)
     else grant.addResourceScope(resource, scope)
   }
-  const { version } = prompt.details as ConsentDetails
-  if (version !== undefined) grant.addResourceScope(versionKey(resource), String(version))
+  const { shown } = prompt.details as ConsentDetails
+  if (shown !== undefined) grant.addResourceScope(versionKey(resource), versionScope(shown))
   return grant
 }

@@ -8,7 +8,6 @@ import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.j
 import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { OAuthClients, Registration } from '../../../src/access/issuer/oauth-clients-store.ts'
-import { LIMITS } from '../../../src/core/limits.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import {
   addAccount,
@@ -152,10 +151,10 @@ describe('registered client', () => {
 test('client registration: limit of an address: refused; unused clients: removed', async () => {
   const database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {}, 2)
   try {
-    const registration = new Registration(new OAuthClients(database))
+    const registration = new Registration(new OAuthClients(database), 30)
     const take = () => registration.register({ redirect_uris: [REDIRECT] }, '192.0.2.1')
     const made: unknown[] = []
-    for (let n = 0; n < LIMITS.registrationsPerAddressMax; n++) made.push((await take()).body['client_id'])
+    for (let n = 0; n < 30; n++) made.push((await take()).body['client_id'])
     expect((await take()).status).toBe(429)
     const [unused, idle, used] = made
     const age = (id: unknown, created: string, usedAt: string | null) =>
