@@ -3,7 +3,8 @@
 import type { Command } from 'commander'
 import { type ApiClient, ApiError, fetchToken } from './client.ts'
 import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
-import { need, readCallerFile, workspaceClient } from './settings.ts'
+import { mcpAdminVerbs, serversClient } from './mcp-admin.ts'
+import { need, readCallerFile } from './settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 interface Server {
@@ -21,16 +22,13 @@ interface Publication {
   readonly version: number
   readonly state: 'active' | 'needs_approval'
   readonly diff: { readonly summary: readonly string[] }
-}
-
-async function serversClient(workspace: string | undefined) {
-  const { settings, client, workspace_id } = await workspaceClient(workspace)
-  return { settings, client, base: `/v1/mcp/workspaces/${workspace_id}/servers` }
+  readonly reasons: readonly { readonly tool: string | null; readonly detail: string }[]
 }
 
 interface PublishOptions extends WorkspaceOption {
   readonly tools?: string
   readonly writes?: boolean
+  readonly acceptBreaking?: boolean
 }
 
 /**
@@ -44,12 +42,13 @@ async function publish(slug: string, options: PublishOptions): Promise<number> {
       return client.post<Server>(base, { name: slug, slug })
     throw error
   })
-  const tools =
+  const curation: unknown =
     options.tools === undefined
-      ? await defaultTools(client, `${base}/${slug}`, options)
-      : (JSON.parse(await readCallerFile(options.tools)) as { tools?: unknown }).tools
-  await client.call('PUT', `${base}/${slug}/curation`, { tools })
-  const made = await client.post<Publication>(`${base}/${slug}/publish`, {})
+      ? { tools: await defaultTools(client, `${base}/${slug}`, options) }
+      : JSON.parse(await readCallerFile(options.tools))
+  await client.call('PUT', `${base}/${slug}/curation`, curation)
+  const accept = options.acceptBreaking ? { accept: ['breaking'] } : {}
+  const made = await client.post<Publication>(`${base}/${slug}/publish`, accept)
   printJson(made)
   if (made.state === 'needs_approval') process.stderr.write(approvalNeeded(`${base}/${slug}`, made))
   process.stderr.write(`${configuration(slug, `${client.url}${server.path}`)}\n`)
@@ -57,9 +56,13 @@ async function publish(slug: string, options: PublishOptions): Promise<number> {
   return 0
 }
 
-/** Until an admin approves a version with more access, the previous one stays active. */
-function approvalNeeded(base: string, { version, diff }: Publication): string {
-  const lines = diff.summary.map((line) => `  ${line}\n`).join('')
+/** Until an admin approves a version, the previous one stays active. */
+function approvalNeeded(base: string, { version, diff, reasons }: Publication): string {
+  const sentences = [
+    ...diff.summary,
+    ...reasons.map(({ tool, detail }) => `${tool ?? 'The server'} ${detail}`),
+  ]
+  const lines = sentences.map((line) => `  ${line}\n`).join('')
   return `Version ${version} is not active until an admin approves it: POST ${base}/versions/${version}/approve\n${lines}`
 }
 
@@ -121,8 +124,10 @@ export function mcpVerbs(program: Command): void {
       WORKSPACE,
       ['--tools <file>', 'JSON body of PUT …/curation; default: all tools that only read'],
       ['--writes', 'without a file: also tools that write'],
+      ['--accept-breaking', 'approve changes that may break clients'],
     ],
   )
+  mcpAdminVerbs(servers)
   addVerb(servers, 'call <server> <tool>', 'call a tool and print its result', callTool, [
     WORKSPACE,
     ['--arguments <json>', `arguments of the tool: ${JSON_NOTATION}`, '{}'],

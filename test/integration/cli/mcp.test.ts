@@ -32,5 +32,23 @@ test('mcp publish: collection: server with instructions for clients; its token a
     '{"where":[{"field":"text","operator":"eq","value":"by hand"}]}',
   )
   expect(JSON.parse(called.stdout)).toMatchObject({ is_error: false })
+  expect((await tenon('list')).stdout).toMatch(/^notes +published +v1 +notes\n$/)
+  expect((await tenon('candidates', 'notes')).stdout).toContain('collections:notes:create')
+  expect(JSON.parse((await tenon('show', 'notes')).stdout)).toMatchObject({
+    slug: 'notes',
+    active_version: 1,
+  })
+  expect((await tenon('diff', 'notes')).stdout).toMatch(/^safe: 3 tools, about \d+ tokens\n/)
+  expect(JSON.parse((await tenon('preview', 'notes')).stdout).tools).toHaveLength(3)
+  expect((await tenon('audit', 'notes')).stdout).toMatch(/ ok +notes_query /)
+  expect(await tenon('approve', 'notes', '1')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('needs no approval'),
+  })
+  expect(JSON.parse((await tenon('rollback', 'notes', '1')).stdout)).toMatchObject({
+    version: 1,
+    active: true,
+  })
+  expect(JSON.parse((await tenon('clients', 'notes')).stdout).data).toEqual([])
   expect(await tenon('call', 'notes', 'notes_get', '--arguments', '{"id":"x"}')).toMatchObject({ code: 1 })
 }, 60_000)

@@ -1,0 +1,134 @@
+/** `tenon mcp list|show|candidates|curate|preview|diff|approve|rollback|clients|audit`: the lifecycle of hosted MCP servers. */
+
+import type { Command } from 'commander'
+import { readCallerFile, workspaceClient } from './settings.ts'
+import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
+
+export async function serversClient(workspace: string | undefined) {
+  const { settings, client, workspace_id } = await workspaceClient(workspace)
+  return { settings, client, base: `/v1/mcp/workspaces/${workspace_id}/servers` }
+}
+
+const print = (line: string) => void process.stdout.write(`${line}\n`)
+
+interface Server {
+  readonly slug: string
+  readonly state: string
+  readonly active_version: number | null
+  readonly name: string
+}
+
+async function list({ workspace }: WorkspaceOption): Promise<number> {
+  const { client, base } = await serversClient(workspace)
+  for (const { slug, state, active_version, name } of await client.list<Server>(base))
+    print(`${slug.padEnd(20)}  ${state.padEnd(10)}  ${`v${active_version ?? '–'}`.padEnd(5)}  ${name}`)
+  return 0
+}
+
+/** Prints what `GET <base>/<server><tail>` answers. */
+const show =
+  (tail: string) =>
+  async (server: string, { workspace }: WorkspaceOption): Promise<number> => {
+    const { client, base } = await serversClient(workspace)
+    return printJson(await client.get(`${base}/${encodeURIComponent(server)}${tail}`))
+  }
+
+interface Candidate {
+  readonly candidate: string
+  readonly name: string
+  readonly risk: string
+  readonly title: string
+}
+
+async function candidates(server: string, { workspace }: WorkspaceOption): Promise<number> {
+  const { client, base } = await serversClient(workspace)
+  const { data } = await client.get<{ data: Candidate[] }>(`${base}/${server}/candidates`)
+  for (const { candidate, name, risk, title } of data)
+    print(`${candidate.padEnd(40)}  ${risk.padEnd(5)}  ${name.padEnd(28)}  ${title}`)
+  return 0
+}
+
+async function curate(server: string, file: string, { workspace }: WorkspaceOption): Promise<number> {
+  const { client, base } = await serversClient(workspace)
+  const body: unknown = JSON.parse(await readCallerFile(file))
+  return printJson(await client.call('PUT', `${base}/${server}/curation`, body))
+}
+
+interface Preview {
+  readonly tools: readonly unknown[]
+  readonly tokens: number
+  readonly class: string
+  readonly reasons: readonly { readonly tool: string | null; readonly detail: string }[]
+  readonly diff: {
+    readonly added: readonly string[]
+    readonly removed: readonly string[]
+    readonly changed: readonly { readonly name: string; readonly fields: readonly string[] }[]
+    readonly summary: readonly string[]
+  }
+  readonly findings: readonly {
+    readonly tool: string | null
+    readonly pointer: string
+    readonly severity: string
+    readonly detail: string
+  }[]
+}
+
+/** Prints what publishing the draft would change, and what the check of its texts found. */
+async function diff(server: string, { workspace }: WorkspaceOption): Promise<number> {
+  const { client, base } = await serversClient(workspace)
+  const draft = await client.get<Preview>(`${base}/${server}/preview`)
+  print(`${draft.class}: ${draft.tools.length} tools, about ${draft.tokens} tokens`)
+  for (const name of draft.diff.added) print(`+ ${name}`)
+  for (const name of draft.diff.removed) print(`- ${name}`)
+  for (const { name, fields } of draft.diff.changed) print(`~ ${name}: ${fields.join(', ')}`)
+  for (const sentence of draft.diff.summary) print(`! ${sentence}`)
+  for (const { tool, detail } of draft.reasons) print(`! ${tool ?? server} ${detail}`)
+  for (const { tool, pointer, severity, detail } of draft.findings)
+    print(`${severity.padEnd(7)}  ${tool ?? server}${pointer}: ${detail}`)
+  return 0
+}
+
+/** Makes a version the active one by `approve`, or `activate` if it needs no approval. */
+const activate =
+  (verb: 'approve' | 'activate') =>
+  async (server: string, version: string, { workspace }: WorkspaceOption): Promise<number> => {
+    const { client, base } = await serversClient(workspace)
+    return printJson(await client.post(`${base}/${server}/versions/${version}/${verb}`, {}))
+  }
+
+interface Call {
+  readonly time: string
+  readonly outcome: string
+  readonly tool: string | null
+  readonly principal: string | null
+  readonly code: string | null
+  readonly duration_ms: number
+}
+
+async function audit(server: string, { workspace }: WorkspaceOption): Promise<number> {
+  const { client, base } = await serversClient(workspace)
+  const { data } = await client.get<{ data: Call[] }>(`${base}/${server}/audit`)
+  for (const { time, outcome, tool, principal, code, duration_ms } of data)
+    print(
+      `${time}  ${outcome.padEnd(10)}  ${(tool ?? '–').padEnd(28)}  ${principal ?? '–'}  ${duration_ms} ms  ${code ?? ''}`.trimEnd(),
+    )
+  return 0
+}
+
+export function mcpAdminVerbs(servers: Command): void {
+  addVerb(servers, 'list', 'list the servers of a workspace', list, [WORKSPACE])
+  addVerb(servers, 'show <server>', 'print a server with its draft', show(''), [WORKSPACE])
+  addVerb(servers, 'candidates <server>', 'list what could be a tool', candidates, [WORKSPACE])
+  addVerb(servers, 'curate <server> <file>', 'replace the draft: JSON body of PUT …/curation', curate, [
+    WORKSPACE,
+  ])
+  addVerb(servers, 'preview <server>', 'print the draft as models see it', show('/preview'), [WORKSPACE])
+  addVerb(servers, 'diff <server>', 'print what publishing the draft would change', diff, [WORKSPACE])
+  addVerb(servers, 'versions <server>', 'print the published versions', show('/versions'), [WORKSPACE])
+  addVerb(servers, 'approve <server> <version>', 'approve a version', activate('approve'), [WORKSPACE])
+  addVerb(servers, 'rollback <server> <version>', 'make a version the active one', activate('activate'), [
+    WORKSPACE,
+  ])
+  addVerb(servers, 'clients <server>', 'print the OAuth clients of agents', show('/clients'), [WORKSPACE])
+  addVerb(servers, 'audit <server>', 'list the newest calls', audit, [WORKSPACE])
+}
