@@ -157,7 +157,7 @@ class HostedServerHandler {
       name: manifest.name,
       version: String(server.version),
       ...(manifest.description !== '' && { instructions: manifest.description }),
-      tools: offeredTools(client, sets),
+      tools: () => offeredTools(client, sets),
       prompts: promptsOf(manifest),
       complete: completionsFor(manifest),
       resources: resourcesOf(

@@ -109,7 +109,7 @@ class PlatformServerHandler {
       version: '1',
       instructions: INSTRUCTIONS,
       // Writing tools are listed without their scope, or no client would ask for it.
-      tools: usable.map(({ tool }) => tool),
+      tools: () => usable.map(({ tool }) => tool),
       resources: this.#resources,
       call: async (name, args) =>
         this.#call(

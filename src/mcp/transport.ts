@@ -100,7 +100,8 @@ export interface McpServer {
   readonly name: string
   readonly version: string
   readonly instructions?: string
-  readonly tools: readonly McpTool[]
+  /** Called for `tools/list` alone: a call needs none of them described. */
+  readonly tools: () => readonly McpTool[]
   readonly resources?: McpResources | undefined
   readonly prompts?: McpPrompts | undefined
   readonly complete?: McpCompletions | undefined
@@ -272,4 +273,4 @@ function addModernResources(mcp: Server, { list, templates, read }: McpResources
   })
 }
 
-const listOf = ({ tools }: McpServer) => tools as unknown as ListToolsResult['tools']
+const listOf = ({ tools }: McpServer) => tools() as unknown as ListToolsResult['tools']

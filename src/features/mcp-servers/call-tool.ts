@@ -82,15 +82,10 @@ async function runWithinQuota(
     const transportStatus = isRest ? error.status : 200
     return { ...endWith(error.code, problemText(error)), outcome: 'denied', transportStatus, refused: error }
   }
-  return checkAndRun(scope, version, tool, call).catch(toolErrorOf)
+  return checkAndRun(scope, tool, call).catch(toolErrorOf)
 }
 
-async function checkAndRun(
-  scope: WorkspaceScope,
-  version: PublishedVersion,
-  tool: Tool,
-  call: ToolCall,
-): Promise<CallEnd> {
+async function checkAndRun(scope: WorkspaceScope, tool: Tool, call: ToolCall): Promise<CallEnd> {
   const args = call.arguments ?? {}
   if (exceedsDepth(args, LIMITS.mcpArgumentsDepthMax))
     return toolError('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)

@@ -42,6 +42,13 @@ export const Choice = Type.Object(
         {
           result_bytes: Type.Optional(Type.Integer({ minimum: 1_000, maximum: LIMITS.mcpResultBytesMax })),
           timeout_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 300 })),
+          wait_seconds: Type.Optional(
+            Type.Integer({
+              minimum: 0,
+              maximum: LIMITS.mcpFlowWaitSeconds,
+              description: 'How long a call of a flow waits for its output.',
+            }),
+          ),
         },
         { additionalProperties: false, description: 'Of a call.' },
       ),

@@ -54,6 +54,7 @@ export interface Preset {
 interface ToolLimits {
   readonly result_bytes?: number
   readonly timeout_seconds?: number
+  readonly wait_seconds?: number
 }
 
 /** The closed schema of a tool's arguments: the operation's input without fixed fields and fields for HTTP alone. */

@@ -25,6 +25,8 @@ interface Agent {
   readonly as: Caller
 }
 
+/** The flows are not over by then. */
+const SOON = { limits: { wait_seconds: 2 } }
 const RUN_TOOLS = ['run_answer', 'run_cancel', 'run_result', 'run_status']
 
 let workspace: TestWorkspace
@@ -78,7 +80,7 @@ do:
 do:
   - nap: { wait: { seconds: 300 } }
 `)
-  const tools = { 'flows:refund:run': { enabled: true }, 'flows:sleep:run': { enabled: true } }
+  const tools = { 'flows:refund:run': { enabled: true }, 'flows:sleep:run': { enabled: true, ...SOON } }
   server = await publishMcpServer(workspace, 'desk', tools)
   agent = await createAgent('agent')
   other = await createAgent('other')
@@ -145,7 +147,10 @@ do:
 `
   await createFlow(approval('mine', agent.id))
   await createFlow(approval('theirs', 'boss@example.test'))
-  await publish(server, { 'flows:mine:run': { enabled: true }, 'flows:theirs:run': { enabled: true } })
+  await publish(server, {
+    'flows:mine:run': { enabled: true, ...SOON },
+    'flows:theirs:run': { enabled: true, ...SOON },
+  })
   const as = await tokenOf(agent, ['run_mine', 'run_theirs', ...RUN_TOOLS])
   const [mine, theirs] = await Promise.all(['run_mine', 'run_theirs'].map((tool) => use(tool, {}, as)))
   const [own] = mine?.data.approvals ?? []

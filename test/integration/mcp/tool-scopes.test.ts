@@ -11,7 +11,6 @@ import {
 } from '../../support/clients/browser.ts'
 import {
   askToken,
-  callTool,
   ok,
   type PublishedMcpServer,
   publishMcpServer,
@@ -143,7 +142,7 @@ describe('call without the scope', () => {
   test('tool error: recorded as denied', async () => {
     await create(await tokenFor(server, scopesOf(server, 'notes_get')), '2025-06-18')
     const { data } = await ok(call('GET', `${server.base}/audit`, { as: server.workspace.operator }))
-    const last = data.filter(({ tool }: { tool: string }) => tool === 'notes_create').at(-1)
+    const last = data.find(({ tool }: { tool: string }) => tool === 'notes_create')
     expect(last).toMatchObject({ outcome: 'denied', transport_status: 200, code: 'insufficient_scope' })
   })
 })

@@ -252,7 +252,7 @@ test('tool quota of a server: version exceeds it: not published, the active vers
       Object.keys(NOTES).map((name) => [name, { enabled: verbs.some((verb) => name.endsWith(`:${verb}`)) }]),
     )
     await call('PUT', `${mcpServer.base}/curation`, { as, body: { tools } })
-    return call('POST', `${mcpServer.base}/publish`, { as, body: {} })
+    return call('POST', `${mcpServer.base}/publish`, { as, body: { accept: ['breaking'] } })
   }
   const refused = await publishTools(['list', 'get', 'create'])
   expect(refused.status).toBe(429)
