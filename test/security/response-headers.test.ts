@@ -34,6 +34,7 @@ const CASES: readonly Case[] = [
   { name: 'unknown method', method: 'PATCH', path: '/v1/tenants' },
   { name: 'malformed path', path: '/%c0%ae' },
   { name: 'OpenAPI document', path: '/openapi.json' },
+  { name: 'text for language models', path: '/llms.txt' },
   { name: 'documentation page', path: '/docs/' },
   { name: 'page of a problem', path: '/docs/problems/forbidden' },
   { name: 'schema of flows', path: '/v1/flows/schema.json' },

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
 import type { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
-import { EFFECTS, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
+import { EFFECTS, type Effect, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
 import type { ScopeAccess } from './grants.ts'
 import type { Prompt } from './sign-in.ts'
 import type { Brand } from './users/users-store.ts'
@@ -167,23 +167,43 @@ const OWN_SCOPES: Readonly<Record<string, string>> = {
     'Change things in your name: write, publish, run and cancel flows, decide approvals, deploy functions, declare and change collections, write and delete documents, publish MCP servers and call their tools',
 }
 
-/** Describes each scope with its tools. The most powerful ones come first, so that a long list cannot hide them. */
+/**
+ * Describes the scopes with their tools, those of one collection and effect together. The most powerful ones come first, so
+ * that a long list cannot hide them.
+ */
 export function accessList(access: readonly ScopeAccess[]): string {
   const strength = ({ tools }: ScopeAccess) => Math.max(-1, ...tools.map(strengthOf))
-  const scopes = access
-    .toSorted((a, b) => strength(b) - strength(a))
-    .map(({ scope, tools }) => {
-      const words = tools
-        .toSorted((a, b) => strengthOf(b) - strengthOf(a))
-        .map(
-          (tool) =>
-            `<b>${escapeHtml(tool.title)}</b><span class="does">${effectInWords(tool.annotations)}</span>`,
-        )
-      const lines =
-        tools.length === 0 ? [OWN_SCOPES[scope] ?? 'Nothing while its server is not published'] : words
-      return `<li>${lines.map((line) => `<p>${line}</p>`).join('')}<small><code>${escapeHtml(scope)}</code></small></li>`
-    })
-  return `<ul class="access">${scopes.join('')}</ul>`
+  const scopes = access.toSorted((a, b) => strength(b) - strength(a))
+  const groups = Map.groupBy(scopes, (one) => headingOf(one) ?? one)
+  const items = [...groups].map(([heading, members]) => {
+    const title = typeof heading === 'string' ? `<p><b>${escapeHtml(heading)}</b></p>` : ''
+    const codes = members.map(({ scope }) => `<code>${escapeHtml(scope)}</code>`).join(' ')
+    return `<li>${title}${members.map(scopeLines).join('')}<small>${codes}</small></li>`
+  })
+  return `<ul class="access">${items.join('')}</ul>`
+}
+
+function scopeLines({ scope, tools }: ScopeAccess): string {
+  if (tools.length === 0) return `<p>${OWN_SCOPES[scope] ?? 'Nothing while its server is not published'}</p>`
+  return tools
+    .toSorted((a, b) => strengthOf(b) - strengthOf(a))
+    .map(
+      ({ title, annotations }) =>
+        `<p><b>${escapeHtml(title)}</b><span class="does">${effectInWords(annotations)}</span></p>`,
+    )
+    .join('')
+}
+
+const VERBS: Readonly<Record<Effect, string>> = { reads: 'Read', adds: 'Add to', changes: 'Change or delete' }
+
+/** `Read orders` if all tools of a scope read the collection orders; undefined if they have not that much in common. */
+function headingOf({ tools }: ScopeAccess): string | undefined {
+  const headings = tools.map(({ candidate, annotations }) => {
+    const [source, collection] = candidate.split(':')
+    return source === 'collections' ? `${VERBS[effectOf(annotations)]} ${collection}` : undefined
+  })
+  const [first] = headings
+  return headings.every((one) => one === first) ? first : undefined
 }
 
 const strengthOf = ({ annotations }: ScopedTool) =>

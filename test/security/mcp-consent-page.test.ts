@@ -1,0 +1,82 @@
+/** The consent page: each tool with its effect, those of one collection together, nothing that the server does not offer. */
+
+import { beforeAll, expect, test } from 'vitest'
+import {
+  addAccount,
+  addClient,
+  authorization,
+  Browser,
+  inWorkspace,
+  REDIRECT,
+  type TestAccount,
+} from '../support/clients/browser.ts'
+import { NOTES, ok, type PublishedMcpServer, publishMcpServer, scopesOf } from '../support/clients/mcp.ts'
+import { call, createTestWorkspace, type TestWorkspace } from '../support/fixtures/tenants.ts'
+
+const LIST = { 'collections:notes:list': { enabled: true } }
+
+let workspace: TestWorkspace
+let person: TestAccount
+let clientId: string
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  await ok(
+    call('PUT', '/v1/quotas', {
+      as: workspace.operator,
+      body: { workspace_id: workspace.workspaceId, limits: { mcp_servers: -1 } },
+    }),
+  )
+  person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
+  clientId = await addClient(workspace.operator)
+})
+
+const TITLE = '<img src=x onerror=alert(1)> & "List"'
+
+async function pageFor(mcpServer: PublishedMcpServer, scope: string): Promise<string> {
+  const browser = new Browser(REDIRECT)
+  const page = await browser.open(authorization(clientId, { resource: mcpServer.url, scope }).url)
+  const { tenant, email, password } = person
+  return (await browser.submit(page, { action: 'login', tenant, email, password })).html
+}
+
+test('tools of three effects: each with escaped title and effect', async () => {
+  const mcpServer = await publishMcpServer(workspace, 'words', {
+    'collections:notes:list': { enabled: true, title: TITLE, scope: 'notes' },
+    'collections:notes:create': { enabled: true, scope: 'notes' },
+    'collections:notes:delete': { enabled: true, scope: 'notes' },
+    'collections:notes:get': { enabled: true },
+  })
+  // Its title is suspect.
+  await ok(call('POST', `${mcpServer.base}/versions/1/approve`, { as: workspace.operator, body: {} }))
+  const html = await pageFor(mcpServer, scopesOf(mcpServer, 'notes'))
+  expect(html).toContain('&lt;img src=x onerror=alert(1)&gt; &amp; &quot;List&quot;')
+  expect(html).not.toContain('<img')
+  const text = html.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ')
+  expect(text).toMatch(/Delete a document of notes.{1,5}changes or deletes data/)
+  expect(text).toMatch(/Create a document in notes.{1,5}adds data/)
+  expect(text).toMatch(/List&quot;.{1,5}reads data/)
+  expect(text).toContain('Server words')
+  // Strongest effect first; tools not requested are not shown.
+  expect(text.indexOf('Delete a document')).toBeLessThan(text.indexOf('Create a document'))
+  expect(text).not.toContain('Read a document')
+})
+
+test('scopes of one collection: together, by what they do to it', async () => {
+  const all = ['list', 'get', 'create', 'update', 'delete']
+  const mcpServer = await publishMcpServer(workspace, 'grouped', NOTES)
+  const html = await pageFor(mcpServer, scopesOf(mcpServer, ...all.map((verb) => `notes_${verb}`)))
+  const items = html.split('<li>').slice(1)
+  expect(items.map((item) => /<p><b>([^<]*)/.exec(item)?.[1])).toEqual([
+    'Change or delete notes',
+    'Add to notes',
+    'Read notes',
+  ])
+  expect(items[2]).toMatch(/notes_get.*notes_list|notes_list.*notes_get/)
+})
+
+test('scope that the server does not offer: not shown', async () => {
+  const mcpServer = await publishMcpServer(workspace, 'unknown', LIST)
+  const html = await pageFor(mcpServer, `${scopesOf(mcpServer, 'notes_list')} mcp:unknown:trust_me please`)
+  expect(html).toContain('List notes')
+  expect(html).not.toMatch(/trust_me|please/)
+})
