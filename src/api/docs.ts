@@ -1,4 +1,4 @@
-/** Serves documentation: the OpenAPI document, Swagger UI, a page per problem code and per diagnostic, the flow schema. */
+/** Serves documentation: the OpenAPI document, Swagger UI, the text for language models, a page per problem code and per diagnostic, the flow schema. */
 
 import { createHash } from 'node:crypto'
 import swagger from '@fastify/swagger'
@@ -13,11 +13,13 @@ import { PROBLEMS, type ProblemCode } from '../core/problem-catalogue.ts'
 import { CATALOGUE } from '../features/data-operations.ts'
 import { diagnosticPage } from '../features/flows/analyze.ts'
 import { OPERATIONS } from '../features/index.ts'
+import { LLMS_TEXT } from './llms-text.ts'
 import { openApi } from './openapi.ts'
 
 export async function mountDocs(app: FastifyInstance): Promise<void> {
   const document = openApi(OPERATIONS)
   app.get('/openapi.json', async () => document)
+  app.get('/llms.txt', async (_request, reply) => reply.type('text/plain; charset=utf-8').send(LLMS_TEXT))
   app.get('/docs/problems/:code', async (request, reply) => {
     const { code } = request.params as { code: string }
     if (!Object.hasOwn(PROBLEMS, code)) throw new Problem('route_not_found')

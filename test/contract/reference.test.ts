@@ -28,6 +28,24 @@ test('API: serves that document, and a page for people', async () => {
   expect([page.status, page.headers.get('content-type')]).toEqual([200, expect.stringContaining('text/html')])
 })
 
+test('text for language models: its links answer, and the paths of its areas exist', async () => {
+  const { status, headers, body: text } = await call('GET', '/llms.txt')
+  expect([status, headers.get('content-type')]).toEqual([200, 'text/plain; charset=utf-8'])
+  for (const [, path = ''] of String(text).matchAll(/\]\((\/[^)]*)\)/g))
+    expect([path, (await call('GET', path)).status]).toEqual([path, path.endsWith('/mcp') ? 405 : 200])
+  const { body } = await call('GET', '/openapi.json')
+  const known = Object.keys(body.paths).map((path) => path.replaceAll(/\{\w+\}/g, '{}'))
+  const named = [...String(text).matchAll(/`(?:[A-Z]+ )?(\/v1\/[^`?]*)`/g)].map(([, path = '']) => path)
+  expect(named.length).toBeGreaterThan(6)
+  for (const path of named) {
+    const pattern = path.replaceAll(/\{\w+\}/g, '{}')
+    expect([path, known.some((one) => one === pattern || one.startsWith(`${pattern}/`))]).toEqual([
+      path,
+      true,
+    ])
+  }
+})
+
 test('path parameters: are all declared', async () => {
   const { body } = await call('GET', '/openapi.json')
   for (const [path, methods] of Object.entries(
