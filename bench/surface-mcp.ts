@@ -12,6 +12,7 @@ const ROUNDS = 300
 const LANES = 16
 const LANE_MS = 3_000
 const MODERN = '2026-07-28'
+const VERBS = ['list', 'query', 'get', 'create', 'update', 'delete']
 
 export async function mcp(running: Running): Promise<void> {
   const { path, token, apikey, id } = await aServer(running)
@@ -35,6 +36,7 @@ export async function mcp(running: Running): Promise<void> {
       ),
     'tools/call, era of 2025': () => send('POST', path, headers, message({})),
     'tools/call, era of 2026': () => send('POST', path, { ...headers, ...era }, message({ _meta })),
+    'tools/list, 96 tools': () => send('POST', path, headers, LIST),
   }
   function message(more: object): string {
     const params = { name: 'bench_get', arguments: { id }, ...more }
@@ -67,15 +69,24 @@ async function aServer({ url, clientId, clientSecret }: Running) {
   const { id } = await data.post<{ id: string }>('/v1/collections/bench/documents', { n: 1 })
   const base = `/v1/mcp/workspaces/${workspace_id}/servers`
   const { path } = await admin.post<{ path: string }>(base, { name: 'Bench', slug: 'bench' })
-  const tools = { 'collections:bench:get': { enabled: true } }
+  // With the six tools of `bench`, nearly as many as a server may have.
+  const others = Array.from({ length: 15 }, (_, n) => `other${n}`)
+  for (const name of others) await data.post(`/v1/collections/${name}/documents`, { n: 1 })
+  const tools = Object.fromEntries(
+    ['bench', ...others].flatMap((name) =>
+      VERBS.map((verb) => [`collections:${name}:${verb}`, { enabled: true, scope: 'all' }]),
+    ),
+  )
   await admin.call('PUT', `${base}/bench/curation`, { tools })
   await admin.post(`${base}/bench/publish`, {})
   const token = await fetchToken(url, clientId, clientSecret, {
     resource: `${url}${path}`,
-    scope: 'mcp:bench:bench_get',
+    scope: 'mcp:bench:all',
   })
   return { path, token, apikey, id }
 }
+
+const LIST = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' })
 
 /** Keep-alive and little else. A failed tool call is an error. */
 function sender(url: string) {
