@@ -27,6 +27,7 @@ import {
   Server,
 } from '@modelcontextprotocol/server'
 
+import { isObject } from '../core/json.ts'
 import { Problem } from '../core/problem.ts'
 import type { Content } from '../features/mcp-servers/content.ts'
 
@@ -122,7 +123,21 @@ const FIRST_MODERN = '2026-07-28'
 /** Answers a request in its protocol version. */
 export function serve(exchange: Exchange, server: McpServer): Promise<void> {
   const header = exchange.request.headers['mcp-protocol-version']
+  if (hasInvalidArguments(exchange.body))
+    return refuse(exchange, INVALID_PARAMS, 'arguments must be an object')
   return isModern(exchange.body, header) ? serveModern(exchange, server) : serveLegacy(exchange, server)
+}
+
+/** SDK 1 would answer with the whole report of its schema library. */
+function hasInvalidArguments(body: unknown): boolean {
+  const { method, params } = (body ?? {}) as { method?: unknown; params?: { arguments?: unknown } | null }
+  return method === 'tools/call' && params?.arguments !== undefined && !isObject(params.arguments)
+}
+
+async function refuse({ response, body }: Exchange, code: number, message: string): Promise<void> {
+  const { id = null } = body as { id?: unknown }
+  response.writeHead(400, { 'content-type': 'application/json' })
+  response.end(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }))
 }
 
 /** Modern requests name their version in the body; the header alone counts only if it names a modern version. */

@@ -17,6 +17,8 @@ interface Binding {
   readonly fixed: Readonly<Record<string, unknown>>
   /** The tool's arguments are together one member of the input: the fields of a document, or the input of a function or flow. */
   readonly arguments?: 'fields' | 'input'
+  /** Arguments that are no fields, and have `_` in front of their name since the collection has fields of these names. */
+  readonly renamed?: readonly string[]
   /** The schemas of the fields that conditions may compare, by path. */
   readonly comparable?: Readonly<Record<string, JsonSchema>>
 }

@@ -112,6 +112,26 @@ describe('arguments', () => {
     expect(JSON.stringify(body.errors)).toContain(JSON.stringify(expected).slice(1, -1))
   })
 
+  test('field and option of one name: each keeps its meaning when the option is fixed or hidden', async () => {
+    const schema = { type: 'object', properties: { limit: { type: 'integer' } }, additionalProperties: false }
+    const body = {
+      workspace_id: workspace.workspaceId,
+      collection: 'caps',
+      store: 'relational',
+      schema,
+      mode: 'enforce',
+    }
+    await ok(call('POST', '/v1/schemas', { as: workspace.operator, body }))
+    for (const limit of [1, 2, 2])
+      await ok(call('POST', '/v1/collections/caps/documents', { as: workspace.service, body: { limit } }))
+    for (const choice of [{ fixed: 1 }, { hidden: true }, { default: 1 }]) {
+      await publish(server, { 'collections:caps:list': { enabled: true, arguments: { _limit: choice } } })
+      const { structuredContent } = await use('caps_list', { limit: 2 })
+      const expected = 'hidden' in choice ? [2, 2] : [2]
+      expect(structuredContent.data.map(({ limit }: { limit: number }) => limit)).toEqual(expected)
+    }
+  })
+
   test('example that the tool would refuse: refused', async () => {
     const examples = [
       { status: 'open', customer: 'Ann' },

@@ -182,6 +182,10 @@ describe('authorization', () => {
         ),
       ])
     }
+    for (const args of [[1], 'x', null]) {
+      const { status, body } = await callTool(ours.path, as, 'notes_get', args)
+      expect([status, body.error]).toEqual([400, { code: -32_602, message: 'arguments must be an object' }])
+    }
     for (const id of [
       "' or 1=1 --",
       '../../tenants',

@@ -102,7 +102,8 @@ test('slow flow: reported as waiting; failing flow: a tool error; neither shows 
     'bad',
     "{ raise: { error: { type: 'https://x.test/no', status: 400, title: 'No' } } }",
   )
-  const tools = { 'flows:slow:run': { enabled: true }, 'flows:bad:run': { enabled: true } }
+  const soon = { enabled: true, limits: { wait_seconds: 2 } }
+  const tools = { 'flows:slow:run': soon, 'flows:bad:run': { enabled: true } }
   const mcpServer = await publishMcpServer(workspace, 'flows', tools)
   const as = await tokenFor(mcpServer, scopesOf(mcpServer, 'run_slow', 'run_bad'))
   const [slow, bad] = await Promise.all([

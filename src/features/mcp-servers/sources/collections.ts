@@ -26,6 +26,7 @@ import {
   listArguments,
   pageResult,
   queryArguments,
+  renamedOptions,
   updateArguments,
 } from './document-schemas.ts'
 
@@ -181,7 +182,12 @@ function candidate(collection: string, verb: string, declared: Declared | undefi
       source: 'collections',
       operation: operation.name,
       fixed: { name: collection },
-      ...(declared && { arguments: 'fields', comparable: declared.fields.comparable }),
+      ...(declared && {
+        arguments: 'fields',
+        comparable: declared.fields.comparable,
+        // The arguments of `query` are no fields.
+        renamed: verb === 'query' ? [] : renamedOptions(declared.fields),
+      }),
     },
   }
 }

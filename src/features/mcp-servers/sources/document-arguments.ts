@@ -5,7 +5,7 @@ import type { Json } from '../../../../flows-dsl/json.ts'
 import { schemaErrors } from '../../../../flows-dsl/json-schema/validate.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { JsonSchema, Tool } from '../tool.ts'
-import { optionName, typeOf } from './document-schemas.ts'
+import { PAGE_OPTIONS, typeOf, UPDATE_OPTIONS } from './document-schemas.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
@@ -21,7 +21,7 @@ const INPUTS: Readonly<Record<string, (call: Call) => Values>> = {
   get: ({ args }) => ({ id: args['id'], ...selection('select', args['fields'], ',') }),
   update: (call) => ({
     id: call.args['id'],
-    document: isFlat(call) ? without(UPDATE_OPTIONS, call) : (call.args['document'] ?? {}),
+    document: isFlat(call) ? without(['id', ...UPDATE_OPTIONS], call) : (call.args['document'] ?? {}),
     ...selection('unset', option('remove_fields', call), ','),
     ...ifVersion(option('if_version', call)),
   }),
@@ -29,9 +29,6 @@ const INPUTS: Readonly<Record<string, (call: Call) => Values>> = {
   list: (call) => ({ filter: equalTo(without(PAGE_OPTIONS, call)), ...page(call) }),
   query: (call) => ({ filter: matching(call), ...page(call) }),
 }
-
-const UPDATE_OPTIONS = ['id', 'remove_fields', 'if_version']
-const PAGE_OPTIONS = ['order_by', 'descending', 'limit', 'cursor', 'fields']
 
 /** @throws Problem `validation_failed` if a condition does not fit its field */
 export function documentInput(tool: Tool, args: Values): Values {
@@ -44,12 +41,15 @@ export function documentInput(tool: Tool, args: Values): Values {
 /** The collection is declared: its fields are arguments of their own. */
 const isFlat = ({ tool }: Call) => tool.binding.arguments === 'fields'
 
-const option = (name: string, { tool, args }: Call) => args[optionName(name, tool.input_schema)]
+const nameOf = (option: string, { tool }: Call) =>
+  tool.binding.renamed?.includes(option) === true ? `_${option}` : option
+
+const option = (name: string, call: Call) => call.args[nameOf(name, call)]
 
 /** The arguments that are fields. */
-function without(options: readonly string[], { tool, args }: Call): Values {
-  const names = options.map((name) => optionName(name, tool.input_schema))
-  return Object.fromEntries(Object.entries(args).filter(([name]) => !names.includes(name)))
+function without(options: readonly string[], call: Call): Values {
+  const names = options.map((name) => nameOf(name, call))
+  return Object.fromEntries(Object.entries(call.args).filter(([name]) => !names.includes(name)))
 }
 
 function page(call: Call): Values {

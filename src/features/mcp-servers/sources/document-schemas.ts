@@ -83,13 +83,16 @@ const SYSTEM_FIELDS: Schemas = {
   _updated_at: { type: 'string', format: 'date-time' },
 }
 
+export const UPDATE_OPTIONS = ['remove_fields', 'if_version'] as const
+export const PAGE_OPTIONS = ['order_by', 'descending', 'limit', 'cursor', 'fields'] as const
+
 /** The name of an argument that is no field: with `_` in front of it if the collection has a field of that name. */
 const nameOf = (name: string, fields: DeclaredFields | undefined) =>
   Object.hasOwn(fields?.properties ?? {}, name) ? `_${name}` : name
 
-/** The name that an argument that is no field has in a schema which this file made. */
-export const optionName = (name: string, { properties }: JsonSchema) =>
-  Object.hasOwn(Object(properties), `_${name}`) ? `_${name}` : name
+/** The arguments that are no fields, and whose names the collection has as fields. */
+export const renamedOptions = (fields: DeclaredFields): string[] =>
+  [...UPDATE_OPTIONS, ...PAGE_OPTIONS].filter((name) => Object.hasOwn(fields.properties, name))
 
 interface ArgumentList {
   readonly properties: Schemas
