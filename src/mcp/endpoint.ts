@@ -12,6 +12,7 @@ import { exceedsDepth } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
+import { allowOrigin, answerPreflight } from './origins.ts'
 import { type McpServer, serve } from './transport.ts'
 
 /** The fields of a message that request handlers read. They are not validated. */
@@ -47,6 +48,7 @@ export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: En
   app.post(endpoint.path, {
     config: { operation: { name: 'mcp.message', reads: true } },
     onRequest: async (request, reply) => {
+      allowOrigin(config, request, reply)
       refuseForeignHost(config, request)
       await endpoint.authenticate(request, reply)
     },
@@ -67,7 +69,8 @@ export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: En
       await endpoint.onEnd?.(request, { message, status: reply.raw.statusCode, rpcCode })
     },
   })
-  const refuse = async () => {
+  const refuse = async (request: FastifyRequest, reply: FastifyReply) => {
+    if (answerPreflight(config, request, reply)) return reply
     throw new Problem('method_not_allowed', {
       headers: { allow: 'POST' },
       detail: 'This endpoint keeps no streams and no sessions.',
@@ -158,15 +161,6 @@ function refuseForeignHost(config: Config, { raw }: FastifyRequest): void {
     throw new Problem('host_not_allowed', {
       detail: 'MCP servers do not answer under the host name of this request.',
     })
-  }
-}
-
-/** Rejects web pages of other origins, which would act for their reader. Programs send no origin. */
-export function refuseForeignOrigin(config: Config, origin: string | undefined): void {
-  if (origin === undefined) return
-  const allowed = [new URL(publicUrl(config)).origin, ...config.TENON_MCP_ORIGINS.split(',')]
-  if (origin === '' || !allowed.includes(origin)) {
-    throw new Problem('forbidden', { detail: 'Pages of this origin may not call here.' })
   }
 }
 

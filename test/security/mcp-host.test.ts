@@ -1,11 +1,11 @@
-/** MCP endpoints answer only under their own host names (DNS rebinding). */
+/** MCP endpoints answer only under their own host names (DNS rebinding), and to pages of allowed origins. */
 
 import { type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { parseConfig } from '../../src/infra/config.ts'
 import { type PublishedMcpServer, publishMcpServer, RPC, scopesOf, tokenFor } from '../support/clients/mcp.ts'
-import { type Caller, createTestWorkspace, operator } from '../support/fixtures/tenants.ts'
+import { type Caller, call, createTestWorkspace, operator } from '../support/fixtures/tenants.ts'
 import { startCountedApi } from '../support/stack/counted-api.ts'
 
 let mcpServer: PublishedMcpServer
@@ -65,6 +65,28 @@ test('MCP endpoint under any other Host: 403, with and without a token', async (
         const { status, code } = await listUnderHost(path, caller, name)
         expect([what, name, status, code]).toEqual([what, name, 403, 'host_not_allowed'])
       }
+    }
+  }
+})
+
+test('page of an allowed origin: preflight answered, replies readable; of another one: neither', async () => {
+  const { url } = inject('tenon')
+  const preflight = {
+    'access-control-request-method': 'POST',
+    'access-control-request-headers': 'authorization',
+  }
+  for (const [what, path, as] of endpoints) {
+    const send = async (method: string, origin: string, headers: Record<string, string>) => {
+      const body = method === 'POST' ? { body: JSON.parse(LIST) } : {}
+      const reply = await call(method, path, { headers: { ...headers, origin }, ...body })
+      return [what, reply.status, reply.headers.get('access-control-allow-origin')]
+    }
+    expect(await send('OPTIONS', url, preflight)).toEqual([what, 204, url])
+    expect(await send('POST', url, { ...RPC, ...as })).toEqual([what, 200, url])
+    expect(await send('POST', url, RPC)).toEqual([what, 401, url])
+    for (const origin of ['https://evil.test', 'null', `${url}.evil.test`]) {
+      expect(await send('OPTIONS', origin, preflight)).toEqual([what, 405, null])
+      expect(await send('POST', origin, { ...RPC, ...as })).toEqual([what, 403, null])
     }
   }
 })
