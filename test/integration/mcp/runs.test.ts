@@ -8,6 +8,7 @@ import {
   type PublishedMcpServer,
   publish,
   publishMcpServer,
+  RPC,
   rpc,
   scopesOf,
 } from '../../support/clients/mcp.ts'
@@ -134,6 +135,27 @@ test('long flow: a handle, which another client cannot use; cancelled by its sta
     return data.status === 'cancelled' ? data : undefined
   })
   expect(ended.run).toBe(run)
+}, 60_000)
+
+test('client that disconnects: the run goes on', async () => {
+  const gone = new AbortController()
+  const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'run_sleep', arguments: {} } }
+  const headers = { ...RPC, ...agent.as, 'content-type': 'application/json' }
+  const sent = fetch(server.url, { method: 'POST', headers, body: JSON.stringify(body), signal: gone.signal })
+  const running = async () => {
+    const { data } = await ok(
+      call('GET', `${workspace.flows}/executions?flow=sleep`, { as: workspace.operator }),
+    )
+    return data.filter(({ status }: { status: string }) => status === 'waiting')
+  }
+  const [{ id }] = await eventually(async () => {
+    const runs = await running()
+    return runs.length > 0 ? runs : undefined
+  })
+  gone.abort()
+  await expect(sent).rejects.toThrow('aborted')
+  expect((await use('run_status', { run: id })).data).toMatchObject({ status: 'waiting', step: 'nap' })
+  await use('run_cancel', { run: id })
 }, 60_000)
 
 test('approval that names the client: decided by it; one that names others: refused', async () => {

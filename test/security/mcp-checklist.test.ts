@@ -1,0 +1,109 @@
+/** The numbered security checklist of MCP: each number has its tests, or the reason why there is nothing to test. */
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+
+/** Titles of tests by number. */
+const TESTS: Readonly<Record<string, readonly string[]>> = {
+  T1: [
+    'MCP endpoint under any other Host: 403, with and without a token',
+    'page of an allowed origin: preflight answered, replies readable; of another one: neither',
+  ],
+  T2: ['two hundred concurrent calls of two tenants with the same ids: responses never mix'],
+  T3: ['batch: refused as a whole'],
+  T4: [
+    'arguments outside the schema: refused; hostile strings are treated as plain values',
+    'wrong method, origin, content type or size: refused with its status',
+  ],
+  T5: [
+    'protocol 2026-07-28: headers that differ from the body, unknown versions and unknown methods are refused',
+  ],
+  T6: ['wrong method, origin, content type or size: refused with its status'],
+  T10: ['resources: listed, read, filled in; documents through their tool'],
+  T11: ['any wrong token: the same 401 invalid_token'],
+  T12: [
+    'wire: token of another server: refused, in both directions',
+    'token of a server used elsewhere: 401',
+  ],
+  T13: ['unpublished server: the same 404 with and without a token'],
+  T14: [
+    'scope widened afterwards: its tokens and refreshed tokens do not reach the new tool',
+    'another server at the same URL: tokens are not refreshed for it, and its consent page is shown',
+  ],
+  T15: ['documents: not readable without the scope of their tool; recorded as calls of it'],
+  T16: ['client without a person: shown what its token allows'],
+  T17: ['one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant'],
+  T19: [
+    'client registration: %s: refused',
+    'client registration: limit of an address: refused; unused clients: removed',
+  ],
+  T20: ['hostile name of a client: escaped; no scripts, never in a frame'],
+  T21: ['forged Host header: metadata shows the configured address'],
+  T22: ['x-tenant-id: sent by a client: ignored'],
+  T23: [
+    'suspect text: waits for approval, also with `accept`; not again once it is approved',
+    'hidden text in the schema of a source: refused, with its place',
+  ],
+  T24: ['function tool, function redeployed: the old version runs until the next publication'],
+  T25: [
+    'draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte',
+  ],
+  T26: ['name with a look-alike letter', 'names that differ in case', 'name of 65 letters'],
+  T27: ['destructive tool declared as harmless'],
+  T28: ['result: sent once, as structured content or as text'],
+  T29: ['secrets in a document: masked in results'],
+  T30: [
+    'schema that changed after publication: the tool says that it is outdated',
+    'one document that is too large: says so, and how to read a part of it',
+  ],
+  T32: ['arguments outside the schema: refused; hostile strings are treated as plain values'],
+  T35: ['long flow: a handle, which another client cannot use; cancelled by its starter'],
+  T37: ['client that disconnects: the run goes on'],
+  T38: ['function tool called with a version: argument refused'],
+  T39: ['tables of the sweep: list every operation once and nothing else'],
+  T41: ['%s: exactly one entry', 'end and head forged: detected with an anchor kept elsewhere'],
+  T44: ['unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401'],
+}
+
+/** Numbers without a test of that kind. */
+const OTHERWISE: Readonly<Record<string, string>> = {
+  T7: 'There are no sessions.',
+  T8: 'There are no streams that could be resumed.',
+  T9: 'There are no subscriptions.',
+  T18: 'A function gets its input alone: test/security/function-isolation.test.ts.',
+  T31: 'Schemas of collections are checked when they are declared: test/unit/collections.',
+  T33: 'OpenAPI documents are no source of tools.',
+  T34: 'The server asks its clients nothing.',
+  T36: 'There is no state that a client sends back.',
+  T40: 'Limits per subject and tenant are tested for all entry points: test/integration/rate-limits.',
+  T42: 'There is no container engine.',
+  T43: 'There is no container engine.',
+  T45: 'The test below.',
+  T46: '`npm run conformance:mcp`, which fetches the suites.',
+}
+
+const files = readdirSync('test', { recursive: true, encoding: 'utf8' }).filter((name) =>
+  name.endsWith('.test.ts'),
+)
+const sources = files
+  .filter((name) => !name.endsWith('mcp-checklist.test.ts'))
+  .map((name) => readFileSync(join('test', name), 'utf8'))
+
+test('numbers of the checklist: each is tested, or says why not', () => {
+  const numbers = Array.from({ length: 46 }, (_, n) => `T${n + 1}`)
+  expect([...Object.keys(TESTS), ...Object.keys(OTHERWISE)].sort()).toEqual(numbers.sort())
+})
+
+test.each(Object.entries(TESTS))('%s: its tests exist', (_number, titles) => {
+  const missing = titles.filter((title) => !sources.some((source) => source.includes(`'${title}'`)))
+  expect(missing).toEqual([])
+})
+
+test('packages: no version with a known fault of MCP, no bridge to local processes', () => {
+  const { dependencies, devDependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
+  const [major, minor] = dependencies['@modelcontextprotocol/sdk'].split('.').map(Number)
+  expect(major > 1 || minor >= 26).toBe(true)
+  const names = Object.keys({ ...dependencies, ...devDependencies })
+  expect(names.filter((name) => /mcp-remote|modelcontextprotocol\/inspector/.test(name))).toEqual([])
+})
