@@ -1,7 +1,7 @@
 /** Checks the arguments of a call and the result of a tool against the schemas that its client was shown. */
 
 import Format from 'typebox/format'
-import { newBudget } from '../../../flows-dsl/budget.ts'
+import { type Budget, newBudget } from '../../../flows-dsl/budget.ts'
 import { didYouMean } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { FlowError } from '../../../flows-dsl/errors.ts'
 import { type Json, unescaped } from '../../../flows-dsl/json.ts'
@@ -16,7 +16,7 @@ const SHOWN_MAX = 5
  * @returns one line for each of the first errors, with the name of the argument and what it may be; undefined if there are none
  */
 export function argumentErrors(tool: Tool, args: unknown): string | undefined {
-  const errors = errorsOf(tool.input_schema, args, Format.Test) ?? [TOO_COSTLY]
+  const errors = errorsWithin(tool.input_schema, args, checkBudget(), Format.Test)
   if (errors.length === 0) return undefined
   const lines = errors.slice(0, SHOWN_MAX).map((error) => `- ${inWords(error, tool.input_schema)}`)
   const more = errors.length > SHOWN_MAX ? [`- and ${errors.length - SHOWN_MAX} more`] : []
@@ -28,8 +28,11 @@ export function argumentErrors(tool: Tool, args: unknown): string | undefined {
  *   check takes too many steps
  */
 export function resultError(tool: Tool, output: unknown): string | undefined {
-  const [first] = (tool.output_schema && errorsOf(tool.output_schema, output)) ?? []
-  return first === undefined ? undefined : `${nameOf(first.pointer) || 'the result'} ${first.message}`
+  const [first] =
+    tool.output_schema === undefined ? [] : errorsWithin(tool.output_schema, output, checkBudget())
+  return first === undefined || first === TOO_COSTLY
+    ? undefined
+    : `${nameOf(first.pointer) || 'the result'} ${first.message}`
 }
 
 const TOO_COSTLY: SchemaError = {
@@ -38,18 +41,21 @@ const TOO_COSTLY: SchemaError = {
   keyword: '',
 }
 
-/** @returns undefined if the check takes too many steps for this thread */
-function errorsOf(
+/** The steps that a check may take on this thread. */
+const checkBudget = (): Budget => ({ ...newBudget(), steps: LIMITS.inputCheckSteps })
+
+/** @returns the errors of a value; one error, {@link TOO_COSTLY}, if the check uses the budget up */
+export function errorsWithin(
   schema: JsonSchema,
   value: unknown,
+  budget: Budget,
   hasFormat?: typeof Format.Test,
-): readonly SchemaError[] | undefined {
-  const budget = { ...newBudget(), steps: LIMITS.inputCheckSteps }
+): readonly SchemaError[] {
   try {
     return withoutRepetition(schemaErrors(schema as Json, value as Json, budget, hasFormat))
   } catch (error) {
     if (!(error instanceof FlowError)) throw error
-    return undefined
+    return [TOO_COSTLY]
   }
 }
 

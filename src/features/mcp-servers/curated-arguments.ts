@@ -1,14 +1,13 @@
 /** Changes of a tool's arguments by an admin: fixed, hidden, with a default, described, narrowed, with examples. */
 
 import Type, { type Static } from 'typebox'
-import { newBudget } from '../../../flows-dsl/budget.ts'
+import type { Budget } from '../../../flows-dsl/budget.ts'
 import { didYouMean } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import type { Json } from '../../../flows-dsl/json.ts'
 import { patternError } from '../../../flows-dsl/json-schema/pattern.ts'
-import { schemaErrors } from '../../../flows-dsl/json-schema/validate.ts'
 import { AnyName } from '../../access/operation-builders.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { isCompatible } from '../collections/schemas/is-compatible.ts'
+import { errorsWithin } from './check-values.ts'
 import type { Candidate, JsonSchema, Preset } from './tool.ts'
 
 /** Keywords by which the values of an argument may be narrowed. */
@@ -91,10 +90,11 @@ function narrowed(was: JsonSchema, choice: ArgumentChoice = {}): JsonSchema {
   }
 }
 
-/** The errors of the choices: argument and detail. */
+/** The errors of the choices: argument and detail. @param budget of the checks of a whole curation */
 export function argumentFaults(
   { input_schema }: Pick<Candidate, 'input_schema'>,
   choices: ArgumentChoices,
+  budget: Budget,
 ): (readonly [argument: string, detail: string])[] {
   const known = propertiesOf(input_schema)
   const required = (input_schema['required'] ?? []) as string[]
@@ -108,8 +108,8 @@ export function argumentFaults(
       ...narrowingFaults(was, choice),
       isMissing ? 'is required, so it takes `fixed` or `default` to hide it' : undefined,
       isFixed(choice) && hasDefault(choice) ? 'takes `fixed` or `default`, not both' : undefined,
-      isFixed(choice) ? firstError(root, choice.fixed, 'fixed ') : undefined,
-      hasDefault(choice) ? firstError(root, choice.default, 'default ') : undefined,
+      isFixed(choice) ? firstError(root, choice.fixed, budget, 'fixed ') : undefined,
+      hasDefault(choice) ? firstError(root, choice.default, budget, 'default ') : undefined,
     ]
     return details.flatMap((detail) => (detail === undefined ? [] : [[name, detail] as const]))
   })
@@ -132,9 +132,14 @@ function narrowingFaults(was: JsonSchema, choice: ArgumentChoice): (string | und
   ]
 }
 
-/** @returns the first error of a value, behind the given words */
-export function firstError(schema: JsonSchema, value: unknown, words = ''): string | undefined {
-  const [error] = schemaErrors(schema as Json, value as Json, newBudget())
+/** @returns the first error of a value, behind the given words; also if the budget is used up */
+export function firstError(
+  schema: JsonSchema,
+  value: unknown,
+  budget: Budget,
+  words = '',
+): string | undefined {
+  const [error] = errorsWithin(schema, value, budget)
   if (error === undefined) return undefined
   const { pointer, missing, message } = error
   return (

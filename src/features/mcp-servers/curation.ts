@@ -1,6 +1,7 @@
 /** Curation: the draft of a server, which selects candidates as tools and sets their names, texts and scopes. */
 
 import Type, { type Static } from 'typebox'
+import { type Budget, newBudget } from '../../../flows-dsl/budget.ts'
 import { Input } from '../../access/operation-builders.ts'
 import { shortPointer } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -102,6 +103,8 @@ export function draftTools(choices: Choices, candidates: readonly Candidate[]): 
   const known = new Map(candidates.map((candidate) => [candidate.candidate, candidate]))
   const faults: (InputError | undefined)[] = []
   const tools: Tool[] = []
+  // Of all together: a curation may have thousands of values.
+  const budget = newBudget()
   for (const [key, choice] of Object.entries(choices)) {
     const candidate = known.get(key)
     if (candidate === undefined) {
@@ -109,7 +112,7 @@ export function draftTools(choices: Choices, candidates: readonly Candidate[]): 
       continue
     }
     const tool = toolOf(candidate, choice)
-    faults.push(...faultsOf(key, choice, candidate), ...exampleFaults(key, choice, tool))
+    faults.push(...faultsOf(key, choice, candidate, budget), ...exampleFaults(key, choice, tool, budget))
     if (choice.enabled) tools.push(tool)
   }
   faults.push(...collisions(tools))
@@ -128,9 +131,9 @@ function bindingOf({ binding }: Candidate, limits: Choice['limits']): Tool['bind
 
 const waits = ({ fixed }: Tool['binding']) => Object.hasOwn(fixed, 'wait')
 
-const exampleFaults = (key: string, { examples = [] }: Choice, { input_schema }: Tool) =>
+const exampleFaults = (key: string, { examples = [] }: Choice, { input_schema }: Tool, budget: Budget) =>
   examples.map((example, index) => {
-    const error = firstError(input_schema, example)
+    const error = firstError(input_schema, example, budget)
     return error === undefined ? undefined : fault(key, `/examples/${index}`, error)
   })
 
@@ -154,7 +157,12 @@ function toolOf(candidate: Candidate, choice: Choice): Tool {
   }
 }
 
-function faultsOf(key: string, choice: Choice, candidate: Candidate): (InputError | undefined)[] {
+function faultsOf(
+  key: string,
+  choice: Choice,
+  candidate: Candidate,
+  budget: Budget,
+): (InputError | undefined)[] {
   const name = choice.name ?? candidate.name
   return [
     NAME.test(name) ? undefined : fault(key, '/name', 'takes letters, digits, _, . and -, at most 64'),
@@ -164,7 +172,7 @@ function faultsOf(key: string, choice: Choice, candidate: Candidate): (InputErro
       : fault(key, '/limits/wait_seconds', 'is for flows alone'),
     findHidden(choice.title ?? '', at(key, '/title')),
     findHidden(choice.description ?? '', at(key, '/description')),
-    ...argumentFaults(candidate, choice.arguments ?? {}).map(([argument, detail]) =>
+    ...argumentFaults(candidate, choice.arguments ?? {}, budget).map(([argument, detail]) =>
       fault(key, `/arguments/${shortPointer(argument)}`, detail),
     ),
     ...Object.entries(choice.arguments ?? {}).map(([argument, { description }]) =>

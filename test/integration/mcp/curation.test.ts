@@ -112,6 +112,26 @@ describe('arguments', () => {
     expect(JSON.stringify(body.errors)).toContain(JSON.stringify(expected).slice(1, -1))
   })
 
+  test('example that is costly to check: refused', async () => {
+    const schema = { properties: { codes: { type: 'array', items: { type: 'integer' }, uniqueItems: true } } }
+    const body = {
+      workspace_id: workspace.workspaceId,
+      collection: 'lots',
+      store: 'relational',
+      schema,
+      mode: 'enforce',
+    }
+    await ok(call('POST', '/v1/schemas', { as: workspace.operator, body }))
+    const codes = Array.from({ length: 120_000 }, (_, n) => (n * 7_919) % 120_011)
+    const { status, body: problem } = await curate({
+      'collections:lots:create': { enabled: true, examples: [{ codes }, { codes: [1] }] },
+    })
+    expect([status, problem.errors.map(({ detail }: { detail: string }) => detail)]).toEqual([
+      400,
+      Array(2).fill(expect.stringContaining('too many steps')),
+    ])
+  })
+
   test('field and option of one name: each keeps its meaning when the option is fixed or hidden', async () => {
     const schema = { type: 'object', properties: { limit: { type: 'integer' } }, additionalProperties: false }
     const body = {
