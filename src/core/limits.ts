@@ -365,7 +365,7 @@ export const LIMITS = {
   mcpManifestsCachedCharsMax: 33_554_432,
   /** Unauthenticated calls per server and process. */
   mcpStrangersRecordedPerMinute: 60,
-  /** What the log of calls says about the arguments of a call: names and types of so many members, in so many characters. */
+  /** The log of calls stores the names and types of the arguments of a call: how many, and in how many characters. */
   mcpShapeMembersMax: 50,
   mcpShapeCharsMax: 500,
   /** Responses of more bytes are not read for the error code of the SDK. */

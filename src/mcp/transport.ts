@@ -154,7 +154,7 @@ const NO_RESOURCE = 'There is no such resource.'
 /** In the versions up to 2025-11-25; later ones have no code of their own for it. */
 const RESOURCE_NOT_FOUND = -32_002
 
-/** What a client lists and reads depends on its token, so no cache may share it. */
+/** Lists and resources depend on the token of the client, so no cache may share them. */
 const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const }
 
 /**

@@ -44,7 +44,7 @@ export const Verified = Type.Object({
 })
 type Verified = Static<typeof Verified>
 
-/** Where a chain is stored. */
+/** The tables and conditions that select the entries and the head of a chain. */
 interface Chain {
   /** Its entries, as `<table> where <condition>`. */
   readonly entries: Sql

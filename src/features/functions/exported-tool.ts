@@ -11,7 +11,7 @@ import { exportedLiteral, originalLocations } from './module-literal.ts'
 import type { Fault } from './sandbox/compile.ts'
 
 const Schema = Type.Record(Type.String(), Type.Unknown(), { description: 'JSON Schema 2020-12.' })
-/** What tools over a function say of themselves. */
+/** Description, schemas and effect of the tools over a function. */
 export const FunctionTool = Type.Object(
   {
     description: Type.Optional(Type.String()),

@@ -26,7 +26,7 @@ create table tenon.function_versions (
   -- JavaScript with an inline source map.
   compiled text not null,
   sha256 text not null,
-  -- What the module exports as `tool`, as the API shows it; null if it exports none.
+  -- The export `tool` of the module, in the form of the API; null if the module has no such export.
   tool jsonb,
   created_by text not null,
   created_at timestamptz(3) not null default now(),

@@ -167,7 +167,7 @@ class LiteralReader {
   }
 }
 
-/** What a member of an object is, if it is not a name with a value. */
+/** The name of the syntax of a member that is not a plain name with a value, such as a spread or a getter; else undefined. */
 function otherProperty(property: Property | SpreadElement): string | undefined {
   if (property.type === 'SpreadElement') return 'a spread'
   const { computed, kind, method, key } = property

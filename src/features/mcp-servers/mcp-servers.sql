@@ -39,7 +39,7 @@ create table tenon.mcp_server_versions (
   baseline jsonb not null,
   -- Scopes that grant more than in the version before, with the tools concerned.
   widened jsonb not null default '[]',
-  -- Whether it may break clients, and why.
+  -- The class of the version (review.ts), and the reasons for it.
   class text not null check (class in ('safe', 'breaking', 'suspect')),
   reasons jsonb not null,
   needs_approval boolean not null generated always as (widened <> '[]' or class <> 'safe') stored,

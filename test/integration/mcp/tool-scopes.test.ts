@@ -1,4 +1,4 @@
-/** Tools that need a further scope: who is shown them, and how a call without the scope is answered. */
+/** Tools that need a further scope: the clients whose list has them, and the reply to a call without the scope. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import {

@@ -229,7 +229,7 @@ function selectionOf(fields: DeclaredFields | undefined): JsonSchema {
   return { type: 'array', items, minItems: 1, description: 'Only these fields. Default: all.' }
 }
 
-/** What a value of the field looks like, without what holds for documents alone. */
+/** The schema of a field in a filter: without the title, and without the default, which applies to new documents only. */
 function withoutDefault({ default: _default, title: _title, ...schema }: JsonSchema): JsonSchema {
   return schema
 }
