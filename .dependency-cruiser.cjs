@@ -10,7 +10,7 @@ const only = (name, from, to, comment) => ({
 /** The files of a feature that other features may import (docs/decisions/0031-interfaces-of-features.md). */
 const INTERFACES = [
   'analytics/time-series',
-  'collections/(documents-api|rules/change-events|schemas/(evaluate-schema|is-compatible))',
+  'collections/(documents-api|rules/change-events|schemas/(evaluate-schema|is-compatible|schema-language))',
   'events/(events|events-api)',
   'flows/(flow-summary|executions/(commands|executions)|approvals/(approval-shape|approvals))',
   'functions/(exported-tool|functions)',

@@ -37,17 +37,19 @@ const DOCUMENT = /^tenon:\/\/([A-Za-z_][A-Za-z0-9_-]{0,62})\/([^/?#]{1,100})$/
 
 /**
  * The resources that an admin wrote, and the documents of collections that the client may read one by one.
- * @param granted the tools that the client may call
+ * @param isGranted tells if the client may call a tool
  */
 export function resourcesOf(
-  { resources = {} }: Manifest,
-  granted: readonly Tool[],
+  { resources = {}, tools }: Manifest,
+  isGranted: (tool: Tool) => boolean,
   readDocument: ReadDocument,
 ): McpResources | undefined {
   const readers = new Map(
-    granted.flatMap((tool) => {
+    tools.flatMap((tool) => {
       const [, collection, verb] = tool.candidate.split(':')
-      return verb === 'get' && collection !== undefined ? [[collection, tool] as const] : []
+      return verb === 'get' && collection !== undefined && isGranted(tool)
+        ? [[collection, tool] as const]
+        : []
     }),
   )
   const written = Object.entries(resources)

@@ -163,7 +163,7 @@ class HostedServerHandler {
       complete: completionsFor(manifest),
       resources: resourcesOf(
         manifest,
-        manifest.tools.filter((one) => isGranted(one, client, sets)),
+        (one) => isGranted(one, client, sets),
         (read, id) => {
           state.toolScope = scopeOf(server.slug, read)
           return this.#call(request, state, version, read.name, { id })
@@ -274,7 +274,7 @@ class HostedServerHandler {
   }
 }
 
-/** What the call log says about a request, whoever sends it. */
+/** Members of an entry in the log of calls that describe the request. */
 const callContext = (request: FastifyRequest, { id, version, versionHash }: PublishedServer) => ({
   channel: 'wire' as const,
   serverId: id,
@@ -284,7 +284,7 @@ const callContext = (request: FastifyRequest, { id, version, versionHash }: Publ
   requestId: request.id,
 })
 
-/** What the call log says about an authenticated caller. */
+/** Members of an entry in the log of calls that describe the authenticated caller. */
 const callerOf = ({ client, toolScope }: RequestState) => ({
   principal: client.subject,
   clientId: client.clientId,

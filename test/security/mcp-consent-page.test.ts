@@ -10,8 +10,15 @@ import {
   REDIRECT,
   type TestAccount,
 } from '../support/clients/browser.ts'
-import { NOTES, ok, type PublishedMcpServer, publishMcpServer, scopesOf } from '../support/clients/mcp.ts'
-import { call, createTestWorkspace, type TestWorkspace } from '../support/fixtures/tenants.ts'
+import {
+  createMcpWorkspace,
+  NOTES,
+  ok,
+  type PublishedMcpServer,
+  publishMcpServer,
+  scopesOf,
+} from '../support/clients/mcp.ts'
+import { call, type TestWorkspace } from '../support/fixtures/tenants.ts'
 
 const LIST = { 'collections:notes:list': { enabled: true } }
 
@@ -19,13 +26,7 @@ let workspace: TestWorkspace
 let person: TestAccount
 let clientId: string
 beforeAll(async () => {
-  workspace = await createTestWorkspace()
-  await ok(
-    call('PUT', '/v1/quotas', {
-      as: workspace.operator,
-      body: { workspace_id: workspace.workspaceId, limits: { mcp_servers: -1 } },
-    }),
-  )
+  workspace = await createMcpWorkspace()
   person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
   clientId = await addClient(workspace.operator)
 })

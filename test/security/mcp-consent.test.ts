@@ -22,6 +22,7 @@ import {
 import {
   askToken,
   callTool,
+  createMcpWorkspace,
   ok,
   type PublishedMcpServer,
   publish,
@@ -31,13 +32,7 @@ import {
   tokenFor,
 } from '../support/clients/mcp.ts'
 import { Agent } from '../support/clients/mcp-oauth-agent.ts'
-import {
-  type Caller,
-  call,
-  createTestWorkspace,
-  type TestWorkspace,
-  tokenOf,
-} from '../support/fixtures/tenants.ts'
+import { type Caller, call, type TestWorkspace, tokenOf } from '../support/fixtures/tenants.ts'
 
 const LIST = { 'collections:notes:list': { enabled: true } }
 const WIDER = { ...LIST, 'collections:notes:delete': { enabled: true, scope: 'notes_list' } }
@@ -49,13 +44,7 @@ let person: TestAccount
 let clientId: string
 let webClient: string
 beforeAll(async () => {
-  workspace = await createTestWorkspace()
-  await ok(
-    call('PUT', '/v1/quotas', {
-      as: workspace.operator,
-      body: { workspace_id: workspace.workspaceId, limits: { mcp_servers: -1 } },
-    }),
-  )
+  workspace = await createMcpWorkspace()
   person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
   clientId = await addClient(workspace.operator)
   webClient = await addClient(workspace.operator, { redirect_uris: [WEB] })

@@ -124,7 +124,7 @@ async function run(
     withinBudget(tool, source.smaller, source.input?.(tool, given) ?? given, runWith),
   )
   if (made.text === undefined) return toolError('output_too_large', tooLarge(tool, made.bytes))
-  return { ...resultOf(tool, made, isStructured), transportStatus: 200 }
+  return resultOf(tool, made, isStructured)
 }
 
 /** An output and its JSON; no text if it exceeds the budget. */
@@ -165,16 +165,12 @@ function tooLarge(tool: Tool, bytes: number): string {
   return `The result has ${bytes} bytes; at most ${budgetOf(tool)} are returned.${advice}`
 }
 
-function resultOf(
-  tool: Tool,
-  { failed, text = 'null' }: Made,
-  isStructured: boolean,
-): Pick<CallEnd, 'outcome' | 'result' | 'code' | 'cause'> & { outcome: CallEnd['outcome'] } {
+function resultOf(tool: Tool, { failed, text = 'null' }: Made, isStructured: boolean): CallEnd {
   const { value: output } = maskSecrets(JSON.parse(text), text)
   const own = tool.output_schema === undefined ? contentOf(output) : undefined
   if (own !== undefined) {
     const { content, isError = false } = own
-    return { outcome: isError ? 'tool_error' : 'ok', result: { content, is_error: isError } }
+    return endOf({ content, is_error: isError })
   }
   const error = failed ? undefined : resultError(tool, output)
   if (error !== undefined) {
@@ -185,16 +181,20 @@ function resultOf(
       `${detail}${done} Its source was changed, or has a fault; an admin can publish the server again.`,
     )
   }
-  const outcome = failed ? 'tool_error' : 'ok'
   const asStructure = isStructured && tool.output_schema !== undefined && isObject(output)
   const shown = asStructure ? summaryOf(output) : shownText(tool, output)
-  const result: ToolResult = {
+  return endOf({
     content: [{ type: 'text', text: shown }],
     ...(asStructure && { structured_content: output }),
     is_error: failed,
-  }
-  return { outcome, result }
+  })
 }
+
+const endOf = (result: ToolResult): CallEnd => ({
+  outcome: result.is_error ? 'tool_error' : 'ok',
+  transportStatus: 200,
+  result,
+})
 
 /** An output as text. Documents are written by others than the author of the tool, so they are fenced. */
 function shownText({ binding }: Tool, output: unknown): string {
@@ -212,10 +212,10 @@ function summaryOf(output: Readonly<Record<string, unknown>>): string {
 
 const toolError = (code: string, message: string): CallEnd => endWith(code, `${code}: ${message}`)
 
-function endWith(code: string, text: string): CallEnd {
-  const result: ToolResult = { content: [{ type: 'text', text }], is_error: true }
-  return { outcome: 'tool_error', transportStatus: 200, code, result }
-}
+const endWith = (code: string, text: string): CallEnd => ({
+  ...endOf({ content: [{ type: 'text', text }], is_error: true }),
+  code,
+})
 
 /** Shows the text of a problem and nothing else of an error: no stack and no SQL. */
 function toolErrorOf(error: unknown): CallEnd {

@@ -3,7 +3,7 @@
 import { shortPointer } from '../../core/json.ts'
 import { SCHEMA_RULES, schemasIn } from './lint-schemas.ts'
 import { plainWords, type Severity, TEXT_RULES, type Text } from './lint-texts.ts'
-import type { Tool } from './tool.ts'
+import { estimatedTokens, type Tool } from './tool.ts'
 
 export interface LintFinding {
   /** Null: the server, or all its tools together. */
@@ -26,8 +26,6 @@ const TOOL_BYTES_MAX = 4_000
 const SIMILAR_NAME_CHARS_MIN = 5
 /** Of one rule and tool; a large schema could break a rule thousands of times. */
 const ADVICE_MAX = 5
-/** An estimate for English and JSON. */
-const BYTES_PER_TOKEN = 4
 
 /**
  * Checks everything that a client, a model or a user reads of a server.
@@ -155,8 +153,7 @@ function largeTools(tools: readonly Tool[]): LintFinding[] {
 
 function sizeAdvice(tool: string | null, rule: string, bytes: number, max: number): LintFinding[] {
   if (bytes <= max) return []
-  const tokens = Math.ceil(bytes / BYTES_PER_TOKEN)
-  const detail = `has ${bytes} bytes, about ${tokens} tokens; more than ${max} bytes distract models`
+  const detail = `has ${bytes} bytes, about ${estimatedTokens(bytes)} tokens; more than ${max} bytes distract models`
   return [advice(tool, '', rule, detail)]
 }
 

@@ -8,6 +8,7 @@ import { canonical, shortPointer } from '../../core/json.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { scopeOf } from '../../core/tool-access.ts'
 import { isCompatible } from '../collections/schemas/is-compatible.ts'
+import { prepare } from '../collections/schemas/schema-language.ts'
 import { previewOperation } from '../operation-helpers.ts'
 import { draftTools } from './curation.ts'
 import { type LintFinding, lintTools } from './lint.ts'
@@ -15,7 +16,7 @@ import { compare, Diff, findPublished, lastOffered, type Manifest } from './mani
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 import { candidatesOf } from './sources/index.ts'
 import { runTools } from './sources/runs.ts'
-import { type JsonSchema, rejectErrors, type Tool } from './tool.ts'
+import { estimatedTokens, type JsonSchema, rejectErrors, type Tool } from './tool.ts'
 
 export const Reason = Type.Object({
   tool: Type.Union([Type.String(), Type.Null()]),
@@ -114,31 +115,7 @@ function breakingChanges(slug: string, before: readonly Tool[], after: readonly 
 
 /** True if a schema surely accepts every value of another one. Texts for readers do not count. */
 const accepts = (schema: JsonSchema, values: JsonSchema) =>
-  isDeepStrictEqual(schema, values) || isCompatible(bare(values), bare(schema))
-
-const ANNOTATIONS = ['title', 'description', 'examples', 'default']
-
-/** A schema without annotations, at any depth where schemas stand. */
-function bare(schema: JsonSchema): JsonSchema {
-  const members = Object.entries(schema).filter(([keyword]) => !ANNOTATIONS.includes(keyword))
-  return Object.fromEntries(members.map(([keyword, value]) => [keyword, bareValue(keyword, value)]))
-}
-
-function bareValue(keyword: string, value: unknown): unknown {
-  if (['properties', 'patternProperties', '$defs'].includes(keyword))
-    return Object.fromEntries(Object.entries(Object(value)).map(([name, one]) => [name, bareSchema(one)]))
-  if (['items', 'additionalProperties', 'not', 'contains', 'propertyNames'].includes(keyword))
-    return bareSchema(value)
-  return ['anyOf', 'allOf', 'oneOf', 'prefixItems'].includes(keyword) && Array.isArray(value)
-    ? value.map(bareSchema)
-    : value
-}
-
-const bareSchema = (value: unknown) =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? bare(value as JsonSchema) : value
-
-/** Models read about four characters of JSON per token. */
-const CHARS_PER_TOKEN = 4
+  isDeepStrictEqual(schema, values) || isCompatible(prepare(values).schema, prepare(schema).schema)
 
 export const previewServer = previewOperation({
   name: 'mcp_server.preview',
@@ -173,7 +150,7 @@ export const previewServer = previewOperation({
       instructions: manifest.description,
       tools,
       bytes: Buffer.byteLength(json),
-      tokens: Math.ceil(json.length / CHARS_PER_TOKEN),
+      tokens: estimatedTokens(json.length),
       ...review,
       reasons: [...review.reasons],
       findings: [...review.findings],

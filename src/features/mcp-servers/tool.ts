@@ -77,6 +77,9 @@ export function toolName(text: string): string {
   return name.length <= max ? name : `${name.slice(0, max - 9)}_${digest(text).slice(0, 8)}`
 }
 
+/** The tokens of English or JSON text of a length, estimated at four characters each. */
+export const estimatedTokens = (length: number) => Math.ceil(length / 4)
+
 /** SHA-256 of a text, hex. */
 export const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 

@@ -7,7 +7,13 @@ import {
 import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { inject } from 'vitest'
-import { type Caller, call, type Reply, type TestWorkspace } from '../fixtures/tenants.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  type Reply,
+  type TestWorkspace,
+} from '../fixtures/tenants.ts'
 
 export interface PublishedMcpServer {
   readonly workspace: TestWorkspace
@@ -26,6 +32,14 @@ export async function ok(reply: Promise<Reply>): Promise<Reply['body']> {
   const { status, body } = await reply
   if (status >= 300) throw new Error(`${status} ${JSON.stringify(body)}`)
   return body
+}
+
+/** A workspace that may have any number of MCP servers. */
+export async function createMcpWorkspace(): Promise<TestWorkspace> {
+  const workspace = await createTestWorkspace()
+  const body = { workspace_id: workspace.workspaceId, limits: { mcp_servers: -1 } }
+  await ok(call('PUT', '/v1/quotas', { as: workspace.operator, body }))
+  return workspace
 }
 
 /** Publishes a server with the tools of the collection `notes`, unless `tools` says otherwise. */
