@@ -9,7 +9,7 @@ import type { PublishedServer } from '../access/authentication/mcp-server-regist
 import type { McpPrincipal } from '../access/authentication/subject-status.ts'
 import { LIMITS } from '../core/limits.ts'
 import { isCovered, scopeOf } from '../core/tool-access.ts'
-import { shownTool } from '../features/mcp-servers/review.ts'
+import { shownTool } from '../features/mcp-servers/review/review.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
 import { isModern, type McpTool } from './transport.ts'
 

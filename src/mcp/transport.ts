@@ -29,7 +29,7 @@ import {
 
 import { isObject } from '../core/json.ts'
 import { Problem } from '../core/problem.ts'
-import type { Content } from '../features/mcp-servers/content.ts'
+import type { Content } from '../features/mcp-servers/calls/content.ts'
 
 export interface McpTool {
   readonly name: string

@@ -1,10 +1,10 @@
 /** The operations on hosted MCP servers. */
 
 import type { AnyOperation } from '../../core/operation.ts'
-import { callServer, listCalls, verifyCalls } from './calls-api.ts'
+import { callServer, listCalls, verifyCalls } from './calls/calls-api.ts'
 import { createClient, deleteClient, listClients } from './clients.ts'
-import { curate, listCandidates } from './curation.ts'
-import { previewServer } from './review.ts'
+import { curate, listCandidates } from './curation/curation.ts'
+import { previewServer } from './review/review.ts'
 import { createServer, deleteServer, getServer, listServers, updateServer } from './servers.ts'
 import { activateServerVersion, approveServerVersion, listServerVersions, publishServer } from './versions.ts'
 

@@ -4,7 +4,7 @@ import Type, { type Static } from 'typebox'
 import { AnyName } from '../../access/operation-builders.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { Content } from './content.ts'
+import { Content } from './calls/content.ts'
 import { findHidden } from './tool.ts'
 
 const Description = Type.String({ minLength: 1, maxLength: LIMITS.mcpDescriptionCharsMax })

@@ -8,7 +8,7 @@ import { PageInput, PageOf } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
-import { ArgumentChoices } from './curated-arguments.ts'
+import { ArgumentChoices } from './curation/curated-arguments.ts'
 import { Prompts, Resources } from './prompts.ts'
 import { findHidden, rejectErrors } from './tool.ts'
 

@@ -9,7 +9,7 @@ import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { previewOperation } from '../operation-helpers.ts'
 import { Diff, hashOf, scopesOf, Widened } from './manifest.ts'
-import { type Draft, draftOf, Reason, ReviewClass } from './review.ts'
+import { type Draft, draftOf, Reason, ReviewClass } from './review/review.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 
 export const publishServer = previewOperation({

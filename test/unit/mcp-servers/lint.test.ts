@@ -2,8 +2,8 @@
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { type LintFinding, lintTools } from '../../../src/features/mcp-servers/lint.ts'
-import { plainWords, TEXT_RULES } from '../../../src/features/mcp-servers/lint-texts.ts'
+import { type LintFinding, lintTools } from '../../../src/features/mcp-servers/review/lint.ts'
+import { plainWords, TEXT_RULES } from '../../../src/features/mcp-servers/review/lint-texts.ts'
 import type { JsonSchema, Tool } from '../../../src/features/mcp-servers/tool.ts'
 import { threadMs } from '../../support/thread-time.ts'
 import { HARMLESS, LOOK_ALIKES, POISONED } from './lint-corpus.ts'

@@ -3,7 +3,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { holdsSecret, REDACTED, redactContent, redactText } from '../../../src/core/redact.ts'
-import { fenced, maskSecrets } from '../../../src/features/mcp-servers/untrusted-text.ts'
+import { fenced, maskSecrets } from '../../../src/features/mcp-servers/calls/untrusted-text.ts'
 import { threadMs } from '../../support/thread-time.ts'
 
 const SEED = { seed: 20_270_117, numRuns: 400 }

@@ -1,18 +1,18 @@
 /** Operations on calls: calls a tool over REST with the same checks as over MCP, lists and verifies the log of calls. */
 
 import Type, { type Static } from 'typebox'
-import { Digest, Verified, VerifyInput, verifyChain } from '../../access/audit/verify-chain.ts'
-import { Input, Ref, Time } from '../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
-import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
-import { notFound, Problem } from '../../core/problem.ts'
-import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { findRow, previewOperation } from '../operation-helpers.ts'
+import { Digest, Verified, VerifyInput, verifyChain } from '../../../access/audit/verify-chain.ts'
+import { Input, Ref, Time } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
+import { notFound, Problem } from '../../../core/problem.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { findRow, previewOperation } from '../../operation-helpers.ts'
+import { findPublished } from '../manifest.ts'
+import { findServer, SERVERS, Server, Ws } from '../servers.ts'
 import { OUTCOMES, recordCall } from './call-log.ts'
 import { callTool } from './call-tool.ts'
 import { Content } from './content.ts'
-import { findPublished } from './manifest.ts'
-import { findServer, SERVERS, Server, Ws } from './servers.ts'
 
 export const callServer = previewOperation({
   name: 'mcp_server.call',

@@ -1,9 +1,9 @@
 /** Checks the tools of an MCP server before they are published: texts, names, sizes and schemas. */
 
-import { shortPointer } from '../../core/json.ts'
+import { shortPointer } from '../../../core/json.ts'
+import { estimatedTokens, type Tool } from '../tool.ts'
 import { SCHEMA_RULES, schemasIn } from './lint-schemas.ts'
 import { plainWords, type Severity, TEXT_RULES, type Text } from './lint-texts.ts'
-import { estimatedTokens, type Tool } from './tool.ts'
 
 export interface LintFinding {
   /** Null: the server, or all its tools together. */

@@ -1,13 +1,13 @@
 /** Checks the arguments of a call and the result of a tool against the schemas that its client was shown. */
 
 import Format from 'typebox/format'
-import { type Budget, newBudget } from '../../../flows-dsl/budget.ts'
-import { didYouMean } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import { FlowError } from '../../../flows-dsl/errors.ts'
-import { type Json, unescaped } from '../../../flows-dsl/json.ts'
-import { type SchemaError, schemaErrors } from '../../../flows-dsl/json-schema/validate.ts'
-import { LIMITS } from '../../core/limits.ts'
-import type { JsonSchema, Tool } from './tool.ts'
+import { type Budget, newBudget } from '../../../../flows-dsl/budget.ts'
+import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
+import { FlowError } from '../../../../flows-dsl/errors.ts'
+import { type Json, unescaped } from '../../../../flows-dsl/json.ts'
+import { type SchemaError, schemaErrors } from '../../../../flows-dsl/json-schema/validate.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import type { JsonSchema, Tool } from '../tool.ts'
 
 const SHOWN_MAX = 5
 

@@ -1,14 +1,14 @@
 /** Changes of a tool's arguments by an admin: fixed, hidden, with a default, described, narrowed, with examples. */
 
 import Type, { type Static } from 'typebox'
-import type { Budget } from '../../../flows-dsl/budget.ts'
-import { didYouMean } from '../../../flows-dsl/diagnostics/diagnostics.ts'
-import { patternError } from '../../../flows-dsl/json-schema/pattern.ts'
-import { AnyName } from '../../access/operation-builders.ts'
-import { LIMITS } from '../../core/limits.ts'
-import { isCompatible } from '../collections/schemas/is-compatible.ts'
-import { errorsWithin } from './check-values.ts'
-import type { Candidate, JsonSchema, Preset } from './tool.ts'
+import type { Budget } from '../../../../flows-dsl/budget.ts'
+import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
+import { patternError } from '../../../../flows-dsl/json-schema/pattern.ts'
+import { AnyName } from '../../../access/operation-builders.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { isCompatible } from '../../collections/schemas/is-compatible.ts'
+import { errorsWithin } from '../calls/check-values.ts'
+import type { Candidate, JsonSchema, Preset } from '../tool.ts'
 
 /** Keywords by which the values of an argument may be narrowed. */
 const NARROWING = [

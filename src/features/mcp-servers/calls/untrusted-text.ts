@@ -1,6 +1,6 @@
 /** Masks secrets in the result of a tool, and fences text that comes from data. */
 
-import { holdsSecret, REDACTED, redactContent } from '../../core/redact.ts'
+import { holdsSecret, REDACTED, redactContent } from '../../../core/redact.ts'
 
 /**
  * Replaces the secrets in a result by `[redacted]`, in strings and in names of members. Only their form counts, not the name of

@@ -1,20 +1,20 @@
 /** Curation: the draft of a server, which selects candidates as tools and sets their names, texts and scopes. */
 
 import Type, { type Static } from 'typebox'
-import { type Budget, newBudget } from '../../../flows-dsl/budget.ts'
-import { Input } from '../../access/operation-builders.ts'
-import { shortPointer } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
-import type { InputError } from '../../core/problem.ts'
-import type { Annotations } from '../../core/tool-access.ts'
-import { sql } from '../../infra/postgres/sql.ts'
-import { findRow, previewOperation } from '../operation-helpers.ts'
+import { type Budget, newBudget } from '../../../../flows-dsl/budget.ts'
+import { Input } from '../../../access/operation-builders.ts'
+import { shortPointer } from '../../../core/json.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import type { InputError } from '../../../core/problem.ts'
+import type { Annotations } from '../../../core/tool-access.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { findRow, previewOperation } from '../../operation-helpers.ts'
+import { Prompts, promptFaults, Resources } from '../prompts.ts'
+import { type Choice, findServer, McpServer, SERVER_COLUMNS, SERVERS, Server, Tools, Ws } from '../servers.ts'
+import { candidatesOf } from '../sources/index.ts'
+import { RUN_TOOL_NAMES } from '../sources/runs.ts'
+import { type Candidate, findHidden, rejectErrors, type Tool } from '../tool.ts'
 import { argumentFaults, curateArguments, firstError } from './curated-arguments.ts'
-import { Prompts, promptFaults, Resources } from './prompts.ts'
-import { type Choice, findServer, McpServer, SERVER_COLUMNS, SERVERS, Server, Tools, Ws } from './servers.ts'
-import { candidatesOf } from './sources/index.ts'
-import { RUN_TOOL_NAMES } from './sources/runs.ts'
-import { type Candidate, findHidden, rejectErrors, type Tool } from './tool.ts'
 
 const NAME = new RegExp(`^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`)
 /** Names that look as if the tool were the platform's, and those of the tools over executions. */

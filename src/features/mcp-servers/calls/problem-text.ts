@@ -1,7 +1,7 @@
 /** A problem as the result of a tool: a text that a model can act on, and the members of the problem document. */
 
-import type { InputError, Problem } from '../../core/problem.ts'
-import { redactText } from '../../core/redact.ts'
+import type { InputError, Problem } from '../../../core/problem.ts'
+import { redactText } from '../../../core/redact.ts'
 
 /** Errors of an input and diagnostics of a source, together. */
 const ERRORS_SHOWN_MAX = 10

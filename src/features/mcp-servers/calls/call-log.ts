@@ -1,10 +1,10 @@
 /** Appends calls on hosted MCP servers to the log of their server, which is a hash chain. */
 
-import { sanitizeText } from '../../access/audit/entry.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
-import { canonical, isObject } from '../../core/json.ts'
-import { LIMITS } from '../../core/limits.ts'
-import { type StatementKind, sql, textArray } from '../../infra/postgres/sql.ts'
+import { sanitizeText } from '../../../access/audit/entry.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { canonical, isObject } from '../../../core/json.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { type StatementKind, sql, textArray } from '../../../infra/postgres/sql.ts'
 
 /** The entry point, caller and request of a call. */
 export interface CallContext {

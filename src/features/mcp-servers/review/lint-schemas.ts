@@ -1,7 +1,7 @@
 /** Rules on the schemas of a tool: keywords that some model providers reject or ignore. */
 
-import { isObject, shortPointer } from '../../core/json.ts'
-import type { JsonSchema } from './tool.ts'
+import { isObject, shortPointer } from '../../../core/json.ts'
+import type { JsonSchema } from '../tool.ts'
 
 interface SchemaRule {
   readonly rule: string
