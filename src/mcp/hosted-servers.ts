@@ -13,7 +13,6 @@ import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { ProblemCode } from '../core/problem-catalogue.ts'
 import { scopeOf } from '../core/tool-access.ts'
-import type { CallClient } from '../features/mcp-servers/calls/call-client.ts'
 import { recordCall } from '../features/mcp-servers/calls/call-log.ts'
 import { type CallResult, callTool, type ToolCall } from '../features/mcp-servers/calls/call-tool.ts'
 
@@ -21,13 +20,17 @@ import { findPublished, type PublishedVersion } from '../features/mcp-servers/ma
 import { runTools } from '../features/mcp-servers/sources/runs.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
 import { challengeOf } from './challenge.ts'
+import type { ClientAnswers } from './client-answers.ts'
+import { sessionCapabilities, sessionId } from './client-sessions.ts'
 import { bearerOf, type Message, mountEndpoint, type RequestEnd } from './endpoint.ts'
 import { changesOf, checkSubscriptions } from './hosted-changes.ts'
 import { completionsFor, documentReaders, promptsOf, resourcesOf } from './hosted-content.ts'
-import { taskOf, tasksOf } from './hosted-tasks.ts'
-import type { InputRequired, McpServer, McpTasks, Task, ToolResult } from './mcp-server.ts'
+import { answerOf, missingScope, shownResult } from './hosted-results.ts'
+import { tasksOf } from './hosted-tasks.ts'
+import type { McpAsking, McpServer, McpTasks, ToolResult } from './mcp-server.ts'
 import { Challenges, isGranted, offeredTools, readsStructuredContent } from './offered-tools.ts'
 import { refuseForeignOrigin } from './origins.ts'
+import { isModern } from './transport.ts'
 
 const PATH = '/v1/mcp/workspaces/:ws/servers/:server/mcp'
 
@@ -56,8 +59,9 @@ export function mountHostedServers(
   app: FastifyInstance,
   platform: Platform,
   authServices: AuthServices,
+  answers: ClientAnswers,
 ): void {
-  const handler = new HostedServerHandler(platform, authServices)
+  const handler = new HostedServerHandler(platform, authServices, answers)
   mountEndpoint(app, platform.config, {
     path: PATH,
     authenticate: (request, reply) => handler.authenticate(request, reply),
@@ -69,13 +73,15 @@ export function mountHostedServers(
 class HostedServerHandler {
   readonly #platform: Platform
   readonly #authServices: AuthServices
+  readonly #answers: ClientAnswers
   readonly #states = new WeakMap<FastifyRequest, RequestState>()
   readonly #challenges = new Challenges()
   /** Limits the entries of unauthenticated requests in the call log of a server. */
   readonly #deniedLogThrottle = new AttemptThrottle(60_000)
 
-  constructor(platform: Platform, authServices: AuthServices) {
+  constructor(platform: Platform, authServices: AuthServices, answers: ClientAnswers) {
     this.#platform = platform
+    this.#answers = answers
     this.#authServices = authServices
   }
 
@@ -163,6 +169,7 @@ class HostedServerHandler {
     if (refused instanceof Problem) throw refused
     const grants = (one: Tool) => isGranted(one, client, sets)
     if (message.method === 'subscriptions/listen') await this.#acquireStream(state, message)
+    const asking = this.#session(request, state, message, manifest.tools)
     return {
       name: manifest.name,
       version: String(server.version),
@@ -181,6 +188,8 @@ class HostedServerHandler {
         return result && answerOf(result, of)
       },
       tasks: this.#tasksOf(request, state, version, grants),
+      asking,
+      takeAnswer: (id, answer) => this.#answers.deliver(answerKey(state, String(id)), answer),
       changes: changesOf({
         scope,
         server,
@@ -189,6 +198,32 @@ class HostedServerHandler {
         onError: (error) => scope.logError(error, 'subscription failed'),
         end: () => state.response.end(),
       }),
+    }
+  }
+
+  /**
+   * Begins a session, or continues the one that the request names (versions up to 2025-11-25).
+   * @throws Problem 404 for a session of another client, server or workspace; then the client begins another
+   */
+  #session(
+    request: FastifyRequest,
+    state: RequestState,
+    { method, params }: Message,
+    tools: readonly Tool[],
+  ): McpAsking | undefined {
+    const { scope, server, client, response } = state
+    const owner = { serverId: server.id, principal: client.subject, clientId: client.clientId }
+    if (method === 'initialize')
+      response.setHeader(SESSION, sessionId(scope, owner, Object(params).capabilities))
+    const { [SESSION]: id, 'mcp-protocol-version': version } = request.headers
+    if (typeof id !== 'string' || method === 'initialize' || isModern(request.body, version)) return undefined
+    const capabilities = sessionCapabilities(scope, owner, id)
+    if (capabilities === undefined) throw notFound('session')
+    if (Object.keys(capabilities).length === 0) return undefined
+    return {
+      capabilities,
+      mayAsk: (name) => tools.some((tool) => tool.name === name && ASKING.has(tool.binding.source)),
+      answerTo: (requestId, signal) => this.#answers.wait(answerKey(state, requestId), signal),
     }
   }
 
@@ -318,22 +353,14 @@ class HostedServerHandler {
   }
 }
 
-function shownResult({ content, structured_content, is_error }: CallResult): ToolResult {
-  return {
-    content,
-    ...(structured_content && { structuredContent: structured_content }),
-    isError: is_error,
-  }
-}
+const SESSION = 'mcp-session-id'
 
-function answerOf(result: CallResult, { takesTasks }: CallClient): ToolResult | InputRequired | Task {
-  const { asked, run } = result
-  if (asked !== undefined) {
-    const { requests: inputRequests, state: requestState } = asked
-    return { resultType: 'input_required', inputRequests, requestState }
-  }
-  return (takesTasks ? taskOf(run) : undefined) ?? shownResult(result)
-}
+/** The sources whose tools may ask their client. */
+const ASKING: ReadonlySet<string> = new Set(['functions', 'flows', 'runs'])
+
+/** An answer counts only if it comes from the client that was asked. */
+const answerKey = ({ server, client }: RequestState, requestId: string) =>
+  JSON.stringify([server.id, client.subject, client.clientId, requestId])
 
 /** Members of an entry in the log of calls that describe the request. */
 const callContext = (request: FastifyRequest, { id, version, versionHash }: PublishedServer) => ({
@@ -351,14 +378,3 @@ const callerOf = ({ client, toolScope }: RequestState) => ({
   clientId: client.clientId,
   toolScope,
 })
-
-/** The result of a call without the scope, for the model and for programs. */
-function missingScope(detail: string, required: readonly string[], { scopes }: McpPrincipal): ToolResult {
-  const advice = 'Its user has to sign in again and allow it.'
-  return {
-    content: [{ type: 'text', text: `insufficient_scope: ${detail} ${advice}` }],
-    // Some clients check `structuredContent` of an error against the schema of results.
-    _meta: { 'tenon/insufficient_scope': { required: [...required], granted: [...scopes] } },
-    isError: true,
-  }
-}

@@ -2,6 +2,7 @@
 
 import type { CallClient, InputRequest } from '../features/mcp-servers/calls/call-client.ts'
 import type { Content } from '../features/mcp-servers/calls/content.ts'
+import type { ClientAnswer } from './client-answers.ts'
 
 export interface McpTool {
   readonly name: string
@@ -93,6 +94,19 @@ export interface McpServer {
   ) => Promise<ToolResult | InputRequired | Task | undefined>
   readonly tasks?: McpTasks | undefined
   readonly changes?: McpChanges | undefined
+  readonly asking?: McpAsking | undefined
+  /** Takes the answer of a client to a request of the server. */
+  readonly takeAnswer?: (requestId: unknown, answer: ClientAnswer) => void
+}
+
+/** Requests to a client up to MCP 2025-11-25, which sends answers as messages of their own. */
+export interface McpAsking {
+  /** What the client has declared at the beginning of its session. */
+  readonly capabilities: Readonly<Record<string, object>>
+  /** True if a tool may ask its client, so that its response has to be a stream. */
+  readonly mayAsk: (tool: string) => boolean
+  /** @returns undefined if the client does not answer in time */
+  readonly answerTo: (requestId: string, signal: AbortSignal) => Promise<ClientAnswer | undefined>
 }
 
 /** A result that asks the client first (MCP 2026-07-28, "Multi Round-Trip Requests"). */

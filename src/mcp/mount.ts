@@ -6,11 +6,16 @@ import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES } from '../access/authentication/off
 import type { Platform } from '../app/platform.ts'
 import { notFound } from '../core/problem.ts'
 import { issuerUrl } from '../infra/config.ts'
+import { Notifier } from '../infra/valkey/notifier.ts'
+import { ANSWERS_CHANNEL, ClientAnswers } from './client-answers.ts'
 import { mountHostedServers } from './hosted-servers.ts'
 import { mountPlatformServer } from './platform-server.ts'
 
 export function mountMcp(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
-  mountHostedServers(app, platform, authServices)
+  const onError = (error: unknown) => platform.log.error({ err: error }, 'answers of mcp clients')
+  const answers = new ClientAnswers(new Notifier(platform.config.REDIS_URL, ANSWERS_CHANNEL, onError))
+  app.addHook('onClose', () => answers.close())
+  mountHostedServers(app, platform, authServices, answers)
   mountPlatformServer(app, platform, authServices)
   mountMetadata(app, platform, authServices)
 }

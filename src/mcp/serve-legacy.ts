@@ -1,5 +1,6 @@
 /** Serves the protocol versions up to 2025-11-25, by SDK 1.x. */
 
+import { randomUUID } from 'node:crypto'
 import { Server as LegacyServer } from '@modelcontextprotocol/sdk/server/index.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import {
@@ -7,6 +8,7 @@ import {
   CompleteRequestSchema,
   ErrorCode,
   GetPromptRequestSchema,
+  type JSONRPCRequest,
   ListPromptsRequestSchema,
   ListResourcesRequestSchema,
   ListResourceTemplatesRequestSchema,
@@ -15,9 +17,9 @@ import {
   McpError,
   ReadResourceRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
+import { LIMITS } from '../core/limits.ts'
 import type { CallClient, Progress } from '../features/mcp-servers/calls/call-client.ts'
-
-import type { McpPrompts, McpResources, McpServer } from './mcp-server.ts'
+import type { InputRequired, McpPrompts, McpResources, McpServer } from './mcp-server.ts'
 import {
   asRpcError,
   completion,
@@ -31,39 +33,86 @@ import {
 /** Later versions have no code of their own for it. */
 const RESOURCE_NOT_FOUND = -32_002
 
-/** A client that cannot be asked: that needs a session in these versions. */
+/** A client that is not asked: prompts are answered at once in these versions. */
 const NO_CLIENT: CallClient = { takesTasks: false }
 
 /**
  * Stateless: one server and one transport for each request (CVE-2026-25536). The response is a stream if the client wants to
- * hear of progress, and one JSON document otherwise.
+ * hear of progress or may be asked, and one JSON document otherwise.
  */
 export async function serveLegacy({ request, response, body }: Exchange, server: McpServer): Promise<void> {
   // The low-level server, since the high-level one takes only Zod schemas.
   const mcp = new LegacyServer({ name: server.name, version: server.version }, optionsOf(server))
   mcp.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: listOf(server) }))
   const token = progressTokenOf(body)
-  mcp.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal, sendNotification }) => {
-    const onProgress = (progress: Progress) =>
-      void sendNotification({
-        method: 'notifications/progress',
-        params: { progressToken: token ?? '', ...progress },
-      }).catch(() => {}) // The client has disconnected.
-    const client = { signal, takesTasks: false, ...(token !== undefined && { onProgress }) }
-    const result = await server.call(params.name, params.arguments ?? {}, client).catch(asRpcError(McpError))
-    if (result === undefined) throw new McpError(ErrorCode.InvalidParams, NO_TOOL)
-    return { ...result }
-  })
+  const mayAsk = server.asking?.mayAsk(calledTool(body)) === true
+  const transport = new StreamableHTTPServerTransport({ enableJsonResponse: token === undefined && !mayAsk })
+  mcp.setRequestHandler(
+    CallToolRequestSchema,
+    async ({ params }, { signal, requestId, sendNotification }) => {
+      const onProgress = (progress: Progress) =>
+        void sendNotification({
+          method: 'notifications/progress',
+          params: { progressToken: token ?? '', ...progress },
+        }).catch(() => {}) // The client has disconnected.
+      const client: CallClient = {
+        signal,
+        takesTasks: false,
+        ...(token !== undefined && { onProgress }),
+        ...(mayAsk && { capabilities: server.asking?.capabilities }),
+      }
+      const send: Send = (message) => transport.send(message, { relatedRequestId: requestId })
+      const result = await answered(server, { name: params.name, args: params.arguments ?? {}, client, send })
+      if (result === undefined) throw new McpError(ErrorCode.InvalidParams, NO_TOOL)
+      return { ...result }
+    },
+  )
   if (server.resources !== undefined) addLegacyResources(mcp, server.resources)
   if (server.prompts !== undefined) addLegacyPrompts(mcp, server.prompts)
   const { complete } = server
   if (complete !== undefined)
     mcp.setRequestHandler(CompleteRequestSchema, async ({ params }) => completion(complete, params))
-  const transport = new StreamableHTTPServerTransport({ enableJsonResponse: token === undefined })
   response.once('close', () => void mcp.close())
   // The types of optional members in the SDK conflict with exactOptionalPropertyTypes.
   await mcp.connect(transport as Parameters<typeof mcp.connect>[0])
   await transport.handleRequest(request, response, body)
+}
+
+type Send = (message: JSONRPCRequest) => Promise<void>
+
+interface Call {
+  readonly name: string
+  readonly args: Record<string, unknown>
+  readonly client: CallClient
+  readonly send: Send
+}
+
+/** Calls a tool, and again with the answers of the client as long as the tool asks. */
+async function answered(server: McpServer, { name, args, client, send }: Call) {
+  let given = client
+  for (let round = 0; round < LIMITS.mcpRoundsMax; round += 1) {
+    const result = await server.call(name, args, given).catch(asRpcError(McpError))
+    if (result === undefined || !('inputRequests' in result)) return result
+    const inputResponses = await askAll(server, result.inputRequests, { client, send })
+    given = { ...client, inputResponses, requestState: result.requestState }
+  }
+  throw new McpError(ErrorCode.InternalError, `The tool asked more than ${LIMITS.mcpRoundsMax} times.`)
+}
+
+/** Sends requests in the stream of the call, and waits for their answers. */
+async function askAll(
+  { asking }: McpServer,
+  requests: InputRequired['inputRequests'],
+  { client: { signal = new AbortController().signal }, send }: Pick<Call, 'client' | 'send'>,
+): Promise<Record<string, unknown>> {
+  const answers = Object.entries(requests).map(async ([name, { method, params }]) => {
+    const id = randomUUID()
+    const answer = asking?.answerTo(id, signal)
+    await send({ jsonrpc: '2.0', id, method, params: { ...params } })
+    // A client that refuses to ask its user, or does not answer, has closed the form.
+    return [name, (await answer)?.result ?? { action: 'cancel' }] as const
+  })
+  return Object.fromEntries(await Promise.all(answers))
 }
 
 function addLegacyPrompts(mcp: LegacyServer, { list, get }: McpPrompts): void {
@@ -85,6 +134,11 @@ function addLegacyResources(mcp: LegacyServer, { list, templates, read }: McpRes
     if (contents === undefined) throw new McpError(RESOURCE_NOT_FOUND, NO_RESOURCE, { uri })
     return { contents: [...contents] }
   })
+}
+
+function calledTool(body: unknown): string {
+  const { method, params } = body as { method?: unknown; params?: { name?: unknown } | null }
+  return method === 'tools/call' && typeof params?.name === 'string' ? params.name : ''
 }
 
 function progressTokenOf(body: unknown): string | number | undefined {

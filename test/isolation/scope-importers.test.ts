@@ -51,6 +51,7 @@ test('rights of a service key: assumed for tools of MCP servers and for the look
     'features/collections/resolve-store.ts',
     'features/mcp-servers/calls/call-tool.ts',
     'features/mcp-servers/sources/collections.ts',
+    'features/mcp-servers/watch-documents.ts',
   ])
 })
 

@@ -20,6 +20,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'protocol 2026-07-28: headers that differ from the body, unknown versions and unknown methods are refused',
   ],
   T6: ['wrong method, origin, content type or size: refused with its status'],
+  T7: ['T7: a session is of one client at one server; an unknown, changed or foreign one is 404'],
   T9: ['T9: streams and resources of a stream have a limit; a refusal leaves other streams open'],
   T10: ['resources: listed, read, filled in; documents through their tool'],
   T11: ['any wrong token: the same 401 invalid_token'],
@@ -76,7 +77,6 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
 
 /** Numbers without a test of that kind. */
 const OTHERWISE: Readonly<Record<string, string>> = {
-  T7: 'There are no sessions.',
   T8: 'A stream is never resumed: it belongs to one request.',
   T18: 'A function gets its input alone: test/security/function-isolation.test.ts.',
   T31: 'Schemas of collections are checked when they are declared: test/unit/collections.',

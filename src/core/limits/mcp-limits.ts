@@ -49,4 +49,9 @@ export const MCP_LIMITS = {
   mcpRequestStateCharsMax: 16_000,
   /** Time in which a client answers what a tool asks, in milliseconds. */
   mcpRequestStateMs: 86_400_000,
+  /** Time in which a client answers a request in the stream of a call, and the characters of the answer (versions up to 2025-11-25). */
+  mcpAnswerWaitMs: 300_000,
+  mcpAnswerCharsMax: 64_000,
+  /** Rounds of requests in one call. */
+  mcpRoundsMax: 10,
 } as const

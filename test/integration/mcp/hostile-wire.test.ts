@@ -285,7 +285,7 @@ describe('transport', () => {
         body: { jsonrpc: '2.0', id: 7, method, params: { _meta: _meta(version) } },
       })
     expect((await send('tools/list', '2027-01-01')).body.error.code).toBe(-32_022)
-    for (const method of ['subscriptions/listen', 'prompts/list', 'nothing']) {
+    for (const method of ['prompts/list', 'nothing']) {
       const { status, body } = await send(method, '2026-07-28')
       expect([status, body.error.code, body.id]).toEqual([404, -32_601, 7])
     }

@@ -106,12 +106,16 @@ export async function tokenFor(mcpServer: PublishedMcpServer, scope: string): Pr
   return { authorization: `Bearer ${body['access_token']}` }
 }
 
+/** @param answering adds the handlers of a client that answers forms */
 export async function withLegacyClient<T>(
   url: string,
   as: Caller,
   work: (client: LegacyClient) => Promise<T>,
+  answering?: (client: LegacyClient) => void,
 ): Promise<T> {
-  const client = new LegacyClient({ name: 'test', version: '1' })
+  const capabilities = answering === undefined ? {} : { elicitation: {} }
+  const client = new LegacyClient({ name: 'test', version: '1' }, { capabilities })
+  answering?.(client)
   const transport = new LegacyTransport(new URL(url), { requestInit: { headers: as } })
   await client.connect(transport as Parameters<typeof client.connect>[0])
   try {

@@ -154,7 +154,9 @@ async function run(
   }
   const made = await withinTime(tool, withinBudget(tool, source.smaller, step.input, runWith))
   const { asks, run: execution } = made
-  if (asks !== undefined && !(asks.isOptional && !canAsk(asks, call))) return ask(scope, call, asks)
+  const isOver = answered !== undefined && isDeclined(answered.answers)
+  if (asks !== undefined && !(asks.isOptional && (isOver || !canAsk(asks, call))))
+    return ask(scope, call, asks)
   if (made.text === undefined) return toolError('output_too_large', tooLarge(tool, made.bytes))
   const end = resultOf(tool, made, call.isStructured)
   return execution === undefined || end.result === undefined
@@ -189,6 +191,12 @@ function waitingOf({ binding, limits }: Tool, { client }: ToolCall): Waiting {
     ...(onProgress && { onProgress }),
   }
 }
+
+/** The user has declined, or closed the form: the same is not asked again at once. */
+const isDeclined = ({ responses }: Answers) =>
+  Object.values(responses).some(
+    (answer) => isObject(answer) && /^(decline|cancel)$/.test(String(answer['action'])),
+  )
 
 const canAsk = ({ requests }: Asks, { client }: ToolCall) =>
   client?.capabilities !== undefined &&
