@@ -10,6 +10,7 @@ import {
 import { ERRORS, FlowError, OUTCOME_UNKNOWN } from '../../../flows-dsl/errors.ts'
 import { isObject, type Json, type JsonObject, omitUndefined } from '../../../flows-dsl/json.ts'
 import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'
+import { MCP } from '../../../flows-dsl/tasks/call-mcp.ts'
 import type { Activities, CallFailure, FunctionCall, InlineResult } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type FirstAttempt, QUEUES } from '../../core/work.ts'
@@ -24,7 +25,7 @@ export const SUBFLOW = '$subflow'
 /** The name of the call that opens a callback. */
 export const OPEN_CALLBACK_CALL = '$callback'
 
-const SLOW = new Set(['http', 'openapi', 'function.invoke'])
+const SLOW = new Set(['http', 'openapi', 'function.invoke', MCP])
 /** Safe methods (RFC 9110 §9.2.1). */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
 const RETRY = {
