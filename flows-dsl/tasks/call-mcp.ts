@@ -26,8 +26,10 @@ export function compileMcp(task: MapNode, context: CompileContext): McpBody | un
   if (given === undefined) return undefined
   const endpoint = ENDPOINT_KEYS.map((key) => entryOf(given, key)).find((entry) => entry !== undefined)
   if (endpoint !== undefined && entryOf(given, 'server') === undefined) {
-    const message = '`call: mcp` of a server at an endpoint is known to the language and not supported in this release.'
-    const hint = 'Name a server of the workspace: with: { server: desk, tool: notes_list, arguments: { limit: 5 } }.'
+    const message =
+      '`call: mcp` of a server at an endpoint is known to the language and not supported in this release.'
+    const hint =
+      'Name a server of the workspace: with: { server: desk, tool: notes_list, arguments: { limit: 5 } }.'
     return context.report('unsupported_call', endpoint.at, message, hint)
   }
   context.keys(given, '`with`', KEYS)

@@ -2,6 +2,7 @@
 
 import type { ApplicationFailure } from '@temporalio/common'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { typeId } from '../../core/ids.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
 import { callActiveVersion } from '../../features/mcp-servers/calls/call-active-version.ts'
 import type { ToolResult } from '../../features/mcp-servers/calls/call-tool.ts'
@@ -31,7 +32,7 @@ export async function callMcpTool(
   const result = await callActiveVersion(scope, {
     channel: 'flow',
     principal: subject,
-    requestId: subject,
+    requestId: typeId('run', subject.split(':').at(-1) ?? ''),
     server: String(server),
     tool: String(tool),
     arguments: args,

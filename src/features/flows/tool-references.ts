@@ -6,10 +6,10 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import type { Tasks } from '../threads/run-in-thread.ts'
-import type { Fault } from './definitions.ts'
+import type { Fault as FaultSchema } from './definitions.ts'
 
 type ToolReference = NonNullable<ReturnType<Tasks['check']>['references']>['tools'][number]
-type Fault = Static<typeof Fault>
+type Fault = Static<typeof FaultSchema>
 
 interface ToolSchema {
   readonly properties?: Readonly<Record<string, unknown>>
