@@ -204,7 +204,11 @@ test.each(CELLS)('%s: each step of the gate: %s', async (path, step) => {
 describe('quota: exceeded, and recorded as denied', () => {
   test.each(Object.entries(HOSTED))('%s', async (path, use) => {
     await limit(workspace, { mcp_calls_per_minute: 0 })
-    const seen = await use('notes_list', {})
+    // Workers notice a limit a moment later.
+    const seen = await eventually(async () => {
+      const one = await use('notes_list', {})
+      return one.isError ? one : undefined
+    })
     await limit(workspace, { mcp_calls_per_minute: -1 })
     expect(seen).toMatchObject({ isError: true, code: 'quota_exceeded' })
     await expectRecorded(path, 'notes_list', seen)
@@ -258,7 +262,7 @@ describe('scope or role that is missing: refused before anything runs, and recor
     const { result } = (await callTool(OFFICIAL, as, tool, { ws: workspace.workspaceId, ...args })).body
     expect(result.isError).toBe(true)
     const [entry] = await eventually(async () => {
-      const entries = await entriesOfWorkspace(workspace, `&operation=${operation}`)
+      const entries = await entriesOfWorkspace(workspace, `&operation=${operation}&outcome=${outcome}`)
       return entries.length > 0 ? entries : undefined
     })
     expect(entry).toMatchObject({ outcome, code, actor: { role: 'workspace_admin', kind: 'token' } })
