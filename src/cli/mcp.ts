@@ -3,9 +3,9 @@
 import type { Command } from 'commander'
 import { type ApiClient, ApiError, fetchToken } from './client.ts'
 import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
+import { mcpConfigVerb } from './mcp/config.ts'
+import { mcpInspectVerb } from './mcp/inspect.ts'
 import { mcpAdminVerbs, serversClient } from './mcp-admin.ts'
-import { mcpConfigVerb } from './mcp-config.ts'
-import { mcpInspectVerb } from './mcp-inspect.ts'
 import { need, readCallerFile } from './settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
 

@@ -14,6 +14,7 @@ import {
   tokenFor,
 } from '../../support/clients/mcp.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
+import { canary, storeSecret } from '../../support/fixtures/secrets.ts'
 import { call, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 const ORDERS = {
@@ -152,6 +153,18 @@ describe('publication: names and arguments are checked against the active versio
       'unknown_reference 3:29 There are: desk.',
     ])
   })
+})
+
+test('secret that reaches the arguments as data: refused, and not in the log', async () => {
+  await storeSecret(workspace, 'key', canary())
+  const before = (await callsOf(server)).length
+  const ask = tool('orders_list', "'${ . }'")
+  const flow = await runs.publish(`  - a: { set: { customer: '\${ $secrets.key }' } }\n  - b: { ${ask} }\n`, {
+    more: 'use: { secrets: [key] }\n',
+  })
+  const { error } = await runs.ended(await runs.start(flow))
+  expect(error).toMatchObject({ title: 'Configuration error', instance: '/do/1/b' })
+  expect(await callsOf(server)).toHaveLength(before)
 })
 
 test('server deleted after the flow was published: not found', async () => {

@@ -1,9 +1,9 @@
 /** `tenon mcp config`: configuration of common MCP clients for a server, in the format of each. */
 
 import type { Command } from 'commander'
-import { serversClient } from './mcp-admin.ts'
-import { need, readSettings } from './settings.ts'
-import { addVerb, WORKSPACE, type WorkspaceOption } from './verb.ts'
+import { serversClient } from '../mcp-admin.ts'
+import { need, readSettings } from '../settings.ts'
+import { addVerb, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 
 /** The format of a client: its text for a server, and where the text belongs. */
 interface ClientFormat {

@@ -1,10 +1,10 @@
 /** `tenon mcp inspect`: what a client meets at a server, from the challenge to the tools, and whether each step works. */
 
 import type { Command } from 'commander'
-import { fetchToken } from './client.ts'
-import { type Endpoint, endpointOf } from './mcp-config.ts'
-import { need, operatorAccess, readSettings } from './settings.ts'
-import { addVerb, printTable, WORKSPACE, type WorkspaceOption } from './verb.ts'
+import { fetchToken } from '../client.ts'
+import { need, operatorAccess, readSettings } from '../settings.ts'
+import { addVerb, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { type Endpoint, endpointOf } from './config.ts'
 
 const print = (line: string) => void process.stdout.write(`${line}\n`)
 
