@@ -1,5 +1,6 @@
 /** The official MCP server: operations of the API as tools, and the reference of the flow language as resources. */
 
+import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { recordFailure, runAudited } from '../access/audit/audited-run.ts'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
@@ -12,7 +13,7 @@ import type { AnyOperation } from '../core/operation.ts'
 import { type Principal, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { problemMembers, problemText } from '../features/mcp-servers/calls/problem-text.ts'
-import { fencedData, maskSecrets } from '../features/mcp-servers/calls/untrusted-text.ts'
+import { fenced, maskSecrets } from '../features/mcp-servers/calls/untrusted-text.ts'
 import { challengeOf } from './challenge.ts'
 import { bearerOf, type Message, mountEndpoint } from './endpoint.ts'
 import { refuseForeignOrigin } from './origins.ts'
@@ -226,7 +227,9 @@ function success(operation: AnyOperation, output: unknown): ToolResult {
   const bytes = Buffer.byteLength(text)
   if (bytes <= LIMITS.mcpResultBytesDefault)
     return {
-      content: [{ type: 'text', text: returnsData(operation) ? fencedData(text) : text }],
+      content: [
+        { type: 'text', text: returnsData(operation) ? fenced(text, randomBytes(8).toString('hex')) : text },
+      ],
       isError: false,
     }
   const detail = `The result has ${bytes} bytes; a tool answers with at most ${LIMITS.mcpResultBytesDefault}.`

@@ -1,5 +1,6 @@
 /** Calls a tool, over MCP, REST or in a flow: checks quota and arguments, runs the operation, records the outcome. */
 
+import { randomBytes } from 'node:crypto'
 import { asWorkspaceService } from '../../../access/access.ts'
 import { runAudited } from '../../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
@@ -15,7 +16,7 @@ import { type CallContext, type Outcome, recordCall } from './call-log.ts'
 import { argumentErrors, resultError } from './check-values.ts'
 import { type Content, contentOf } from './content.ts'
 import { problemText } from './problem-text.ts'
-import { fencedData, maskSecrets } from './untrusted-text.ts'
+import { fenced, maskSecrets } from './untrusted-text.ts'
 
 /** The result as in MCP. The output is in it once: as `structured_content`, or as the text of `content`. */
 export interface ToolResult {
@@ -205,7 +206,7 @@ const endOf = (result: ToolResult): CallEnd => ({
 /** An output as text. Documents are written by others than the author of the tool, so they are fenced. */
 function shownText({ binding }: Tool, output: unknown): string {
   const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? 'null')
-  return binding.source === 'collections' ? fencedData(text) : text
+  return binding.source === 'collections' ? fenced(text, randomBytes(8).toString('hex')) : text
 }
 
 /** One line beside structured content, for logs and for models that see both. */
