@@ -376,6 +376,21 @@ export const LIMITS = {
   mcpChallengesKept: 10_000,
   /** Below the 60 s after which common clients time out. */
   mcpFlowWaitSeconds: 25,
+  /** Interval at which a client that listens is checked again, in milliseconds. Below the 5 s within which a revocation takes effect. */
+  mcpListenCheckMs: 2_000,
+  mcpSubscriptionsMax: 100,
+  /** The number of topics of a subscription to events. */
+  mcpSubscribedCollectionsMax: 20,
+  /** A client that takes tasks gets one if an execution takes longer, in seconds. */
+  mcpTaskWaitSeconds: 0.5,
+  /** Pause between two reads of an execution that a call follows, in milliseconds. */
+  executionFollowMs: 500,
+  /** Requests of a tool to its client in one result. */
+  mcpInputRequestsMax: 10,
+  /** JSON of what a tool asks its client, with its state, in characters. It travels to the client and back. */
+  mcpRequestStateCharsMax: 16_000,
+  /** Time in which a client answers what a tool asks, in milliseconds. */
+  mcpRequestStateMs: 86_400_000,
 
   // Usage ledger of objects in workspaces with a byte quota
   /** How long an upload keeps its reserved bytes without progress. */

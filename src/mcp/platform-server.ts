@@ -16,10 +16,10 @@ import { problemMembers, problemText } from '../features/mcp-servers/calls/probl
 import { fenced, maskSecrets } from '../features/mcp-servers/calls/untrusted-text.ts'
 import { challengeOf } from './challenge.ts'
 import { bearerOf, type Message, mountEndpoint } from './endpoint.ts'
+import type { McpResources, McpServer, ToolResult } from './mcp-server.ts'
 import { refuseForeignOrigin } from './origins.ts'
 import { loadPlatformResources } from './platform-resources.ts'
 import { operationOf, type PlatformTool, returnsData, toolsFor, withoutSecrets } from './platform-tools.ts'
-import type { McpResources, McpServer, ToolResult } from './transport.ts'
 
 const INSTRUCTIONS = `Tenon is a backend for many tenants: flows, functions, collections, events and MCP servers.
 1. me_get tells your role, tenant and workspace; workspace_list lists workspaces. Tools take the id as ws or workspace_id.

@@ -11,9 +11,29 @@ import { consumeQuota } from '../../quotas/quotas-api.ts'
 import { withPreset } from '../curation/curated-arguments.ts'
 import type { PublishedVersion } from '../manifest.ts'
 import { SOURCES } from '../sources/index.ts'
-import { digest, type Source, type Tool, type ToolOutput } from '../tool.ts'
+import {
+  type Answers,
+  type Asks,
+  digest,
+  type RunState,
+  type Source,
+  type Tool,
+  type ToolOutput,
+  type Waiting,
+} from '../tool.ts'
 import { type CallContext, type Outcome, recordCall } from './call-log.ts'
 import { argumentErrors, resultError } from './check-values.ts'
+import {
+  type Asked,
+  answersOf,
+  type CallClient,
+  type CallIdentity,
+  INVALID_PARAMS,
+  MISSING_CAPABILITY,
+  missingCapabilities,
+  RpcRefusal,
+  seal,
+} from './client-requests.ts'
 import { type Content, contentOf } from './content.ts'
 import { problemText } from './problem-text.ts'
 import { fenced, maskSecrets } from './untrusted-text.ts'
@@ -27,45 +47,53 @@ export interface ToolResult {
   readonly code?: string
 }
 
+/** The result of a call, and what is beside it for a client that the call has as `client`. */
+export interface CallResult extends ToolResult {
+  /** Set if the tool asks its client: the call has no result yet. */
+  readonly asked?: Asked
+  /** The execution that the result is of. */
+  readonly run?: RunState
+}
+
 export interface ToolCall extends CallContext {
   /** The client reads structured content (MCP from 2025-06-18). */
   readonly isStructured: boolean
   readonly serverId: string
   readonly tool: string
   readonly arguments: unknown
+  /** The client at the other end, if it can be asked. */
+  readonly client?: CallClient
 }
-
-/** The JSON-RPC error code of an unknown tool. */
-const INVALID_PARAMS = -32_602
 
 /**
  * Runs a tool of a version and records the call, whatever its outcome. The caller has checked who may call it.
  * @returns undefined if the version has no such tool
  * @throws Problem `quota_exceeded` over REST; elsewhere that is a tool error, which an agent or a flow reads. In a flow also
  *   internal errors, after which the activity is repeated with the same ids
+ * @throws RpcRefusal if the client cannot be asked what the tool asks, or has answered with a state that is not its own
  */
 export async function callTool(
   scope: WorkspaceScope,
   version: PublishedVersion,
   call: ToolCall,
-): Promise<ToolResult | undefined> {
+): Promise<CallResult | undefined> {
   const startedMs = performance.now()
   const { result, cause, refused, ...outcome } = await runWithinQuota(scope, version, call)
   if (cause !== undefined) scope.logError(cause, 'tool call failed')
   const durationMs = Math.round(performance.now() - startedMs)
   const published = { version: version.version, versionHash: version.hash }
   await recordCall(scope, { ...call, ...outcome, ...published, durationMs })
-  if (refused !== undefined && call.channel === 'rest') throw refused
+  if (refused instanceof RpcRefusal || (refused !== undefined && call.channel === 'rest')) throw refused
   if (cause !== undefined && call.channel === 'flow') throw cause
   return result && { ...result, ...(outcome.code !== undefined && { code: outcome.code }) }
 }
 
 interface CallEnd extends Outcome {
-  readonly result?: ToolResult
+  readonly result?: CallResult
   /** An internal error, for the log alone. */
   readonly cause?: unknown
-  /** The exceeded quota. */
-  readonly refused?: Problem
+  /** The exceeded quota, or the error of the protocol that the client gets. */
+  readonly refused?: Problem | RpcRefusal
 }
 
 async function runWithinQuota(
@@ -86,20 +114,30 @@ async function runWithinQuota(
     const transportStatus = isWire ? 200 : error.status
     return { ...endWith(error.code, problemText(error)), outcome: 'denied', transportStatus, refused: error }
   }
-  return checkAndRun(scope, tool, call).catch(toolErrorOf)
+  return checkAndRun(scope, tool, { ...call, version: version.version }).catch(toolErrorOf)
 }
 
-async function checkAndRun(scope: WorkspaceScope, tool: Tool, call: ToolCall): Promise<CallEnd> {
+async function checkAndRun(
+  scope: WorkspaceScope,
+  tool: Tool,
+  call: ToolCall & { readonly version: number },
+): Promise<CallEnd> {
   const args = call.arguments ?? {}
   if (exceedsDepth(args, LIMITS.mcpArgumentsDepthMax))
     return toolError('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
   const argumentsSha256 = digest(canonical(args))
   const invalid = argumentErrors(tool, args)
+  const { serverId, version, principal } = call
+  const identity = { serverId, version, tool: tool.name, principal, argumentsSha256 }
   const end =
     invalid === undefined
-      ? await run(scope, tool, args as Record<string, unknown>, call).catch(toolErrorOf)
+      ? await run(scope, tool, args as Record<string, unknown>, { ...call, identity }).catch(toolErrorOf)
       : toolError('validation_failed', invalid)
   return { ...end, argumentsSha256 }
+}
+
+interface CheckedCall extends ToolCall {
+  readonly identity: CallIdentity
 }
 
 /** The kind of actor in the audit log, by entry point. */
@@ -109,30 +147,94 @@ const ACTORS = { wire: 'mcp_client', rest: 'token', flow: 'run' } as const
 async function run(
   scope: WorkspaceScope,
   tool: Tool,
-  args: Record<string, unknown>,
-  { channel, requestId, isStructured }: ToolCall,
+  args: Readonly<Record<string, unknown>>,
+  call: CheckedCall,
 ): Promise<CallEnd> {
-  const source: Source | undefined = SOURCES.find(({ name }) => name === tool.binding.source)
-  const operation = source?.operations.find(({ name }) => name === tool.binding.operation)
-  if (source === undefined || operation === undefined) {
-    throw new Problem('state_conflict', { detail: 'What this tool was made of is no longer offered.' })
-  }
+  const source = SOURCES.find(({ name }) => name === tool.binding.source)
+  if (source === undefined) throw gone()
   await source.admit?.(scope)
+  const answered = call.client && answersOf(scope, call.identity, call.client)
+  if (answered !== undefined && 'again' in answered) return ask(scope, call, answered.again)
+  const given = { args: withPreset(args, tool.preset), client: call.client }
+  const step = stepOf(source, tool, given, answered?.answers)
+  const operation = source.operations.find(({ name }) => name === step.operation)
+  if (operation === undefined) throw gone()
   const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
-  const by = { kind: ACTORS[channel], requestId } as const
+  const by = { kind: ACTORS[call.channel], requestId: call.requestId } as const
   const runWith = async (input: Readonly<Record<string, unknown>>): Promise<ToolOutput> => {
-    const given = await runAudited(operation, inside, { ...input, ...tool.binding.fixed }, by)
-    return source.answer?.(given as never) ?? { output: given, failed: false }
+    const begun = await runAudited(operation, inside, input, by)
+    const output = await source.follow?.(inside, { ...waitingOf(tool, call), output: begun as never })
+    return source.answer?.((output ?? begun) as never) ?? { output: begun, failed: false }
   }
-  const given = withPreset(args, tool.preset)
-  const made = await withinTime(
-    tool,
-    withinBudget(tool, source.smaller, source.input?.(tool, given) ?? given, runWith),
-  )
+  const made = await withinTime(tool, withinBudget(tool, source.smaller, step.input, runWith))
+  const { asks, run: execution } = made
+  if (asks !== undefined && !(asks.isOptional && !canAsk(asks, call))) return ask(scope, call, asks)
   if (made.text === undefined) return toolError('output_too_large', tooLarge(tool, made.bytes))
-  return resultOf(tool, made, isStructured)
+  const end = resultOf(tool, made, call.isStructured)
+  return execution === undefined || end.result === undefined
+    ? end
+    : { ...end, result: { ...end.result, run: execution } }
 }
+
+const gone = () =>
+  new Problem('state_conflict', { detail: 'What this tool was made of is no longer offered.' })
+
+/** The operation of a call and its input. Fixed arguments come last. */
+function stepOf(
+  source: Source,
+  tool: Tool,
+  given: { readonly args: Readonly<Record<string, unknown>>; readonly client?: CallClient | undefined },
+  answers: Answers | undefined,
+) {
+  if (answers !== undefined && source.resume !== undefined) {
+    const { operation, input } = source.resume(tool, { ...given, answers })
+    return { operation: operation.name, input }
+  }
+  const input = source.input?.(tool, given) ?? given.args
+  return { operation: tool.binding.operation, input: { ...input, ...tool.binding.fixed } }
+}
+
+/** A client that takes tasks gets one instead of a long wait. */
+function waitingOf({ binding, limits }: Tool, { client }: ToolCall): Waiting {
+  const seconds = binding.wait_seconds === undefined ? 0 : (limits?.wait_seconds ?? binding.wait_seconds)
+  const { signal, onProgress, takesTasks = false } = client ?? {}
+  return {
+    seconds: takesTasks ? Math.min(seconds, LIMITS.mcpTaskWaitSeconds) : seconds,
+    ...(signal && { signal }),
+    ...(onProgress && { onProgress }),
+  }
+}
+
+const canAsk = ({ requests }: Asks, { client }: ToolCall) =>
+  client?.capabilities !== undefined &&
+  !client.takesTasks &&
+  Object.keys(missingCapabilities(requests, client.capabilities)).length === 0
+
+/** Answers with what the tool asks, if its client can be asked that. */
+function ask(scope: WorkspaceScope, { client, identity }: CheckedCall, asks: Asks): CallEnd {
+  if (client?.capabilities === undefined) {
+    const detail = 'The tool asks its client for input, which needs MCP 2026-07-28.'
+    return toolError('client_input_needed', detail)
+  }
+  const missing = missingCapabilities(asks.requests, client.capabilities)
+  if (Object.keys(missing).length > 0) {
+    const message = `The tool asks its client for input, which needs: ${Object.keys(missing).join(', ')}.`
+    return refusal(new RpcRefusal(MISSING_CAPABILITY, message, { requiredCapabilities: missing }))
+  }
+  return {
+    outcome: 'ok',
+    transportStatus: 200,
+    result: { content: [], is_error: false, asked: seal(scope, identity, asks) },
+  }
+}
+
+const refusal = (refused: RpcRefusal): CallEnd => ({
+  outcome: 'rpc_error',
+  transportStatus: refused.code === MISSING_CAPABILITY ? 400 : 200,
+  rpcCode: refused.code,
+  refused,
+})
 
 /** An output and its JSON; no text if it exceeds the budget. */
 type Made = ToolOutput & { readonly bytes: number; readonly text?: string }
@@ -226,6 +328,7 @@ const endWith = (code: string, text: string): CallEnd => ({
 
 /** Shows the text of a problem and nothing else of an error: no stack and no SQL. */
 function toolErrorOf(error: unknown): CallEnd {
+  if (error instanceof RpcRefusal) return refusal(error)
   // A final server error comes from the tenant's own code, so its author may read it.
   if (error instanceof Problem && (error.status < 500 || error.row.final))
     return endWith(error.code, problemText(error))
