@@ -32,6 +32,8 @@ export interface FunctionCall {
   readonly timeout_ms?: number
   /** The step, equal for all attempts of a call (`StepRef.callPath`): the idempotency key derives from it. */
   readonly call_path?: string
+  /** The starter of the execution, for calls of tools. */
+  readonly started_by?: string
 }
 
 /** The output of an inline request and its duration, which the workflow cannot measure: its clock stands still within a task. */

@@ -137,14 +137,15 @@ export class Scopes {
     return this.#access.continueActive(workspaceOf(call), actorOf(call, role), call.ids)
   }
 
-  /** As {@link active}, for a call of a tool: executions that it starts are one deeper in the chain than this one. */
-  toolCaller(call: ActivityContext): Promise<WorkspaceScope> {
+  /**
+   * As {@link active}, for a call of a tool: executions that it starts are one deeper in the chain than this one, and have the
+   * same starter, who may not approve in them what nobody may approve for oneself.
+   */
+  toolCaller(call: ActivityContext, starter: string | undefined): Promise<WorkspaceScope> {
     const { workflowId: subject, chainDepth } = call
-    return this.#access.continueActive(
-      workspaceOf(call),
-      { subject, role: 'workspace_admin', chainDepth },
-      call.ids,
-    )
+    const actor = { subject, role: 'workspace_admin', chainDepth } as const
+    const onBehalfOf = starter === undefined ? {} : { onBehalfOf: starter }
+    return this.#access.continueActive(workspaceOf(call), { ...actor, ...onBehalfOf }, call.ids)
   }
 
   /**

@@ -1,6 +1,7 @@
 /** Calls a tool of an MCP server of the workspace for an execution, by the same steps as calls over MCP and REST. */
 
 import type { ApplicationFailure } from '@temporalio/common'
+import { clip } from '../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { typeId } from '../../core/ids.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
@@ -42,9 +43,12 @@ export async function callMcpTool(
   return { content, ...(structuredContent && { structuredContent }), isError: false }
 }
 
+/** Of an error of the flow language, which would be cut later, after it was in the history. */
+const DETAIL_BYTES_MAX = 4_096
+
 function toolFailure(tool: string, { content, structured_content, code }: ToolResult): ApplicationFailure {
   const [first] = content
   const text = first?.type === 'text' ? first.text : 'The tool reports an error.'
   const detail = structured_content === undefined ? text : JSON.stringify(structured_content)
-  return callFailure('runtime', `${tool}: ${detail}`, { code: code ?? 'tool_error' })
+  return callFailure('runtime', clip(`${tool}: ${detail}`, DETAIL_BYTES_MAX), { code: code ?? 'tool_error' })
 }

@@ -40,9 +40,10 @@ const CALLS_QUEUE = { taskQueue: QUEUES.calls, heartbeatTimeout: LIMITS.callHear
 /** How often a request is sent at most, if its worker is lost each time. */
 const REQUESTS_MAX = 3
 
-/** A call, and the names of the secrets that the execution may use. */
+/** A call, the names of the secrets that the execution may use, and its starter. */
 interface Call extends CallRequest {
   readonly secrets?: readonly string[]
+  readonly startedBy?: string
 }
 
 /** Whether a call may take seconds, so that it has its own queue and the record shows it while it lasts. */
@@ -112,12 +113,13 @@ export async function callUntilAccepted(
   gate: ExecutionGate,
   firstAttempt?: FirstAttempt,
 ): Promise<Json> {
-  const { function: name, arguments: given, secrets, step } = request
+  const { function: name, arguments: given, secrets, startedBy, step } = request
   const call: FunctionCall = {
     function: name,
     arguments: given,
     ...(secrets && { secrets }),
     ...(name === 'http' && { timeout_ms: timeLimitOf(request), call_path: step.callPath }),
+    ...(name === MCP && startedBy !== undefined && { started_by: startedBy }),
     ...(firstAttempt && { first_attempt: firstAttempt }),
   }
   let sent = call

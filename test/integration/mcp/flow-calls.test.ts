@@ -181,6 +181,23 @@ test('server deleted after the flow was published: not found', async () => {
   expect((await runs.ended(await runs.start(flow))).error).toMatchObject({ status: 404, code: 'not_found' })
 })
 
+test('tool over a flow: its output, or a handle that goes on; both executions have the same starter', async () => {
+  await runs.publish('  - a: { wait: { milliseconds: 300 } }\n  - b: { set: { done: true } }\n', {
+    name: 'inner',
+  })
+  await publish(server, { ...TOOLS, 'flows:inner:run': { enabled: true } })
+  const at = "{ run: '${ .run }' }"
+  const flow = await runs.publish(
+    [
+      `  - direct: { ${tool('run_inner', '{}')}, output: { as: .structuredContent } }`,
+      `  - again: { ${tool('run_status', at)}, output: { as: .structuredContent } }\n`,
+    ].join('\n'),
+  )
+  const { output, started_by } = await runs.ended(await runs.start(flow))
+  expect(output).toMatchObject({ status: 'completed', output: { done: true } })
+  expect(await runs.read(output.run)).toMatchObject({ started_by, trigger: { kind: 'manual' } })
+})
+
 test('flow that calls itself by a tool: ends at the bound of the chain', async () => {
   await runs.publish('  - a: { set: {} }\n', { name: 'loop' })
   const looped = { 'flows:loop:run': { enabled: true, limits: { wait_seconds: 0 } } }

@@ -143,7 +143,7 @@ export const startExecution = previewOperation({
     if (version !== undefined && alias !== undefined)
       throw new Problem('validation_failed', { detail: 'Give `version` or `alias`, not both.' })
     const id = scope.newId('run')
-    const by = scope.actor.subject
+    const by = scope.actor.onBehalfOf ?? scope.actor.subject
     const trigger = { kind: 'manual' as const, ...deeper(scope) }
     const start = () => startFlow(scope, flow, version, { id, input, by, trigger, alias, correlationKey })
     if (wait > 0) await untilEnded(scope, id, start, wait * 1_000)
