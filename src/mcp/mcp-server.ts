@@ -1,8 +1,7 @@
 /** The MCP server for one request, as both SDKs serve it: tools, resources, prompts, tasks. */
 
-import type { CallClient } from '../features/mcp-servers/calls/client-requests.ts'
+import type { CallClient, InputRequest } from '../features/mcp-servers/calls/call-client.ts'
 import type { Content } from '../features/mcp-servers/calls/content.ts'
-import type { InputRequest } from '../features/mcp-servers/tool.ts'
 
 export interface McpTool {
   readonly name: string

@@ -15,11 +15,18 @@ import {
   McpError,
   ReadResourceRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import type { CallClient } from '../features/mcp-servers/calls/client-requests.ts'
-import type { Progress } from '../features/mcp-servers/tool.ts'
+import type { CallClient, Progress } from '../features/mcp-servers/calls/call-client.ts'
+
 import type { McpPrompts, McpResources, McpServer } from './mcp-server.ts'
-import { asRpcError, completion, NO_PROMPT, NO_RESOURCE, NO_TOOL, optionsOf } from './serving.ts'
-import type { Exchange } from './transport.ts'
+import {
+  asRpcError,
+  completion,
+  type Exchange,
+  NO_PROMPT,
+  NO_RESOURCE,
+  NO_TOOL,
+  optionsOf,
+} from './serving.ts'
 
 /** Later versions have no code of their own for it. */
 const RESOURCE_NOT_FOUND = -32_002

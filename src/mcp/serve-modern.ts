@@ -16,10 +16,18 @@ import {
   type StandardSchemaV1,
 } from '@modelcontextprotocol/server'
 import { isObject } from '../core/json.ts'
-import { type CallClient, MISSING_CAPABILITY } from '../features/mcp-servers/calls/client-requests.ts'
+import type { CallClient } from '../features/mcp-servers/calls/call-client.ts'
+import { MISSING_CAPABILITY } from '../features/mcp-servers/calls/client-requests.ts'
 import type { McpChange, McpChanges, McpPrompts, McpResources, McpServer, McpTasks } from './mcp-server.ts'
-import { asRpcError, completion, NO_PROMPT, NO_RESOURCE, NO_TOOL, optionsOf } from './serving.ts'
-import type { Exchange } from './transport.ts'
+import {
+  asRpcError,
+  completion,
+  type Exchange,
+  NO_PROMPT,
+  NO_RESOURCE,
+  NO_TOOL,
+  optionsOf,
+} from './serving.ts'
 
 /** Lists and resources depend on the token of the client, so no cache may share them. */
 const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const }

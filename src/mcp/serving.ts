@@ -1,8 +1,16 @@
 /** What the servers of both protocol versions have in common: options, texts, completions. */
 
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem } from '../core/problem.ts'
 import { INVALID_PARAMS, RpcRefusal } from '../features/mcp-servers/calls/client-requests.ts'
 import type { McpCompletions, McpServer } from './mcp-server.ts'
+
+/** A POST whose body has been read. {@link serve} writes the whole response. */
+export interface Exchange {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly body: unknown
+}
 
 export const NO_TOOL = 'There is no such tool.'
 export const NO_PROMPT = 'There is no such prompt.'

@@ -3,19 +3,12 @@
  * serves the versions up to 2025-11-25, SDK 2.x those from 2026-07-28, which have no handshake and no sessions.
  */
 
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isObject } from '../core/json.ts'
 import { INVALID_PARAMS } from '../features/mcp-servers/calls/client-requests.ts'
 import type { McpServer } from './mcp-server.ts'
 import { serveLegacy } from './serve-legacy.ts'
 import { serveModern } from './serve-modern.ts'
-
-/** A POST whose body has been read. {@link serve} writes the whole response. */
-export interface Exchange {
-  readonly request: IncomingMessage
-  readonly response: ServerResponse
-  readonly body: unknown
-}
+import type { Exchange } from './serving.ts'
 
 const VERSION_KEY = 'io.modelcontextprotocol/protocolVersion'
 const FIRST_MODERN = '2026-07-28'

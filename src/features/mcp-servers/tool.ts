@@ -8,7 +8,7 @@ import { type InputError, Problem } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-access.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
 import type { Execution } from '../flows/executions/executions.ts'
-import type { CallClient } from './calls/client-requests.ts'
+import type { Answers, Asks, CallClient, Waiting } from './calls/call-client.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -146,28 +146,6 @@ export interface ToolOutput {
   readonly run?: RunState
 }
 
-/** A request of a tool to its client (MCP 2026-07-28, "Multi Round-Trip Requests"). */
-export interface InputRequest {
-  readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list'
-  readonly params: Readonly<Record<string, unknown>>
-}
-
-/** What a tool asks its client before it goes on. */
-export interface Asks {
-  readonly requests: Readonly<Record<string, InputRequest>>
-  /** What the tool wants to have back with the answers. */
-  readonly state: unknown
-  /** The output is a result, too, for clients that cannot be asked. */
-  readonly isOptional: boolean
-}
-
-/** Valid answers of a client, by the names of the requests. */
-export interface Answers {
-  readonly responses: Readonly<Record<string, unknown>>
-  /** As in {@link Asks}. */
-  readonly state: unknown
-}
-
 export interface RunState {
   readonly id: string
   readonly status: Execution['status']
@@ -175,18 +153,4 @@ export interface RunState {
   readonly updatedAt: string
   /** What it asks its starter. */
   readonly asks?: Asks['requests']
-}
-
-/** How a call waits for what it has started. */
-export interface Waiting {
-  readonly seconds: number
-  /** Ends the waiting, not the execution. */
-  readonly signal?: AbortSignal
-  readonly onProgress?: (progress: Progress) => void
-}
-
-/** `progress` grows with each report; its end is unknown. */
-export interface Progress {
-  readonly progress: number
-  readonly message: string
 }

@@ -11,22 +11,13 @@ import { consumeQuota } from '../../quotas/quotas-api.ts'
 import { withPreset } from '../curation/curated-arguments.ts'
 import type { PublishedVersion } from '../manifest.ts'
 import { SOURCES } from '../sources/index.ts'
-import {
-  type Answers,
-  type Asks,
-  digest,
-  type RunState,
-  type Source,
-  type Tool,
-  type ToolOutput,
-  type Waiting,
-} from '../tool.ts'
+import { digest, type RunState, type Source, type Tool, type ToolOutput } from '../tool.ts'
+import type { Answers, Asks, CallClient, Waiting } from './call-client.ts'
 import { type CallContext, type Outcome, recordCall } from './call-log.ts'
 import { argumentErrors, resultError } from './check-values.ts'
 import {
   type Asked,
   answersOf,
-  type CallClient,
   type CallIdentity,
   INVALID_PARAMS,
   MISSING_CAPABILITY,
@@ -39,7 +30,7 @@ import { problemText } from './problem-text.ts'
 import { fenced, maskSecrets } from './untrusted-text.ts'
 
 /** The result as in MCP. The output is in it once: as `structured_content`, or as the text of `content`. */
-export interface ToolResult {
+interface ToolResult {
   readonly content: Content[]
   readonly structured_content?: Record<string, unknown>
   readonly is_error: boolean
@@ -157,8 +148,7 @@ async function run(
   if (answered !== undefined && 'again' in answered) return ask(scope, call, answered.again)
   const given = { args: withPreset(args, tool.preset), client: call.client }
   const step = stepOf(source, tool, given, answered?.answers)
-  const operation = source.operations.find(({ name }) => name === step.operation)
-  if (operation === undefined) throw gone()
+  const { operation } = step
   const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
   const by = { kind: ACTORS[call.channel], requestId: call.requestId } as const
@@ -180,19 +170,18 @@ async function run(
 const gone = () =>
   new Problem('state_conflict', { detail: 'What this tool was made of is no longer offered.' })
 
-/** The operation of a call and its input. Fixed arguments come last. */
+/** The operation of a call and its input. Fixed arguments come last. @throws Problem if the source has no such operation any more */
 function stepOf(
   source: Source,
   tool: Tool,
   given: { readonly args: Readonly<Record<string, unknown>>; readonly client?: CallClient | undefined },
   answers: Answers | undefined,
 ) {
-  if (answers !== undefined && source.resume !== undefined) {
-    const { operation, input } = source.resume(tool, { ...given, answers })
-    return { operation: operation.name, input }
-  }
+  if (answers !== undefined && source.resume !== undefined) return source.resume(tool, { ...given, answers })
+  const operation = source.operations.find(({ name }) => name === tool.binding.operation)
+  if (operation === undefined) throw gone()
   const input = source.input?.(tool, given) ?? given.args
-  return { operation: tool.binding.operation, input: { ...input, ...tool.binding.fixed } }
+  return { operation, input: { ...input, ...tool.binding.fixed } }
 }
 
 /** A client that takes tasks gets one instead of a long wait. */

@@ -11,21 +11,9 @@ import { decryptFor, encryptFor } from '../../../access/scope-services.ts'
 import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { Answers, Asks, InputRequest, JsonSchema, Progress } from '../tool.ts'
+import type { JsonSchema } from '../tool.ts'
+import type { Answers, Asks, CallClient, InputRequest } from './call-client.ts'
 import { errorsWithin } from './check-values.ts'
-
-/** The client at the other end of a call, as far as a call may use it. */
-export interface CallClient {
-  /** Capabilities that the client has declared with this request; undefined if it cannot be asked. */
-  readonly capabilities?: Readonly<Record<string, unknown>>
-  /** Returns an execution as a task if it goes on (extension `io.modelcontextprotocol/tasks`). */
-  readonly takesTasks: boolean
-  /** What the client answers to {@link Asked}, unverified. */
-  readonly requestState?: unknown
-  readonly inputResponses?: unknown
-  readonly signal?: AbortSignal
-  readonly onProgress?: (progress: Progress) => void
-}
 
 /** What the client is asked. */
 export interface Asked {

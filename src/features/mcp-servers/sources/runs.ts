@@ -19,17 +19,14 @@ import { Execution, readExecution } from '../../flows/executions/executions.ts'
 import { followExecution } from '../../flows/executions/follow.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { requireFeature } from '../../tenants/workspace-settings.ts'
+import type { Answers, Asks, InputRequest, Waiting } from '../calls/call-client.ts'
 import {
-  type Answers,
-  type Asks,
   argumentsOf,
-  type InputRequest,
   type JsonSchema,
   type RunState,
   type Source,
   type Tool,
   type ToolOutput,
-  type Waiting,
 } from '../tool.ts'
 
 /** The schema of results of all tools that concern an execution. */
@@ -336,7 +333,7 @@ const TOOLS: readonly RunTool[] = [
 
 export const runs: Source = {
   name: 'runs',
-  operations: [...TOOLS.map(({ operation }) => operation), runDecide],
+  operations: TOOLS.map(({ operation }) => operation),
   // They come with tools over flows.
   candidates: async () => [],
   admit: (scope) => requireFeature(scope, 'mcp.flow_tools'),
