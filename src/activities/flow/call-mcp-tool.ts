@@ -6,13 +6,13 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { typeId } from '../../core/ids.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
 import { callActiveVersion } from '../../features/mcp-servers/calls/call-active-version.ts'
-import type { ToolResult } from '../../features/mcp-servers/calls/call-tool.ts'
+import type { CallResult } from '../../features/mcp-servers/calls/call-tool.ts'
 import { callFailure } from '../call-failure.ts'
 import type { FunctionCall } from '../contract.ts'
 
 /** The result as in MCP: what the standard calls the output of such a call. */
 interface McpOutput {
-  readonly content: ToolResult['content']
+  readonly content: CallResult['content']
   readonly structuredContent?: Readonly<Record<string, unknown>>
   readonly isError: false
 }
@@ -46,7 +46,7 @@ export async function callMcpTool(
 /** Of an error of the flow language, which would be cut later, after it was in the history. */
 const DETAIL_BYTES_MAX = 4_096
 
-function toolFailure(tool: string, { content, structured_content, code }: ToolResult): ApplicationFailure {
+function toolFailure(tool: string, { content, structured_content, code }: CallResult): ApplicationFailure {
   const [first] = content
   const text = first?.type === 'text' ? first.text : 'The tool reports an error.'
   const detail = structured_content === undefined ? text : JSON.stringify(structured_content)

@@ -5,7 +5,7 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import { findPublished } from '../manifest.ts'
 import { findServer } from '../servers.ts'
 import { type CallContext, recordCall } from './call-log.ts'
-import { callTool, type ToolResult } from './call-tool.ts'
+import { type CallResult, callTool } from './call-tool.ts'
 
 interface WorkspaceCall extends CallContext {
   /** Id or slug. */
@@ -16,13 +16,14 @@ interface WorkspaceCall extends CallContext {
 
 /**
  * @param scope of an admin
+ * @returns the result, without what only MCP clients get
  * @throws Problem `not_found` if there is no such server or tool, `state_conflict` if the server is not published; else as
  *   {@link callTool}
  */
 export async function callActiveVersion(
   scope: WorkspaceScope,
   { server, ...called }: WorkspaceCall,
-): Promise<ToolResult> {
+): Promise<Omit<CallResult, 'asked' | 'run'>> {
   const { id, state, active_version } = await findServer(scope, server)
   const call = { ...called, serverId: id }
   if (state !== 'published' || active_version === null) {
@@ -33,5 +34,6 @@ export async function callActiveVersion(
   const version = await findPublished(scope, id, active_version)
   const result = await callTool(scope, version, { ...call, isStructured: true })
   if (result === undefined) throw notFound('tool')
-  return result
+  const { asked: _asked, run: _run, ...shown } = result
+  return shown
 }
