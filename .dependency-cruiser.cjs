@@ -12,7 +12,7 @@ const INTERFACES = [
   'analytics/time-series',
   'collections/(documents-api|rules/change-events|schemas/(evaluate-schema|is-compatible|schema-language))',
   'events/(events|events-api)',
-  'flows/(flow-summary|executions/(commands|executions|follow)|approvals/(approval-shape|approvals))',
+  'flows/(flow-summary|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-tool|functions)',
   'objects/workspace-objects',
   'quotas/quotas-api',

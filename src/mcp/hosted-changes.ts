@@ -1,6 +1,6 @@
 /**
- * What a client of a hosted server hears while it listens (`subscriptions/listen`): another version of the server, and
- * changes of the documents that it names. The stream ends when the token would not open it any more.
+ * Notifications for a client of a hosted server that listens (`subscriptions/listen`): of another version of the server, and
+ * of changes of the documents that it names. The stream ends when the token would not open it any more.
  */
 
 import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'

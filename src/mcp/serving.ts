@@ -1,4 +1,4 @@
-/** What the servers of both protocol versions have in common: options, texts, completions. */
+/** Options, texts and completions that the servers of both generations of the protocol share. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem } from '../core/problem.ts'

@@ -1,6 +1,6 @@
 /** Tools and prompts that ask their client (MCP 2026-07-28), progress of calls, and executions as tasks. */
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
 import {
   askToken,
   callsOf,
@@ -21,7 +21,7 @@ import {
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
 
-const FORM = { capabilities: { elicitation: {} } }
+const FORM = { capabilities: { elicitation: { form: {}, url: {} } } }
 const AS_TASKS = { capabilities: { elicitation: {}, extensions: { [TASKS]: {} } } }
 
 /** Asks for a name, then for a colour, and says both. Its state is the name. */
@@ -40,7 +40,11 @@ export default (input, { mcp = {} }) => {
   if (name) return name.action === 'accept' ? ask('colour', name.content.name) : { said: 'nothing' }
   return ask('name')
 }`
-const TOOLS = ['call_greet', 'run_steps', 'run_pay', 'run_sleep', 'run_fail']
+/** Sends one elicitation with its input as parameters. */
+const OPEN = `export default (params) => ({
+  resultType: 'input_required', inputRequests: { it: { method: 'elicitation/create', params } },
+})`
+const TOOLS = ['call_greet', 'call_open', 'run_steps', 'run_pay', 'run_sleep', 'run_fail']
 
 let workspace: TestWorkspace
 let server: PublishedMcpServer
@@ -90,6 +94,7 @@ beforeAll(async () => {
   const configured = { workspace_id, experimental: ['mcp.flow_tools'] }
   await ok(call('POST', '/v1/services/configure', { as, body: configured }))
   await ok(call('POST', '/v1/functions', { as, body: { workspace_id, name: 'greet', source: GREET } }))
+  await ok(call('POST', '/v1/functions', { as, body: { workspace_id, name: 'open', source: OPEN } }))
   await createFlow(
     flow(
       'steps',
@@ -115,7 +120,11 @@ beforeAll(async () => {
   const enabled = Object.fromEntries(
     ['steps', 'sleep', 'fail', 'pay'].map((name) => [`flows:${name}:run`, { enabled: true }]),
   )
-  await publish(server, { 'functions:greet:invoke': { enabled: true }, ...enabled })
+  const functions = {
+    'functions:greet:invoke': { enabled: true },
+    'functions:open:invoke': { enabled: true },
+  }
+  await publish(server, { ...functions, ...enabled })
   agent = await signIn(first)
   other = await signIn(second)
 }, 60_000)
@@ -167,6 +176,20 @@ describe('functions that ask', () => {
       })
     const [entry] = await callsOf(server, '&outcome=rpc_error')
     expect(entry).toMatchObject({ rpc_code: -32_602 })
+  })
+
+  test('T34: forms that ask for secrets, and pages of other hosts, are not sent', async () => {
+    const page = (url: string) => ({ mode: 'url', message: 'Open it', elicitationId: 'e1', url })
+    const form = {
+      message: 'Sign in',
+      requestedSchema: { type: 'object', properties: { api_key: { type: 'string' } } },
+    }
+    for (const params of [form, page('https://evil.example/form'), page('javascript:alert(1)')]) {
+      const { message } = await use('call_open', { arguments: { input: params } })
+      expect(message['result'].content[0].text).toMatch(/^client_input_refused: it asks /)
+    }
+    const own = await use('call_open', { arguments: { input: page(`${inject('tenon').url}/auth/agents`) } })
+    expect(own.message['error']?.code ?? own.message['result'].resultType).toBe('input_required')
   })
 
   test('a client that cannot be asked: an error that says what it lacks; earlier versions and REST: a tool error', async () => {

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { asWorkspaceService } from '../../../access/access.ts'
 import { runAudited } from '../../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { addressOf } from '../../../access/scope-services.ts'
 import { canonical, exceedsDepth, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -23,6 +24,7 @@ import {
   MISSING_CAPABILITY,
   missingCapabilities,
   RpcRefusal,
+  refusalOf,
   seal,
 } from './client-requests.ts'
 import { type Content, contentOf } from './content.ts'
@@ -211,6 +213,8 @@ function ask(scope: WorkspaceScope, { client, identity }: CheckedCall, asks: Ask
     const message = `The tool asks its client for input, which needs: ${Object.keys(missing).join(', ')}.`
     return refusal(new RpcRefusal(MISSING_CAPABILITY, message, { requiredCapabilities: missing }))
   }
+  const refused = refusalOf(asks, new URL(addressOf(scope, '/')).origin)
+  if (refused !== undefined) return toolError('client_input_refused', refused)
   return {
     outcome: 'ok',
     transportStatus: 200,

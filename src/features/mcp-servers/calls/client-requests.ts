@@ -11,6 +11,7 @@ import { decryptFor, encryptFor } from '../../../access/scope-services.ts'
 import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
+import { isSecretName } from '../../../core/redact.ts'
 import type { JsonSchema } from '../tool.ts'
 import type { Answers, Asks, CallClient, InputRequest } from './call-client.ts'
 import { errorsWithin } from './check-values.ts'
@@ -96,6 +97,23 @@ export function missingCapabilities(
   return Object.fromEntries(
     [...needed].filter((name) => !isObject(capabilities[name])).map((name) => [name, {}]),
   )
+}
+
+/**
+ * Why a request is not sent: forms ask for no secrets, and other pages than ours are not opened (MCP, "Elicitation",
+ * security considerations).
+ */
+export function refusalOf({ requests }: Asks, origin: string): string | undefined {
+  for (const [name, { method, params }] of Object.entries(requests)) {
+    if (method !== 'elicitation/create') continue
+    const { mode = 'form', url, requestedSchema } = params
+    if (mode === 'url' && !(URL.canParse(String(url)) && new URL(String(url)).origin === origin))
+      return `${name} asks the user to open a page of another host than ${origin}.`
+    const fields = Object.keys(Object(Object(requestedSchema).properties))
+    const secret = fields.find(isSecretName)
+    if (secret !== undefined) return `${name} asks for ${secret}, and forms must not ask for secrets.`
+  }
+  return undefined
 }
 
 interface State {
