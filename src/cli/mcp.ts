@@ -3,6 +3,8 @@
 import type { Command } from 'commander'
 import { type ApiClient, ApiError, fetchToken } from './client.ts'
 import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
+import { mcpConfigVerb } from './mcp/config.ts'
+import { mcpInspectVerb } from './mcp/inspect.ts'
 import { mcpAdminVerbs, serversClient } from './mcp-admin.ts'
 import { need, readCallerFile } from './settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
@@ -136,4 +138,6 @@ export function mcpVerbs(program: Command): void {
     WORKSPACE,
     ['--scope <scopes>', 'separated by spaces; default: the scopes that only read'],
   ])
+  mcpInspectVerb(servers)
+  mcpConfigVerb(servers)
 }

@@ -1,7 +1,8 @@
 /** The official MCP server: operations of the API as tools, and the reference of the flow language as resources. */
 
+import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { runAudited } from '../access/audit/audited-run.ts'
+import { recordFailure, runAudited } from '../access/audit/audited-run.ts'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
 import type { OfficialClient, OfficialClients } from '../access/authentication/official-clients.ts'
 import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES } from '../access/authentication/official-resource.ts'
@@ -12,12 +13,13 @@ import type { AnyOperation } from '../core/operation.ts'
 import { type Principal, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import { problemMembers, problemText } from '../features/mcp-servers/calls/problem-text.ts'
+import { fenced, maskSecrets } from '../features/mcp-servers/calls/untrusted-text.ts'
 import { challengeOf } from './challenge.ts'
 import { bearerOf, type Message, mountEndpoint } from './endpoint.ts'
 import type { McpResources, McpServer, ToolResult } from './mcp-server.ts'
 import { refuseForeignOrigin } from './origins.ts'
 import { loadPlatformResources } from './platform-resources.ts'
-import { type PlatformTool, toolsFor, withoutSecrets } from './platform-tools.ts'
+import { operationOf, type PlatformTool, returnsData, toolsFor, withoutSecrets } from './platform-tools.ts'
 
 const INSTRUCTIONS = `Tenon is a backend for many tenants: flows, functions, collections, events and MCP servers.
 1. me_get tells your role, tenant and workspace; workspace_list lists workspaces. Tools take the id as ws or workspace_id.
@@ -112,13 +114,12 @@ class PlatformServerHandler {
       // Writing tools are listed without their scope, or no client would ask for it.
       tools: () => usable.map(({ tool }) => tool),
       resources: this.#resources,
-      call: async (name, args) =>
-        this.#call(
-          tools.find(({ tool }) => tool.name === name),
-          args,
-          request,
-          principal,
-        ),
+      call: async (name, args) => {
+        const found = tools.find(({ tool }) => tool.name === name)
+        return found === undefined
+          ? this.#refuseTool(name, request, principal)
+          : this.#call(found, args, request, principal)
+      },
     }
   }
 
@@ -137,14 +138,20 @@ class PlatformServerHandler {
     })
   }
 
+  /** A tool that the role may not use is audited, and answered as one that does not exist. */
+  #refuseTool(name: string, { id: requestId }: FastifyRequest, principal: Principal): ToolResult {
+    const operation = operationOf(name)
+    if (operation !== undefined)
+      this.#recordFailure({ operation, principal, requestId }, new Problem('forbidden'))
+    return failure(notFound('tool'))
+  }
+
   async #call(
-    found: PlatformTool | undefined,
+    { operation, requestIdField }: PlatformTool,
     args: Readonly<Record<string, unknown>>,
     { id: requestId, ip: address, rateLimits = [] }: FastifyRequest,
     principal: Principal,
   ): Promise<ToolResult> {
-    if (found === undefined) return failure(notFound('tool'))
-    const { operation, requestIdField } = found
     const given = requestIdField === undefined ? args : { ...args, [requestIdField]: requestId }
     const toolCall = { operation, args: given, principal, requestId, address, rateLimits }
     try {
@@ -163,8 +170,10 @@ class PlatformServerHandler {
   async #run(toolCall: ToolCall): Promise<unknown> {
     const { operation, args, requestId } = toolCall
     if (operation.reads)
-      return this.#auditDenial(toolCall, async () => runWithJson(operation, await this.#open(toolCall), args))
-    const scope = await this.#auditDenial(toolCall, () => this.#open(toolCall))
+      return this.#auditRefusal(toolCall, async () =>
+        runWithJson(operation, await this.#open(toolCall), args),
+      )
+    const scope = await this.#auditRefusal(toolCall, () => this.#open(toolCall))
     if (!('actor' in scope))
       throw new TypeError(`${operation.name} changes something, and is about its caller`)
     return runAudited(operation, scope, args, { kind: 'token', requestId })
@@ -183,37 +192,46 @@ class PlatformServerHandler {
     return access.open(operation, principal, workspace, rateLimits)
   }
 
-  /** Audits a 403: the status of the request is 200. */
-  async #auditDenial<T>({ operation, principal, requestId }: ToolCall, work: () => Promise<T>): Promise<T> {
+  /** Audits what an HTTP request would leave in the log: refusals, and failures of what changes something. Its own status is 200. */
+  async #auditRefusal<T>(call: ToolCall, work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      if (error instanceof Problem && error.status === 403) {
-        const { tenantId, workspaceId, subject, roles } = principal
-        this.#platform.audit.enqueueThrottled({
-          owner: { tenantId, workspaceId },
-          requestId,
-          actor: { subject, role: roles[0] ?? null, kind: 'token' },
-          operation: operation.name,
-          target: operation.http.path,
-          outcome: 'denied',
-          status: 403,
-          code: error.code,
-          before: null,
-          after: null,
-        })
-      }
+      const isRefusal = error instanceof Problem && (error.status === 403 || error.status === 429)
+      if (isRefusal || !call.operation.reads) this.#recordFailure(call, error)
       throw error
     }
+  }
+
+  #recordFailure(
+    { operation, principal, requestId }: Pick<ToolCall, 'operation' | 'principal' | 'requestId'>,
+    error: unknown,
+  ): void {
+    const { tenantId, workspaceId, subject, roles } = principal
+    const call = {
+      owner: { tenantId, workspaceId },
+      requestId,
+      actor: { subject, role: roles[0] ?? null, kind: 'token' as const },
+      operation: operation.name,
+      target: operation.http.path,
+      before: null,
+    }
+    recordFailure(this.#platform.audit, call, error)
   }
 }
 
 /** @throws Problem `output_too_large` if the operation only reads; of another one, the effect has happened */
 function success(operation: AnyOperation, output: unknown): ToolResult {
-  const shown = withoutSecrets(operation, output)
+  const { value: shown } = maskSecrets(withoutSecrets(operation, output))
   const text = typeof shown === 'string' ? shown : (JSON.stringify(shown) ?? 'null')
   const bytes = Buffer.byteLength(text)
-  if (bytes <= LIMITS.mcpResultBytesDefault) return { content: [{ type: 'text', text }], isError: false }
+  if (bytes <= LIMITS.mcpResultBytesDefault)
+    return {
+      content: [
+        { type: 'text', text: returnsData(operation) ? fenced(text, randomBytes(8).toString('hex')) : text },
+      ],
+      isError: false,
+    }
   const detail = `The result has ${bytes} bytes; a tool answers with at most ${LIMITS.mcpResultBytesDefault}.`
   if (operation.reads) throw new Problem('output_too_large', { detail, hint: nextStep(operation) })
   const { id } = Object(output) as { id?: unknown }

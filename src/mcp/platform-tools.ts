@@ -57,6 +57,13 @@ const PLATFORM_TOOLS: readonly PlatformTool[] = OPERATIONS.filter(
   (operation) => isReadTool(operation) || Object.hasOwn(WRITES, operation.name),
 ).map(toolOf)
 
+/** The operation behind the name of a tool, whoever may use it. */
+export const operationOf = (name: string): AnyOperation | undefined =>
+  PLATFORM_TOOLS.find(({ tool }) => tool.name === name)?.operation
+
+/** True if the results are documents and other data, which applications and their users write. */
+export const returnsData = ({ domain }: AnyOperation): boolean => domain === 'data_access'
+
 /**
  * The tools that a caller may name. Reading tools that its role may not use are among them: a call is forbidden, and
  * audited. No public role has writing tools: each caller with a workspace has the role `anon` besides its own.

@@ -33,7 +33,10 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'scope widened afterwards: its tokens and refreshed tokens do not reach the new tool',
     'another server at the same URL: tokens are not refreshed for it, and its consent page is shown',
   ],
-  T15: ['documents: not readable without the scope of their tool; recorded as calls of it'],
+  T15: [
+    'documents: not readable without the scope of their tool; recorded as calls of it',
+    '%s: each step of the gate: %s',
+  ],
   T16: ['client without a person: shown what its token allows'],
   T17: ['one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant'],
   T19: [
@@ -53,7 +56,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   T26: ['name with a look-alike letter', 'names that differ in case', 'name of 65 letters'],
   T27: ['destructive tool declared as harmless'],
-  T28: ['result: sent once, as structured content or as text'],
+  T28: ['result: sent once, as structured content or as text', '%s: each step of the gate: %s'],
   T29: ['secrets in a document: masked in results'],
   T30: [
     'schema that changed after publication: the tool says that it is outdated',
@@ -69,7 +72,10 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'T36: a state that was changed, or is of other arguments, another client or another tool, is refused',
   ],
   T37: ['client that disconnects: the run goes on'],
-  T38: ['function tool called with a version: argument refused'],
+  T38: [
+    'function tool called with a version: argument refused',
+    'server of another workspace, by its id: unknown',
+  ],
   T39: ['tables of the sweep: list every operation once and nothing else'],
   T41: ['%s: exactly one entry', 'end and head forged: detected with an anchor kept elsewhere'],
   T44: ['unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401'],

@@ -1,4 +1,4 @@
-/** Calls a tool, over MCP or REST: checks quota and arguments, runs the operation, records the outcome. */
+/** Calls a tool, over MCP, REST or in a flow: checks quota and arguments, runs the operation, records the outcome. */
 
 import { randomBytes } from 'node:crypto'
 import { asWorkspaceService } from '../../../access/access.ts'
@@ -36,6 +36,8 @@ interface ToolResult {
   readonly content: Content[]
   readonly structured_content?: Record<string, unknown>
   readonly is_error: boolean
+  /** Of the problem, in an error. */
+  readonly code?: string
 }
 
 /** The result of a call, and what is beside it for a client that the call has as `client`. */
@@ -59,7 +61,8 @@ export interface ToolCall extends CallContext {
 /**
  * Runs a tool of a version and records the call, whatever its outcome. The caller has checked who may call it.
  * @returns undefined if the version has no such tool
- * @throws Problem `quota_exceeded` over REST; over MCP that is a tool error, which an agent reads
+ * @throws Problem `quota_exceeded` over REST; elsewhere that is a tool error, which an agent or a flow reads. In a flow also
+ *   internal errors, after which the activity is repeated with the same ids
  * @throws RpcRefusal if the client cannot be asked what the tool asks, or has answered with a state that is not its own
  */
 export async function callTool(
@@ -74,7 +77,8 @@ export async function callTool(
   const published = { version: version.version, versionHash: version.hash }
   await recordCall(scope, { ...call, ...outcome, ...published, durationMs })
   if (refused instanceof RpcRefusal || (refused !== undefined && call.channel === 'rest')) throw refused
-  return result
+  if (cause !== undefined && call.channel === 'flow') throw cause
+  return result && { ...result, ...(outcome.code !== undefined && { code: outcome.code }) }
 }
 
 interface CallEnd extends Outcome {
@@ -90,17 +94,17 @@ async function runWithinQuota(
   version: PublishedVersion,
   call: ToolCall,
 ): Promise<CallEnd> {
-  const isRest = call.channel === 'rest'
+  const isWire = call.channel === 'wire'
   const tool = version.manifest.tools.find(({ name }) => name === call.tool)
   if (tool === undefined) {
-    const transportStatus = isRest ? 404 : 200
+    const transportStatus = isWire ? 200 : 404
     return { outcome: 'rpc_error', transportStatus, rpcCode: INVALID_PARAMS, code: 'not_found' }
   }
   try {
     await consumeQuota(scope, 'mcp_calls_per_minute')
   } catch (error) {
     if (!(error instanceof Problem) || error.code !== 'quota_exceeded') return toolErrorOf(error)
-    const transportStatus = isRest ? error.status : 200
+    const transportStatus = isWire ? 200 : error.status
     return { ...endWith(error.code, problemText(error)), outcome: 'denied', transportStatus, refused: error }
   }
   return checkAndRun(scope, tool, { ...call, version: version.version }).catch(toolErrorOf)
@@ -129,6 +133,9 @@ interface CheckedCall extends ToolCall {
   readonly identity: CallIdentity
 }
 
+/** The kind of actor in the audit log, by entry point. */
+const ACTORS = { wire: 'mcp_client', rest: 'token', flow: 'run' } as const
+
 /** Runs the operation of the API, with its own schema and rights. Fixed arguments replace those of the caller. */
 async function run(
   scope: WorkspaceScope,
@@ -146,7 +153,7 @@ async function run(
   const { operation } = step
   const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
-  const by = { kind: call.channel === 'wire' ? 'mcp_client' : 'token', requestId: call.requestId } as const
+  const by = { kind: ACTORS[call.channel], requestId: call.requestId } as const
   const runWith = async (input: Readonly<Record<string, unknown>>): Promise<ToolOutput> => {
     const begun = await runAudited(operation, inside, input, by)
     const output = await source.follow?.(inside, { ...waitingOf(tool, call), output: begun as never })

@@ -40,8 +40,9 @@ interface OwnRun {
 
 /** @throws Problem `not_found`, the same for an execution of another principal, server or tenant and for none */
 async function requireOwn(scope: WorkspaceScope, { run, flows }: OwnRun): Promise<void> {
+  const { subject, onBehalfOf } = scope.actor
   const own = await scope.row(sql`select id from executions
-    where id = ${run} and started_by = ${scope.actor.subject} and flow_id = any(${textArray(flows)}::text[])`)
+    where id = ${run} and started_by = ${onBehalfOf ?? subject} and flow_id = any(${textArray(flows)}::text[])`)
   if (own === undefined) throw notFound('run')
 }
 
