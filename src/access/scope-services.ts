@@ -12,6 +12,7 @@ import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
 import { ProviderSettings } from './issuer/users/identity-provider-settings.ts'
 import { newLinkToken } from './issuer/users/user-links.ts'
+import type { McpToolCall } from './rate-limit/limiter.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 
 const servicesOf = (scope: Scope): PlatformServices => internalsOf(scope).services
@@ -113,6 +114,19 @@ export function payloadsOf(scope: AdminScope): PayloadReader {
 /** The default number of a tenant's event streams, and its open ones; null if Valkey is unavailable. */
 export async function streamsOf(scope: AdminScope, tenantId: TenantId) {
   return servicesFor(scope, tenantId).limiter.streamsOf(tenantId)
+}
+
+/**
+ * Charges one call of a tool that has a rate of its own.
+ * @throws Problem `rate_limited` with the seconds to wait
+ */
+export async function limitMcpTool(
+  scope: WorkspaceScope,
+  call: Pick<McpToolCall, 'serverId' | 'tool' | 'callsPerMinute'>,
+): Promise<void> {
+  const { tenantId } = scope.ref
+  const { refused } = await servicesOf(scope).limiter.limitMcpTool({ tenantId, ...call })
+  if (refused !== undefined) throw refused
 }
 
 /** Encrypts for this workspace and this purpose only. */

@@ -70,6 +70,10 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T37: ['client that disconnects: the run goes on'],
   T38: ['function tool called with a version: argument refused'],
   T39: ['tables of the sweep: list every operation once and nothing else'],
+  T40: [
+    'rate of a tool: shared by callers, entry points and processes; other tools, servers and tenants go on',
+    'hosted MCP server: one client: limited by subject',
+  ],
   T41: ['%s: exactly one entry', 'end and head forged: detected with an anchor kept elsewhere'],
   T44: ['unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401'],
 }
@@ -81,7 +85,6 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   T18: 'A function gets its input alone: test/security/function-isolation.test.ts.',
   T31: 'Schemas of collections are checked when they are declared: test/unit/collections.',
   T33: 'OpenAPI documents are no source of tools.',
-  T40: 'Limits per subject and tenant are tested for all entry points: test/integration/rate-limits.',
   T42: 'There is no container engine.',
   T43: 'There is no container engine.',
   T45: 'The test below.',

@@ -83,7 +83,9 @@ export class McpServerRegistry {
   async tools({ ref, id }: Pick<PublishedServer, 'ref' | 'id'>, version: number): Promise<ScopedTool[]> {
     return this.#system.rows<ScopedTool>(sql`
       select tool ->> 'name' as name, tool ->> 'title' as title, tool ->> 'scope' as scope,
-        tool ->> 'candidate' as candidate, tool -> 'annotations' as annotations
+        tool ->> 'candidate' as candidate, tool -> 'annotations' as annotations,
+        (select one ->> 'title' from jsonb_array_elements(v.manifest -> 'groups') as groups (one)
+          where one ->> 'name' = tool ->> 'group') as "groupTitle"
       from mcp_server_versions v, jsonb_array_elements(v.manifest -> 'tools') as tools (tool)
       where v.tenant_id = ${ref.tenantId} and v.workspace_id = ${ref.workspaceId} and v.server_id = ${id}
         and v.version = ${version}`)

@@ -3,9 +3,11 @@ export const MCP_LIMITS = {
   /** Some clients read only the first page of tools/list, so there is only one. */
   mcpToolsMax: 100,
   mcpToolNameCharsMax: 64,
+  mcpGroupsMax: 20,
   mcpDescriptionCharsMax: 2_000,
   mcpCandidateThingsMax: 100,
   mcpArgumentsDepthMax: 64,
+  mcpToolCallsPerMinuteMax: 10_000,
   /** Of a whole JSON-RPC message. */
   mcpMessageDepthMax: 70,
   /** Of the result of a tool, as JSON: about 25,000 tokens. A tool may have another limit, up to the second. */

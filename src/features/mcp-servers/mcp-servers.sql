@@ -9,7 +9,7 @@ create table tenon.mcp_servers (
   name text not null,
   description text not null,
   state text not null check (state in ('created', 'curated', 'published', 'suspended')),
-  curation jsonb not null default '{"tools": {}, "prompts": {}, "resources": {}}',
+  curation jsonb not null default '{"tools": {}, "groups": [], "prompts": {}, "resources": {}}',
   -- Which tools clients are shown, and how a call without the scope is answered.
   list text not null default 'auto' check (list in ('auto', 'granted', 'grantable')),
   challenge text not null default 'auto' check (challenge in ('auto', 'http', 'tool_error')),

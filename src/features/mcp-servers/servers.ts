@@ -9,6 +9,7 @@ import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import { ArgumentChoices } from './curation/curated-arguments.ts'
+import { Groups } from './curation/groups.ts'
 import { Prompts, Resources } from './prompts.ts'
 import { findHidden, rejectErrors } from './tool.ts'
 
@@ -49,6 +50,13 @@ export const Choice = Type.Object(
               description: 'How long a call of a flow waits for its output.',
             }),
           ),
+          calls_per_minute: Type.Optional(
+            Type.Integer({
+              minimum: 1,
+              maximum: LIMITS.mcpToolCallsPerMinuteMax,
+              description: 'By all callers together. So many may come at once.',
+            }),
+          ),
         },
         { additionalProperties: false, description: 'Of a call.' },
       ),
@@ -71,7 +79,8 @@ export const Tools = Type.Record(AnyName, Choice, { maxProperties: 1_000 })
 export type Choice = Static<typeof Choice>
 
 /** The draft of a server. */
-const Curation = Type.Object({ tools: Tools, prompts: Prompts, resources: Resources })
+const Curation = Type.Object({ tools: Tools, groups: Groups, prompts: Prompts, resources: Resources })
+export type Curation = Static<typeof Curation>
 
 /** Settings of the endpoint, which take effect at once. */
 const EndpointSettings = {

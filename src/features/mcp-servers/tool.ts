@@ -45,6 +45,8 @@ export interface Candidate {
 /** A tool of a published version. */
 export interface Tool extends Omit<Candidate, 'risk'> {
   readonly reads: boolean
+  /** The name of its group. */
+  readonly group?: string
   readonly preset?: Preset
   readonly limits?: ToolLimits
 }
@@ -61,6 +63,8 @@ interface ToolLimits {
   readonly result_bytes?: number
   readonly timeout_seconds?: number
   readonly wait_seconds?: number
+  /** By all callers together. */
+  readonly calls_per_minute?: number
 }
 
 /** The closed schema of a tool's arguments: the operation's input without fixed fields and fields for HTTP alone. */

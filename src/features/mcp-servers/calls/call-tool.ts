@@ -1,10 +1,10 @@
-/** Calls a tool, over MCP or REST: checks quota and arguments, runs the operation, records the outcome. */
+/** Calls a tool, over MCP or REST: checks rate, quota and arguments, runs the operation, records the outcome. */
 
 import { randomBytes } from 'node:crypto'
 import { asWorkspaceService } from '../../../access/access.ts'
 import { runAudited } from '../../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { addressOf } from '../../../access/scope-services.ts'
+import { addressOf, limitMcpTool } from '../../../access/scope-services.ts'
 import { canonical, exceedsDepth, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -59,7 +59,7 @@ export interface ToolCall extends CallContext {
 /**
  * Runs a tool of a version and records the call, whatever its outcome. The caller has checked who may call it.
  * @returns undefined if the version has no such tool
- * @throws Problem `quota_exceeded` over REST; over MCP that is a tool error, which an agent reads
+ * @throws Problem `rate_limited`, `quota_exceeded` over REST; over MCP that is a tool error, which an agent reads
  * @throws RpcRefusal if the client cannot be asked what the tool asks, or has answered with a state that is not its own
  */
 export async function callTool(
@@ -68,7 +68,7 @@ export async function callTool(
   call: ToolCall,
 ): Promise<CallResult | undefined> {
   const startedMs = performance.now()
-  const { result, cause, refused, ...outcome } = await runWithinQuota(scope, version, call)
+  const { result, cause, refused, ...outcome } = await runWithinLimits(scope, version, call)
   if (cause !== undefined) scope.logError(cause, 'tool call failed')
   const durationMs = Math.round(performance.now() - startedMs)
   const published = { version: version.version, versionHash: version.hash }
@@ -81,11 +81,11 @@ interface CallEnd extends Outcome {
   readonly result?: CallResult
   /** An internal error, for the log alone. */
   readonly cause?: unknown
-  /** The exceeded quota, or the error of the protocol that the client gets. */
+  /** The exceeded rate or quota, or the error of the protocol that the client gets. */
   readonly refused?: Problem | RpcRefusal
 }
 
-async function runWithinQuota(
+async function runWithinLimits(
   scope: WorkspaceScope,
   version: PublishedVersion,
   call: ToolCall,
@@ -97,13 +97,23 @@ async function runWithinQuota(
     return { outcome: 'rpc_error', transportStatus, rpcCode: INVALID_PARAMS, code: 'not_found' }
   }
   try {
+    await consumeRate(scope, tool, call)
     await consumeQuota(scope, 'mcp_calls_per_minute')
   } catch (error) {
-    if (!(error instanceof Problem) || error.code !== 'quota_exceeded') return toolErrorOf(error)
+    if (!(error instanceof Problem) || !LIMIT_CODES.has(error.code)) return toolErrorOf(error)
     const transportStatus = isRest ? error.status : 200
     return { ...endWith(error.code, problemText(error)), outcome: 'denied', transportStatus, refused: error }
   }
   return checkAndRun(scope, tool, { ...call, version: version.version }).catch(toolErrorOf)
+}
+
+const LIMIT_CODES: ReadonlySet<string> = new Set(['rate_limited', 'quota_exceeded'])
+
+/** @throws Problem `rate_limited` if the tool has a rate of its own, and too many calls */
+async function consumeRate(scope: WorkspaceScope, { limits }: Tool, call: ToolCall): Promise<void> {
+  const callsPerMinute = limits?.calls_per_minute
+  if (callsPerMinute === undefined) return
+  await limitMcpTool(scope, { serverId: call.serverId, tool: call.tool, callsPerMinute })
 }
 
 async function checkAndRun(

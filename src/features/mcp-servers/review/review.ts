@@ -11,6 +11,7 @@ import { isCompatible } from '../../collections/schemas/is-compatible.ts'
 import { prepare } from '../../collections/schemas/schema-language.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { draftTools } from '../curation/curation.ts'
+import { Groups, groupsOf } from '../curation/groups.ts'
 import { compare, Diff, findPublished, lastOffered, type Manifest } from '../manifest.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from '../servers.ts'
 import { candidatesOf } from '../sources/index.ts'
@@ -55,11 +56,12 @@ export interface Draft {
  */
 export async function draftOf(scope: WorkspaceScope, server: McpServer): Promise<Draft> {
   const { id, slug, name, description, curation, active_version } = server
-  const chosen = draftTools(curation.tools, await candidatesOf(scope))
+  const chosen = draftTools(curation, await candidatesOf(scope))
   if (chosen.length === 0) throw new Problem('state_conflict', { detail: 'No tool is enabled in the draft.' })
   const tools = [...chosen, ...runTools(scope, chosen)].sort((a, b) => (a.name < b.name ? -1 : 1))
   const { prompts, resources } = curation
-  const manifest = JSON.parse(canonical({ name, description, tools, prompts, resources })) as Manifest
+  const groups = groupsOf(curation.groups)
+  const manifest = JSON.parse(canonical({ name, description, tools, groups, prompts, resources })) as Manifest
   const active = active_version === null ? NOTHING : (await findPublished(scope, id, active_version)).manifest
   const before = active.tools
   const offered = await lastOffered(scope, server, manifest.tools)
@@ -84,7 +86,7 @@ const toInputError = ({ tool, pointer, detail }: LintFinding): InputError => ({
 /** Suspect texts, other than those that the active version has: these were approved. */
 function suspectTexts(
   findings: readonly LintFinding[],
-  before: Pick<Manifest, 'name' | 'description' | 'tools'>,
+  before: Pick<Manifest, 'name' | 'description' | 'tools' | 'groups'>,
 ): Reason[] {
   const keyOf = ({ tool, pointer, rule, detail }: LintFinding) =>
     JSON.stringify([tool, pointer, rule, detail])
@@ -131,11 +133,13 @@ export const previewServer = previewOperation({
         inputSchema: Type.Record(Type.String(), Type.Unknown()),
         outputSchema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
         annotations: Type.Record(Type.String(), Type.Boolean()),
+        _meta: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
       }),
       { description: 'As in `tools/list`.' },
     ),
     bytes: Type.Integer({ description: 'Of the tools as JSON.' }),
     tokens: Type.Integer({ description: 'Estimated, at four characters per token.' }),
+    groups: Groups,
     diff: Diff,
     class: ReviewClass,
     reasons: Type.Array(Reason),
@@ -145,12 +149,15 @@ export const previewServer = previewOperation({
   run: async (scope, { server }) => {
     const { manifest, ...review } = await draftOf(scope, await findServer(scope, server))
     const tools = manifest.tools.map(shownTool)
+    const membersOf = (group: string) =>
+      manifest.tools.flatMap((tool) => (tool.group === group ? [tool.name] : []))
     const json = JSON.stringify(tools)
     return {
       instructions: manifest.description,
       tools,
       bytes: Buffer.byteLength(json),
       tokens: estimatedTokens(json.length),
+      groups: (manifest.groups ?? []).map((group) => ({ ...group, tools: membersOf(group.name) })),
       ...review,
       reasons: [...review.reasons],
       findings: [...review.findings],
@@ -159,7 +166,8 @@ export const previewServer = previewOperation({
 })
 
 /** A tool as clients are shown it. */
-export function shownTool({ name, title, description, input_schema, output_schema, annotations }: Tool) {
+export function shownTool(tool: Tool) {
+  const { name, title, description, input_schema, output_schema, annotations, group } = tool
   return {
     name,
     title,
@@ -167,5 +175,6 @@ export function shownTool({ name, title, description, input_schema, output_schem
     inputSchema: input_schema,
     ...(output_schema && { outputSchema: output_schema }),
     annotations: { ...annotations },
+    ...(group !== undefined && { _meta: { 'tenon/group': group } }),
   }
 }
