@@ -18,6 +18,8 @@ import { recordCall } from '../features/mcp-servers/calls/call-log.ts'
 import { type CallResult, callTool, type ToolCall } from '../features/mcp-servers/calls/call-tool.ts'
 
 import { findPublished, type PublishedVersion } from '../features/mcp-servers/manifest.ts'
+import { usesSearch } from '../features/mcp-servers/search/search-tool-list.ts'
+import { runSearchTool, type VisibleTool } from '../features/mcp-servers/search/search-tools.ts'
 import { runTools } from '../features/mcp-servers/sources/runs.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
 import { challengeOf } from './challenge.ts'
@@ -26,8 +28,9 @@ import { changesOf, checkSubscriptions } from './hosted-changes.ts'
 import { completionsFor, documentReaders, promptsOf, resourcesOf } from './hosted-content.ts'
 import { taskOf, tasksOf } from './hosted-tasks.ts'
 import type { InputRequired, McpServer, McpTasks, Task, ToolResult } from './mcp-server.ts'
-import { Challenges, isGranted, offeredTools, readsStructuredContent } from './offered-tools.ts'
+import { Challenges, isGranted, offeredTools, readsStructuredContent, visibleTools } from './offered-tools.ts'
 import { refuseForeignOrigin } from './origins.ts'
+import { type CalledTool, calledTool } from './tool-search.ts'
 
 const PATH = '/v1/mcp/workspaces/:ws/servers/:server/mcp'
 
@@ -46,6 +49,8 @@ interface RequestState {
   readonly response: ServerResponse
   /** The full scope of the tool that is called, or the one that is missing. */
   toolScope?: string | undefined
+  /** The tool that the message calls. */
+  called?: CalledTool | undefined
   /** It has an entry in the call log of the server. */
   recorded: boolean
   /** Why the call was denied by a tool error. */
@@ -153,8 +158,10 @@ class HostedServerHandler {
     const { manifest } = version
     const consented = (await findPublished(scope, server.id, client.consentedVersion)).manifest.tools
     const sets = { active: manifest.tools, consented }
-    const called = message.method === 'tools/call' ? message.params?.name : undefined
-    const tool = manifest.tools.find(({ name }) => name === called)
+    const hasSearch = usesSearch(server.search, manifest.tools)
+    const called = calledTool(message, hasSearch)
+    state.called = called
+    const tool = manifest.tools.find(({ name }) => name === called?.tool)
     if (tool !== undefined) state.toolScope = scopeOf(server.slug, tool)
     const refused =
       tool === undefined || isGranted(tool, client, sets)
@@ -167,7 +174,7 @@ class HostedServerHandler {
       name: manifest.name,
       version: String(server.version),
       ...(manifest.description !== '' && { instructions: manifest.description }),
-      tools: () => offeredTools(client, sets),
+      tools: () => offeredTools(client, sets, hasSearch),
       prompts: promptsOf(manifest),
       complete: completionsFor(manifest),
       resources: resourcesOf(manifest, grants, async (read, id) => {
@@ -175,9 +182,10 @@ class HostedServerHandler {
         const result = await this.#call(request, state, version, { tool: read.name, arguments: { id } })
         return result && shownResult(result)
       }),
-      call: async (name, args, of) => {
+      call: async (_name, _args, of) => {
         if (refused !== undefined) return refused
-        const result = await this.#call(request, state, version, { tool: name, arguments: args, client: of })
+        const call = { tool: String(called?.tool), arguments: called?.arguments, client: of }
+        const result = await this.#call(request, state, version, call, () => visibleTools(client, sets))
         return result && answerOf(result, of)
       },
       tasks: this.#tasksOf(request, state, version, grants),
@@ -231,14 +239,19 @@ class HostedServerHandler {
     state: RequestState,
     version: PublishedVersion,
     call: Pick<ToolCall, 'tool' | 'arguments' | 'client'>,
+    visible: () => readonly VisibleTool[] = () => [],
   ): Promise<CallResult | undefined> {
     state.recorded = true
-    return callTool(state.scope, version, {
+    const { isSearch = false, isWithinCall = false } = state.called ?? {}
+    const made = {
       ...callContext(request, state.server),
       ...callerOf(state),
-      isStructured: readsStructuredContent(request),
+      isStructured: readsStructuredContent(request) && !isWithinCall,
       ...call,
-    })
+    }
+    return isSearch
+      ? runSearchTool(state.scope, version, made, visible)
+      : callTool(state.scope, version, made)
   }
 
   /**
@@ -276,13 +289,16 @@ class HostedServerHandler {
     const isRefused = refused !== undefined || rpcCode !== undefined || status >= 400
     if (!isRefused && message.method !== 'tools/call') return
     state.recorded = true
-    const { params } = message
+    const { tool, arguments: args } = state.called ?? {
+      tool: message.params?.name,
+      arguments: message.params?.arguments,
+    }
     const code = refused?.code ?? state.deniedCode
     await recordCall(state.scope, {
       ...callContext(request, state.server),
       ...callerOf(state),
-      ...(typeof params?.name === 'string' && { tool: params.name }),
-      arguments: params?.arguments,
+      ...(typeof tool === 'string' && { tool }),
+      arguments: args,
       outcome: code === 'insufficient_scope' || refused?.status === 403 ? 'denied' : 'rpc_error',
       transportStatus: status,
       rpcCode,

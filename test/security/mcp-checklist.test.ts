@@ -32,7 +32,10 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'scope widened afterwards: its tokens and refreshed tokens do not reach the new tool',
     'another server at the same URL: tokens are not refreshed for it, and its consent page is shown',
   ],
-  T15: ['documents: not readable without the scope of their tool; recorded as calls of it'],
+  T15: [
+    'documents: not readable without the scope of their tool; recorded as calls of it',
+    'tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call',
+  ],
   T16: ['client without a person: shown what its token allows'],
   T17: ['one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant'],
   T19: [

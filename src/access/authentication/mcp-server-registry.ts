@@ -25,6 +25,8 @@ export interface PublishedServer {
   readonly list: 'auto' | 'granted' | 'grantable'
   /** How a call without the scope is answered: HTTP 403, or a tool error. */
   readonly challenge: 'auto' | 'http' | 'tool_error'
+  /** Whether clients are shown the search of tools instead of all of them; `auto`: if there are many. */
+  readonly search: 'auto' | 'on' | 'off'
 }
 
 /** A version of a server, by the id of the server: another one may be published later at the same URL. */
@@ -67,7 +69,7 @@ export class McpServerRegistry {
     if (!isWorkspaceId(ws)) return undefined
     const [[row] = []] = await this.#system.readShared(sql`
       select s.tenant_id as "tenantId", s.workspace_id as "workspaceId", s.id, s.slug, s.name,
-        s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge
+        s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge, s.search
       from mcp_servers s
         join mcp_server_versions v on v.tenant_id = s.tenant_id and v.workspace_id = s.workspace_id
           and v.server_id = s.id and v.version = s.active_version

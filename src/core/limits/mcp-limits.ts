@@ -2,6 +2,14 @@
 export const MCP_LIMITS = {
   /** Some clients read only the first page of tools/list, so there is only one. */
   mcpToolsMax: 100,
+  /** Above it, clients are shown `tool_search` by default: models choose worse from longer lists. */
+  mcpToolsListedMax: 40,
+  mcpSearchQueryCharsMax: 200,
+  mcpSearchHits: 5,
+  mcpSearchHitsMax: 20,
+  /** Names of arguments of a tool that are searched. */
+  mcpSearchArgumentsMax: 200,
+  mcpToolIndexesCachedMax: 200,
   mcpToolNameCharsMax: 64,
   mcpGroupsMax: 20,
   mcpDescriptionCharsMax: 2_000,

@@ -13,6 +13,8 @@ create table tenon.mcp_servers (
   -- Which tools clients are shown, and how a call without the scope is answered.
   list text not null default 'auto' check (list in ('auto', 'granted', 'grantable')),
   challenge text not null default 'auto' check (challenge in ('auto', 'http', 'tool_error')),
+  -- Whether clients are shown the search of tools instead of all of them.
+  search text not null default 'auto' check (search in ('auto', 'on', 'off')),
   active_version integer,
   latest_version integer not null default 0,
   created_by text not null,

@@ -45,6 +45,8 @@ export interface Candidate {
 /** A tool of a published version. */
 export interface Tool extends Omit<Candidate, 'risk'> {
   readonly reads: boolean
+  /** It is listed also where clients search for tools. */
+  readonly pinned?: boolean
   /** The name of its group. */
   readonly group?: string
   readonly preset?: Preset

@@ -10,6 +10,7 @@ import type { Annotations } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { Prompts, promptFaults, Resources } from '../prompts.ts'
+import { SEARCH_TOOL_NAMES } from '../search/search-tool-list.ts'
 import {
   type Choice,
   type Curation,
@@ -28,9 +29,10 @@ import { argumentFaults, curateArguments, firstError } from './curated-arguments
 import { Groups, groupFaults, groupTools } from './groups.ts'
 
 const NAME = new RegExp(`^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`)
-/** Names that look as if the tool were the platform's, and those of the tools over executions. */
+/** Names that look as if the tool were the platform's, and those of the tools that servers have besides. */
 const RESERVED = /^(mcp|tenon|rpc|system)([_.-].*)?$/i
-const isReserved = (name: string) => RESERVED.test(name) || RUN_TOOL_NAMES.includes(name.toLowerCase())
+const RESERVED_NAMES = new Set([...RUN_TOOL_NAMES, ...SEARCH_TOOL_NAMES])
+const isReserved = (name: string) => RESERVED.test(name) || RESERVED_NAMES.has(name.toLowerCase())
 
 const Schema = Type.Record(Type.String(), Type.Unknown(), { description: 'JSON Schema.' })
 const CandidateView = Type.Object({
@@ -160,6 +162,7 @@ function toolOf(candidate: Candidate, choice: Choice): Tool {
     annotations: { ...candidate.annotations, ...choice.annotations },
     scope: choice.scope ?? name,
     reads: risk === 'read',
+    ...(choice.pinned && { pinned: true }),
   }
 }
 

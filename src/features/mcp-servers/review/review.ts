@@ -13,6 +13,7 @@ import { previewOperation } from '../../operation-helpers.ts'
 import { draftTools } from '../curation/curation.ts'
 import { Groups, groupsOf } from '../curation/groups.ts'
 import { compare, Diff, findPublished, lastOffered, type Manifest } from '../manifest.ts'
+import { type SearchMode, searchToolsFor, usesSearch } from '../search/search-tool-list.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from '../servers.ts'
 import { candidatesOf } from '../sources/index.ts'
 import { runTools } from '../sources/runs.ts'
@@ -119,26 +120,29 @@ function breakingChanges(slug: string, before: readonly Tool[], after: readonly 
 const accepts = (schema: JsonSchema, values: JsonSchema) =>
   isDeepStrictEqual(schema, values) || isCompatible(prepare(values).schema, prepare(schema).schema)
 
+const ShownTool = Type.Object({
+  name: Type.String(),
+  title: Type.String(),
+  description: Type.String(),
+  inputSchema: Type.Record(Type.String(), Type.Unknown()),
+  outputSchema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+  annotations: Type.Record(Type.String(), Type.Boolean()),
+  _meta: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+})
+
 export const previewServer = previewOperation({
   name: 'mcp_server.preview',
   summary: 'Preview the draft: the tools as models see them, their size, and what publishing would change',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({
     instructions: Type.String(),
-    tools: Type.Array(
-      Type.Object({
-        name: Type.String(),
-        title: Type.String(),
-        description: Type.String(),
-        inputSchema: Type.Record(Type.String(), Type.Unknown()),
-        outputSchema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-        annotations: Type.Record(Type.String(), Type.Boolean()),
-        _meta: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-      }),
-      { description: 'As in `tools/list`.' },
-    ),
+    tools: Type.Array(ShownTool, { description: 'As in `tools/list`, without the search of tools.' }),
     bytes: Type.Integer({ description: 'Of the tools as JSON.' }),
     tokens: Type.Integer({ description: 'Estimated, at four characters per token.' }),
+    with_search: Type.Object(
+      { active: Type.Boolean(), tools: Type.Array(ShownTool), bytes: Type.Integer(), tokens: Type.Integer() },
+      { description: '`tools/list` with the search of tools on; `active`: it is on for this draft.' },
+    ),
     groups: Groups,
     diff: Diff,
     class: ReviewClass,
@@ -147,16 +151,16 @@ export const previewServer = previewOperation({
   }),
   http: { method: 'GET', path: `${SERVERS}/{server}/preview` },
   run: async (scope, { server }) => {
-    const { manifest, ...review } = await draftOf(scope, await findServer(scope, server))
-    const tools = manifest.tools.map(shownTool)
+    const found = await findServer(scope, server)
+    const { manifest, ...review } = await draftOf(scope, found)
+    const pinned = manifest.tools.filter((tool) => tool.pinned)
+    const withSearch = sized([...pinned.map(shownTool), ...searchToolsFor(manifest.tools)])
     const membersOf = (group: string) =>
       manifest.tools.flatMap((tool) => (tool.group === group ? [tool.name] : []))
-    const json = JSON.stringify(tools)
     return {
       instructions: manifest.description,
-      tools,
-      bytes: Buffer.byteLength(json),
-      tokens: estimatedTokens(json.length),
+      ...sized(manifest.tools.map(shownTool)),
+      with_search: { active: usesSearch(found.search as SearchMode, manifest.tools), ...withSearch },
       groups: (manifest.groups ?? []).map((group) => ({ ...group, tools: membersOf(group.name) })),
       ...review,
       reasons: [...review.reasons],
@@ -164,6 +168,12 @@ export const previewServer = previewOperation({
     }
   },
 })
+
+/** Tools with the size of their list. */
+function sized<T>(tools: T[]) {
+  const json = JSON.stringify(tools)
+  return { tools, bytes: Buffer.byteLength(json), tokens: estimatedTokens(json.length) }
+}
 
 /** A tool as clients are shown it. */
 export function shownTool(tool: Tool) {
