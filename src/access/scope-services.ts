@@ -10,6 +10,7 @@ import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
 import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
+import { signStatement } from './issuer/signatures.ts'
 import { ProviderSettings } from './issuer/users/identity-provider-settings.ts'
 import { newLinkToken } from './issuer/users/user-links.ts'
 import type { McpToolCall } from './rate-limit/limiter.ts'
@@ -127,6 +128,27 @@ export async function limitMcpTool(
   const { tenantId } = scope.ref
   const { refused } = await servicesOf(scope).limiter.limitMcpTool({ tenantId, ...call })
   if (refused !== undefined) throw refused
+}
+
+/** The `typ` of the signature of a manifest. */
+const MANIFEST_SIGNATURE = 'tenon-mcp-manifest+jws'
+
+/** Signs a published version of an MCP server. @returns a compact JWS with `iss` and the claims as payload */
+export function signManifest(
+  scope: WorkspaceScope,
+  claims: {
+    readonly server_id: string
+    readonly version: number
+    /** SHA-256 of the canonical manifest, hex. */
+    readonly hash: string
+    /** RFC 3339. */
+    readonly published_at: string
+  },
+): Promise<string> {
+  const { signingKeys, publicUrl } = servicesOf(scope)
+  const iss = `${publicUrl}/auth`
+  const { workspaceId: workspace_id } = scope.ref
+  return signStatement(signingKeys, MANIFEST_SIGNATURE, { iss, workspace_id, ...claims })
 }
 
 /** Encrypts for this workspace and this purpose only. */

@@ -23,7 +23,7 @@ const PROTECTED_RESOURCE = '/.well-known/oauth-protected-resource'
 function mountMetadata(
   app: FastifyInstance,
   platform: Platform,
-  { mcpServers: hosted, officialClients, identity }: AuthServices,
+  { mcpServers: hosted, manifestKeys, officialClients, identity }: AuthServices,
 ): void {
   const metadata = (resource: string, name: string, scopes: readonly string[]) => ({
     resource,
@@ -41,6 +41,9 @@ function mountMetadata(
   })
   app.get(`${PROTECTED_RESOURCE}${OFFICIAL_MCP_PATH}`, async (_request, reply) =>
     reply.headers(PUBLIC).send(metadata(officialClients.resource, 'Tenon', [OFFICIAL_SCOPES.read])),
+  )
+  app.get('/.well-known/tenon-manifest-keys', async (_request, reply) =>
+    reply.headers(PUBLIC).send(await manifestKeys()),
   )
   // The URL of the issuer has a path, so clients look for its metadata below the root (RFC 8414 §3.1).
   for (const name of ['oauth-authorization-server', 'openid-configuration']) {

@@ -36,6 +36,8 @@ create table tenon.mcp_server_versions (
   version integer not null,
   hash text not null,
   manifest jsonb not null,
+  -- Compact JWS of the platform about server, version, hash and time.
+  signature text not null,
   -- Scopes that the issuer may grant for this version, and the read-only ones among them.
   scopes jsonb not null,
   baseline jsonb not null,
