@@ -1,4 +1,4 @@
-/** Mounts the MCP endpoints: hosted servers, the official server, and the OAuth metadata documents. */
+/** Mounts the MCP endpoints: hosted servers, the official server, and the documents that describe them to clients. */
 
 import type { FastifyInstance } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
@@ -8,11 +8,13 @@ import { notFound } from '../core/problem.ts'
 import { issuerUrl } from '../infra/config.ts'
 import { mountHostedServers } from './hosted-servers.ts'
 import { mountPlatformServer } from './platform-server.ts'
+import { serverJson } from './server-json.ts'
 
 export function mountMcp(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
   mountHostedServers(app, platform, authServices)
   mountPlatformServer(app, platform, authServices)
   mountMetadata(app, platform, authServices)
+  mountServerJson(app, platform, authServices)
 }
 
 const PUBLIC = { 'access-control-allow-origin': '*', 'cache-control': 'no-store' }
@@ -58,4 +60,18 @@ function mountMetadata(
       })
     })
   }
+}
+
+/** Public as the metadata of RFC 9728 is. The path is not below /.well-known, so its requests are limited here. */
+function mountServerJson(app: FastifyInstance, platform: Platform, { mcpServers }: AuthServices): void {
+  app.get('/v1/mcp/workspaces/:ws/servers/:server/server.json', async (request, reply) => {
+    const { headers, refused } = await platform.limiter.limitAnonymous(request.ip)
+    reply.headers(headers)
+    if (refused !== undefined) throw refused
+    const { ws, server: name } = request.params as { ws: string; server: string }
+    const server = await mcpServers.find(ws, name)
+    if (server === undefined) throw notFound('MCP server')
+    const url = mcpServers.resource(server.ref.workspaceId, server.slug)
+    return reply.headers(PUBLIC).send(serverJson(server, await mcpServers.description(server), url))
+  })
 }

@@ -93,6 +93,15 @@ export class McpServerRegistry {
         and v.version = ${version}`)
   }
 
+  /** The description in the active version; may be empty. */
+  async description({ ref, id, version }: PublishedServer): Promise<string> {
+    const row = await this.#system.row<{ description: string }>(sql`
+      select v.manifest ->> 'description' as description from mcp_server_versions v
+      where v.tenant_id = ${ref.tenantId} and v.workspace_id = ${ref.workspaceId} and v.server_id = ${id}
+        and v.version = ${version}`)
+    return row?.description ?? ''
+  }
+
   /** The resource indicator (RFC 8707), which is also the URL of the endpoint, in the caller's spelling. */
   resource(ws: string, server: string): string {
     return `${this.#base}${mcpPath(ws, server)}`
