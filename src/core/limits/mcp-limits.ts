@@ -15,6 +15,8 @@ export const MCP_LIMITS = {
   mcpDescriptionCharsMax: 2_000,
   mcpCandidateThingsMax: 100,
   mcpArgumentsDepthMax: 64,
+  /** Manifests of more characters are reviewed in a worker thread; 20,000 take about 10 ms. The CPU time of a review there. */
+  mcpReview: { charsInline: 20_000, cpuMs: 15_000 },
   mcpToolCallsPerMinuteMax: 10_000,
   /** Of a whole JSON-RPC message. */
   mcpMessageDepthMax: 70,

@@ -7,7 +7,6 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-access.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
-import type { Execution } from '../flows/executions/executions.ts'
 import type { Answers, Asks, CallClient, Waiting } from './calls/call-client.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
@@ -154,7 +153,8 @@ export interface ToolOutput {
 
 export interface RunState {
   readonly id: string
-  readonly status: Execution['status']
+  /** That of the execution; the last three are final. */
+  readonly status: 'pending' | 'running' | 'waiting' | 'suspended' | 'completed' | 'faulted' | 'cancelled'
   readonly startedAt: string
   readonly updatedAt: string
   /** What it asks its starter. */
