@@ -8,7 +8,7 @@ import type { Group } from '../curation/groups.ts'
 import type { JsonSchema, Tool } from '../tool.ts'
 import { type LintFinding, lintTools } from './lint.ts'
 
-export interface Reason {
+interface Reason {
   readonly tool: string | null
   readonly detail: string
 }
