@@ -318,3 +318,47 @@ describe('T35: tasks', () => {
     expect([status, message['error'].code]).toEqual([400, -32_021])
   })
 })
+
+describe('search of tools', () => {
+  const setSearch = (search: string) =>
+    ok(call('PATCH', server.base, { as: workspace.operator, body: { search } }))
+  const through = (name: string, params: object = {}, sending: Sending = FORM, args: object = {}) =>
+    use('tool_call', { arguments: { name, arguments: args }, ...params }, sending)
+
+  test('tool_call: a tool asks and is answered, its state is for itself alone; an execution goes on as a task', async () => {
+    await setSearch('on')
+    const { requestState } = (await through('call_greet')).message['result']
+    const inputResponses = { name: accept({ name: 'Ann' }) }
+    const next = (await through('call_greet', { requestState, inputResponses })).message['result']
+    expect(Object.keys(next.inputRequests)).toEqual(['colour'])
+    const direct = (await use('call_greet', { requestState, inputResponses })).message['result']
+    expect(Object.keys(direct.inputRequests)).toEqual(['colour'])
+    for (const refused of [
+      await through('run_sleep', { requestState, inputResponses }),
+      await through('call_greet', { requestState, inputResponses }, FORM, { input: { other: 1 } }),
+    ])
+      expect(refused.message['error']).toMatchObject({ code: -32_602 })
+    const { taskId, resultType } = (await through('run_sleep', {}, AS_TASKS)).message['result']
+    expect([resultType, (await task('get', { taskId }))['result'].status]).toEqual(['task', 'working'])
+    await task('cancel', { taskId })
+    await setSearch('auto')
+  })
+
+  test('tool over a flow: cannot look safer than what the flow may call', async () => {
+    for (const annotations of [
+      { destructiveHint: false },
+      { readOnlyHint: true },
+      { openWorldHint: false },
+    ]) {
+      const tools = { 'flows:sleep:run': { enabled: true, annotations } }
+      const { status, body } = await call('PUT', `${server.base}/curation`, {
+        as: workspace.operator,
+        body: { tools },
+      })
+      expect([status, body.errors[0].detail]).toEqual([
+        400,
+        expect.stringContaining('would make the tool look safer'),
+      ])
+    }
+  })
+})
