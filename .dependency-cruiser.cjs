@@ -14,6 +14,7 @@ const INTERFACES = [
   'events/(events|events-api)',
   'flows/(flow-summary|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-tool|functions)',
+  'mcp-servers/review/review-tools',
   'objects/workspace-objects',
   'quotas/quotas-api',
   'tenants/(jobs|tenants|workspace-settings)',

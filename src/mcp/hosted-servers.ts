@@ -17,6 +17,8 @@ import { recordCall } from '../features/mcp-servers/calls/call-log.ts'
 import { type CallResult, callTool, type ToolCall } from '../features/mcp-servers/calls/call-tool.ts'
 
 import { findPublished, type PublishedVersion } from '../features/mcp-servers/manifest.ts'
+import { usesSearch } from '../features/mcp-servers/search/search-tool-list.ts'
+import { runSearchTool, type VisibleTool } from '../features/mcp-servers/search/search-tools.ts'
 import { runTools } from '../features/mcp-servers/sources/runs.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
 import { challengeOf } from './challenge.ts'
@@ -28,8 +30,9 @@ import { completionsFor, documentReaders, promptsOf, resourcesOf } from './hoste
 import { answerOf, missingScope, shownResult } from './hosted-results.ts'
 import { tasksOf } from './hosted-tasks.ts'
 import type { McpAsking, McpServer, McpTasks, ToolResult } from './mcp-server.ts'
-import { Challenges, isGranted, offeredTools, readsStructuredContent } from './offered-tools.ts'
+import { Challenges, isGranted, offeredTools, readsStructuredContent, visibleTools } from './offered-tools.ts'
 import { refuseForeignOrigin } from './origins.ts'
+import { type CalledTool, calledTool } from './tool-search.ts'
 import { isModern } from './transport.ts'
 
 const PATH = '/v1/mcp/workspaces/:ws/servers/:server/mcp'
@@ -49,6 +52,8 @@ interface RequestState {
   readonly response: ServerResponse
   /** The full scope of the tool that is called, or the one that is missing. */
   toolScope?: string | undefined
+  /** The tool that the message calls. */
+  called?: CalledTool | undefined
   /** It has an entry in the call log of the server. */
   recorded: boolean
   /** Why the call was denied by a tool error. */
@@ -159,8 +164,10 @@ class HostedServerHandler {
     const { manifest } = version
     const consented = (await findPublished(scope, server.id, client.consentedVersion)).manifest.tools
     const sets = { active: manifest.tools, consented }
-    const called = message.method === 'tools/call' ? message.params?.name : undefined
-    const tool = manifest.tools.find(({ name }) => name === called)
+    const hasSearch = usesSearch(server.search, manifest.tools)
+    const called = calledTool(message, hasSearch)
+    state.called = called
+    const tool = manifest.tools.find(({ name }) => name === called?.tool)
     if (tool !== undefined) state.toolScope = scopeOf(server.slug, tool)
     const refused =
       tool === undefined || isGranted(tool, client, sets)
@@ -169,12 +176,12 @@ class HostedServerHandler {
     if (refused instanceof Problem) throw refused
     const grants = (one: Tool) => isGranted(one, client, sets)
     if (message.method === 'subscriptions/listen') await this.#acquireStream(state, message)
-    const asking = this.#session(request, state, message, manifest.tools)
+    const asking = this.#session(request, state, message, tool)
     return {
       name: manifest.name,
       version: String(server.version),
       ...(manifest.description !== '' && { instructions: manifest.description }),
-      tools: () => offeredTools(client, sets),
+      tools: () => offeredTools(client, sets, hasSearch),
       prompts: promptsOf(manifest),
       complete: completionsFor(manifest),
       resources: resourcesOf(manifest, grants, async (read, id) => {
@@ -182,9 +189,10 @@ class HostedServerHandler {
         const result = await this.#call(request, state, version, { tool: read.name, arguments: { id } })
         return result && shownResult(result)
       }),
-      call: async (name, args, of) => {
+      call: async (_name, _args, of) => {
         if (refused !== undefined) return refused
-        const result = await this.#call(request, state, version, { tool: name, arguments: args, client: of })
+        const call = { tool: String(called?.tool), arguments: called?.arguments, client: of }
+        const result = await this.#call(request, state, version, call, () => visibleTools(client, sets))
         return result && answerOf(result, of)
       },
       tasks: this.#tasksOf(request, state, version, grants),
@@ -209,7 +217,7 @@ class HostedServerHandler {
     request: FastifyRequest,
     state: RequestState,
     { method, params }: Message,
-    tools: readonly Tool[],
+    tool: Tool | undefined,
   ): McpAsking | undefined {
     const { scope, server, client, response } = state
     const owner = { serverId: server.id, principal: client.subject, clientId: client.clientId }
@@ -222,7 +230,7 @@ class HostedServerHandler {
     if (Object.keys(capabilities).length === 0) return undefined
     return {
       capabilities,
-      mayAsk: (name) => tools.some((tool) => tool.name === name && ASKING.has(tool.binding.source)),
+      mayAsk: tool !== undefined && ASKING.has(tool.binding.source),
       answerTo: (requestId, signal) => this.#answers.wait(answerKey(state, requestId), signal),
     }
   }
@@ -266,14 +274,19 @@ class HostedServerHandler {
     state: RequestState,
     version: PublishedVersion,
     call: Pick<ToolCall, 'tool' | 'arguments' | 'client'>,
+    visible: () => readonly VisibleTool[] = () => [],
   ): Promise<CallResult | undefined> {
     state.recorded = true
-    return callTool(state.scope, version, {
+    const { isSearch = false, isWithinCall = false } = state.called ?? {}
+    const made = {
       ...callContext(request, state.server),
       ...callerOf(state),
-      isStructured: readsStructuredContent(request),
+      isStructured: readsStructuredContent(request) && !isWithinCall,
       ...call,
-    })
+    }
+    return isSearch
+      ? runSearchTool(state.scope, version, made, visible)
+      : callTool(state.scope, version, made)
   }
 
   /**
@@ -311,13 +324,16 @@ class HostedServerHandler {
     const isRefused = refused !== undefined || rpcCode !== undefined || status >= 400
     if (!isRefused && message.method !== 'tools/call') return
     state.recorded = true
-    const { params } = message
+    const { tool, arguments: args } = state.called ?? {
+      tool: message.params?.name,
+      arguments: message.params?.arguments,
+    }
     const code = refused?.code ?? state.deniedCode
     await recordCall(state.scope, {
       ...callContext(request, state.server),
       ...callerOf(state),
-      ...(typeof params?.name === 'string' && { tool: params.name }),
-      arguments: params?.arguments,
+      ...(typeof tool === 'string' && { tool }),
+      arguments: args,
       outcome: code === 'insufficient_scope' || refused?.status === 403 ? 'denied' : 'rpc_error',
       transportStatus: status,
       rpcCode,

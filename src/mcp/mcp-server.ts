@@ -103,8 +103,8 @@ export interface McpServer {
 export interface McpAsking {
   /** What the client has declared at the beginning of its session. */
   readonly capabilities: Readonly<Record<string, object>>
-  /** True if a tool may ask its client, so that its response has to be a stream. */
-  readonly mayAsk: (tool: string) => boolean
+  /** The called tool may ask its client, so its response has to be a stream. */
+  readonly mayAsk: boolean
   /** @returns undefined if the client does not answer in time */
   readonly answerTo: (requestId: string, signal: AbortSignal) => Promise<ClientAnswer | undefined>
 }

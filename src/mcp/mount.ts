@@ -1,4 +1,4 @@
-/** Mounts the MCP endpoints: hosted servers, the official server, and the OAuth metadata documents. */
+/** Mounts the MCP endpoints: hosted servers, the official server, and the documents that describe them to clients. */
 
 import type { FastifyInstance } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
@@ -10,6 +10,7 @@ import { Notifier } from '../infra/valkey/notifier.ts'
 import { ANSWERS_CHANNEL, ClientAnswers } from './client-answers.ts'
 import { mountHostedServers } from './hosted-servers.ts'
 import { mountPlatformServer } from './platform-server.ts'
+import { serverJson } from './server-json.ts'
 
 export function mountMcp(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
   const onError = (error: unknown) => platform.log.error({ err: error }, 'answers of mcp clients')
@@ -18,6 +19,7 @@ export function mountMcp(app: FastifyInstance, platform: Platform, authServices:
   mountHostedServers(app, platform, authServices, answers)
   mountPlatformServer(app, platform, authServices)
   mountMetadata(app, platform, authServices)
+  mountServerJson(app, platform, authServices)
 }
 
 const PUBLIC = { 'access-control-allow-origin': '*', 'cache-control': 'no-store' }
@@ -28,7 +30,7 @@ const PROTECTED_RESOURCE = '/.well-known/oauth-protected-resource'
 function mountMetadata(
   app: FastifyInstance,
   platform: Platform,
-  { mcpServers: hosted, officialClients, identity }: AuthServices,
+  { mcpServers: hosted, manifestKeys, officialClients, identity }: AuthServices,
 ): void {
   const metadata = (resource: string, name: string, scopes: readonly string[]) => ({
     resource,
@@ -47,6 +49,9 @@ function mountMetadata(
   app.get(`${PROTECTED_RESOURCE}${OFFICIAL_MCP_PATH}`, async (_request, reply) =>
     reply.headers(PUBLIC).send(metadata(officialClients.resource, 'Tenon', [OFFICIAL_SCOPES.read])),
   )
+  app.get('/.well-known/tenon-manifest-keys', async (_request, reply) =>
+    reply.headers(PUBLIC).send(await manifestKeys()),
+  )
   // The URL of the issuer has a path, so clients look for its metadata below the root (RFC 8414 §3.1).
   for (const name of ['oauth-authorization-server', 'openid-configuration']) {
     app.get(`/.well-known/${name}/auth`, async (request, reply) => {
@@ -60,4 +65,18 @@ function mountMetadata(
       })
     })
   }
+}
+
+/** Public as the metadata of RFC 9728 is. The path is not below /.well-known, so its requests are limited here. */
+function mountServerJson(app: FastifyInstance, platform: Platform, { mcpServers }: AuthServices): void {
+  app.get('/v1/mcp/workspaces/:ws/servers/:server/server.json', async (request, reply) => {
+    const { headers, refused } = await platform.limiter.limitAnonymous(request.ip)
+    reply.headers(headers)
+    if (refused !== undefined) throw refused
+    const { ws, server: name } = request.params as { ws: string; server: string }
+    const server = await mcpServers.find(ws, name)
+    if (server === undefined) throw notFound('MCP server')
+    const url = mcpServers.resource(server.ref.workspaceId, server.slug)
+    return reply.headers(PUBLIC).send(serverJson(server, await mcpServers.description(server), url))
+  })
 }

@@ -45,7 +45,7 @@ export async function serveLegacy({ request, response, body }: Exchange, server:
   const mcp = new LegacyServer({ name: server.name, version: server.version }, optionsOf(server))
   mcp.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: listOf(server) }))
   const token = progressTokenOf(body)
-  const mayAsk = server.asking?.mayAsk(calledTool(body)) === true
+  const mayAsk = server.asking?.mayAsk === true
   const transport = new StreamableHTTPServerTransport({ enableJsonResponse: token === undefined && !mayAsk })
   mcp.setRequestHandler(
     CallToolRequestSchema,
@@ -134,11 +134,6 @@ function addLegacyResources(mcp: LegacyServer, { list, templates, read }: McpRes
     if (contents === undefined) throw new McpError(RESOURCE_NOT_FOUND, NO_RESOURCE, { uri })
     return { contents: [...contents] }
   })
-}
-
-function calledTool(body: unknown): string {
-  const { method, params } = body as { method?: unknown; params?: { name?: unknown } | null }
-  return method === 'tools/call' && typeof params?.name === 'string' ? params.name : ''
 }
 
 function progressTokenOf(body: unknown): string | number | undefined {

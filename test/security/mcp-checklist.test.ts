@@ -36,6 +36,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T15: [
     'documents: not readable without the scope of their tool; recorded as calls of it',
     '%s: each step of the gate: %s',
+    'tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call',
   ],
   T16: ['client without a person: shown what its token allows'],
   T17: ['one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant'],
@@ -77,6 +78,10 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'server of another workspace, by its id: unknown',
   ],
   T39: ['tables of the sweep: list every operation once and nothing else'],
+  T40: [
+    'rate of a tool: shared by callers, entry points and processes; other tools, servers and tenants go on',
+    'hosted MCP server: one client: limited by subject',
+  ],
   T41: ['%s: exactly one entry', 'end and head forged: detected with an anchor kept elsewhere'],
   T44: ['unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401'],
 }
@@ -87,7 +92,6 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   T18: 'A function gets its input alone: test/security/function-isolation.test.ts.',
   T31: 'Schemas of collections are checked when they are declared: test/unit/collections.',
   T33: 'OpenAPI documents are no source of tools.',
-  T40: 'Limits per subject and tenant are tested for all entry points: test/integration/rate-limits.',
   T42: 'There is no container engine.',
   T43: 'There is no container engine.',
   T45: 'The test below.',

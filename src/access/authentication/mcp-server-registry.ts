@@ -25,6 +25,8 @@ export interface PublishedServer {
   readonly list: 'auto' | 'granted' | 'grantable'
   /** How a call without the scope is answered: HTTP 403, or a tool error. */
   readonly challenge: 'auto' | 'http' | 'tool_error'
+  /** Whether clients are shown the search of tools instead of all of them; `auto`: if there are many. */
+  readonly search: 'auto' | 'on' | 'off'
 }
 
 /** A version of a server, by the id of the server: another one may be published later at the same URL. */
@@ -67,7 +69,7 @@ export class McpServerRegistry {
     if (!isWorkspaceId(ws)) return undefined
     const [[row] = []] = await this.#system.readShared(sql`
       select s.tenant_id as "tenantId", s.workspace_id as "workspaceId", s.id, s.slug, s.name,
-        s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge
+        s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge, s.search
       from mcp_servers s
         join mcp_server_versions v on v.tenant_id = s.tenant_id and v.workspace_id = s.workspace_id
           and v.server_id = s.id and v.version = s.active_version
@@ -83,10 +85,21 @@ export class McpServerRegistry {
   async tools({ ref, id }: Pick<PublishedServer, 'ref' | 'id'>, version: number): Promise<ScopedTool[]> {
     return this.#system.rows<ScopedTool>(sql`
       select tool ->> 'name' as name, tool ->> 'title' as title, tool ->> 'scope' as scope,
-        tool ->> 'candidate' as candidate, tool -> 'annotations' as annotations
+        tool ->> 'candidate' as candidate, tool -> 'annotations' as annotations,
+        (select one ->> 'title' from jsonb_array_elements(v.manifest -> 'groups') as groups (one)
+          where one ->> 'name' = tool ->> 'group') as "groupTitle"
       from mcp_server_versions v, jsonb_array_elements(v.manifest -> 'tools') as tools (tool)
       where v.tenant_id = ${ref.tenantId} and v.workspace_id = ${ref.workspaceId} and v.server_id = ${id}
         and v.version = ${version}`)
+  }
+
+  /** The description in the active version; may be empty. */
+  async description({ ref, id, version }: PublishedServer): Promise<string> {
+    const row = await this.#system.row<{ description: string }>(sql`
+      select v.manifest ->> 'description' as description from mcp_server_versions v
+      where v.tenant_id = ${ref.tenantId} and v.workspace_id = ${ref.workspaceId} and v.server_id = ${id}
+        and v.version = ${version}`)
+    return row?.description ?? ''
   }
 
   /** The resource indicator (RFC 8707), which is also the URL of the endpoint, in the caller's spelling. */

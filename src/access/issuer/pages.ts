@@ -168,7 +168,7 @@ const OWN_SCOPES: Readonly<Record<string, string>> = {
 }
 
 /**
- * Describes the scopes with their tools, those of one collection and effect together. The most powerful ones come first, so
+ * Describes the scopes with their tools, those of one group or collection, and of one effect, together. The most powerful ones come first, so
  * that a long list cannot hide them.
  */
 export function accessList(access: readonly ScopeAccess[]): string {
@@ -196,10 +196,20 @@ function scopeLines({ scope, tools }: ScopeAccess): string {
 
 const VERBS: Readonly<Record<Effect, string>> = { reads: 'Read', adds: 'Add to', changes: 'Change or delete' }
 
-/** `Read orders` if all tools of a scope read the collection orders; undefined if they have not that much in common. */
+const EFFECT_OF_GROUP: Readonly<Record<Effect, string>> = {
+  reads: 'read',
+  adds: 'add',
+  changes: 'change or delete',
+}
+
+/**
+ * `Read orders` if all tools of a scope read the collection orders, `Shop: read` if they read and are in the group Shop;
+ * undefined if they have not that much in common. The title of a group is the author's, so the effect is always beside it.
+ */
 function headingOf({ tools }: ScopeAccess): string | undefined {
-  const headings = tools.map(({ candidate, annotations }) => {
+  const headings = tools.map(({ candidate, annotations, groupTitle }) => {
     const [source, collection] = candidate.split(':')
+    if (groupTitle) return `${groupTitle}: ${EFFECT_OF_GROUP[effectOf(annotations)]}`
     return source === 'collections' ? `${VERBS[effectOf(annotations)]} ${collection}` : undefined
   })
   const [first] = headings

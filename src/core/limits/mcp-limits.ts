@@ -2,10 +2,22 @@
 export const MCP_LIMITS = {
   /** Some clients read only the first page of tools/list, so there is only one. */
   mcpToolsMax: 100,
+  /** Above it, clients are shown `tool_search` by default: models choose worse from longer lists. */
+  mcpToolsListedMax: 40,
+  mcpSearchQueryCharsMax: 200,
+  mcpSearchHits: 5,
+  mcpSearchHitsMax: 20,
+  /** Names of arguments of a tool that are searched. */
+  mcpSearchArgumentsMax: 200,
+  mcpToolIndexesCachedMax: 200,
   mcpToolNameCharsMax: 64,
+  mcpGroupsMax: 20,
   mcpDescriptionCharsMax: 2_000,
   mcpCandidateThingsMax: 100,
   mcpArgumentsDepthMax: 64,
+  /** Manifests of more characters are reviewed in a worker thread; 20,000 take about 10 ms. The CPU time of a review there. */
+  mcpReview: { charsInline: 20_000, cpuMs: 15_000 },
+  mcpToolCallsPerMinuteMax: 10_000,
   /** Of a whole JSON-RPC message. */
   mcpMessageDepthMax: 70,
   /** Of the result of a tool, as JSON: about 25,000 tokens. A tool may have another limit, up to the second. */

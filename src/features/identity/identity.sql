@@ -197,10 +197,11 @@ end $$;
 create trigger ended after delete on tenon.oauth_clients for each row execute function tenon.end_client();
 revoke execute on function tenon.end_account, tenon.end_client from public;
 
--- The issuer's signing keys (JWK, encrypted). They belong to no tenant.
+-- The issuer's signing keys (JWK, encrypted). They belong to no tenant. Of a key that was replaced long ago, the public part
+-- is left: it verifies what is signed for longer than a token lives. A revoked key is deleted.
 create table tenon.signing_keys (
   id text primary key,
   sealed bytea not null,
   created_at timestamptz(3) not null default now()
 );
-call tenon.allow('tenon_issuer', 'tenon.signing_keys', 'all', 'select, insert, delete');
+call tenon.allow('tenon_issuer', 'tenon.signing_keys', 'all', 'select, insert, update (sealed), delete');

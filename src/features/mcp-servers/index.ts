@@ -6,7 +6,13 @@ import { createClient, deleteClient, listClients } from './clients.ts'
 import { curate, listCandidates } from './curation/curation.ts'
 import { previewServer } from './review/review.ts'
 import { createServer, deleteServer, getServer, listServers, updateServer } from './servers.ts'
-import { activateServerVersion, approveServerVersion, listServerVersions, publishServer } from './versions.ts'
+import {
+  activateServerVersion,
+  approveServerVersion,
+  getServerVersion,
+  listServerVersions,
+  publishServer,
+} from './versions.ts'
 
 export const MCP_OPERATIONS: readonly AnyOperation[] = [
   listServers,
@@ -19,6 +25,7 @@ export const MCP_OPERATIONS: readonly AnyOperation[] = [
   previewServer,
   publishServer,
   listServerVersions,
+  getServerVersion,
   activateServerVersion,
   approveServerVersion,
   callServer,

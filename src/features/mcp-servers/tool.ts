@@ -7,7 +7,6 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-access.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
-import type { Execution } from '../flows/executions/executions.ts'
 import type { Answers, Asks, CallClient, Waiting } from './calls/call-client.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
@@ -45,6 +44,10 @@ export interface Candidate {
 /** A tool of a published version. */
 export interface Tool extends Omit<Candidate, 'risk'> {
   readonly reads: boolean
+  /** It is listed also where clients search for tools. */
+  readonly pinned?: boolean
+  /** The name of its group. */
+  readonly group?: string
   readonly preset?: Preset
   readonly limits?: ToolLimits
 }
@@ -61,6 +64,8 @@ interface ToolLimits {
   readonly result_bytes?: number
   readonly timeout_seconds?: number
   readonly wait_seconds?: number
+  /** By all callers together. */
+  readonly calls_per_minute?: number
 }
 
 /** The closed schema of a tool's arguments: the operation's input without fixed fields and fields for HTTP alone. */
@@ -148,7 +153,8 @@ export interface ToolOutput {
 
 export interface RunState {
   readonly id: string
-  readonly status: Execution['status']
+  /** That of the execution; the last three are final. */
+  readonly status: 'pending' | 'running' | 'waiting' | 'suspended' | 'completed' | 'faulted' | 'cancelled'
   readonly startedAt: string
   readonly updatedAt: string
   /** What it asks its starter. */

@@ -16,6 +16,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
 import { flowSummary } from '../flows/flow-summary.ts'
 import { exportedTool } from '../functions/exported-tool.ts'
+import { type ReviewInput, reviewTools } from '../mcp-servers/review/review-tools.ts'
 
 /** A flow's definition, and the functions that it may call. */
 interface FlowSource {
@@ -86,6 +87,9 @@ function referencesOf(ir: FlowIR, definition: SourceNode): FlowReferences {
 
 export const TASKS = {
   validate: (validation: Validation) => evaluate(validation),
+
+  /** Of the draft and the active version of an MCP server. */
+  reviewTools: (input: ReviewInput) => reviewTools(input),
 
   /** Of the compiled module of a function. */
   exportedTool: (code: string) => exportedTool(code),

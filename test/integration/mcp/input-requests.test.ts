@@ -4,12 +4,14 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { ElicitRequestSchema, type ElicitResult } from '@modelcontextprotocol/sdk/types.js'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { callsOf, callTool, ok, RPC, rpc, withLegacyClient } from '../../support/clients/mcp.ts'
-import { type Message, readMessages } from '../../support/clients/mcp-modern.ts'
+import { type Message, readMessages, type Sending } from '../../support/clients/mcp-modern.ts'
 import {
+  AS_TASKS,
   type AskingServer,
   accept,
   createAskingServer,
   FORM,
+  task,
   use,
 } from '../../support/fixtures/asking-server.ts'
 import { type Caller, call, eventually } from '../../support/fixtures/tenants.ts'
@@ -228,5 +230,49 @@ describe('clients of 2025-11-25 and before', () => {
     })
     await ended
     expect(JSON.stringify(messages.at(-1))).toContain('Ann likes blue')
+  })
+})
+
+describe('search of tools', () => {
+  const setSearch = (search: string) =>
+    ok(call('PATCH', at.server.base, { as: at.workspace.operator, body: { search } }))
+  const through = (name: string, params: object = {}, sending: Sending = FORM, args: object = {}) =>
+    use(at, 'tool_call', { arguments: { name, arguments: args }, ...params }, sending)
+
+  test('tool_call: a tool asks and is answered, its state is for itself alone; an execution goes on as a task', async () => {
+    await setSearch('on')
+    const { requestState } = (await through('call_greet')).message['result']
+    const inputResponses = { name: accept({ name: 'Ann' }) }
+    const next = (await through('call_greet', { requestState, inputResponses })).message['result']
+    expect(Object.keys(next.inputRequests)).toEqual(['colour'])
+    const direct = (await use(at, 'call_greet', { requestState, inputResponses })).message['result']
+    expect(Object.keys(direct.inputRequests)).toEqual(['colour'])
+    for (const refused of [
+      await through('run_sleep', { requestState, inputResponses }),
+      await through('call_greet', { requestState, inputResponses }, FORM, { input: { other: 1 } }),
+    ])
+      expect(refused.message['error']).toMatchObject({ code: -32_602 })
+    const { taskId, resultType } = (await through('run_sleep', {}, AS_TASKS)).message['result']
+    expect([resultType, (await task(at, 'get', { taskId }))['result'].status]).toEqual(['task', 'working'])
+    await task(at, 'cancel', { taskId })
+    await setSearch('auto')
+  })
+
+  test('tool over a flow: cannot look safer than what the flow may call', async () => {
+    for (const annotations of [
+      { destructiveHint: false },
+      { readOnlyHint: true },
+      { openWorldHint: false },
+    ]) {
+      const tools = { 'flows:sleep:run': { enabled: true, annotations } }
+      const { status, body } = await call('PUT', `${at.server.base}/curation`, {
+        as: at.workspace.operator,
+        body: { tools },
+      })
+      expect([status, body.errors[0].detail]).toEqual([
+        400,
+        expect.stringContaining('would make the tool look safer'),
+      ])
+    }
   })
 })

@@ -199,6 +199,7 @@ export function runTools(scope: WorkspaceScope, tools: readonly Tool[]): Tool[] 
   )
   if (flows.length === 0) return []
   const fixed = { ws: scope.ref.workspaceId, flows: [...new Set(flows)].sort() }
+  const isPinned = tools.some(({ binding, pinned }) => binding.source === 'flows' && pinned)
   return TOOLS.map(({ verb, operation, title, description, annotations, wait_seconds }) => ({
     candidate: `runs:server:${verb}`,
     name: `run_${verb}`,
@@ -209,6 +210,7 @@ export function runTools(scope: WorkspaceScope, tools: readonly Tool[]): Tool[] 
     annotations,
     scope: `run_${verb}`,
     reads: annotations.readOnlyHint,
+    ...(isPinned && { pinned: true }),
     binding: { source: 'runs', operation: operation.name, fixed, ...(wait_seconds && { wait_seconds }) },
   }))
 }
