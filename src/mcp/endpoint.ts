@@ -12,9 +12,9 @@ import { exceedsDepth } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
-import type { McpServer } from './mcp-server.ts'
 import { allowOrigin, answerPreflight } from './origins.ts'
-import { serve } from './transport.ts'
+import type { McpServer } from './protocol/mcp-server.ts'
+import { serve } from './protocol/transport.ts'
 
 /** The fields of a message that request handlers read. They are not validated. */
 export interface Message {

@@ -7,9 +7,9 @@ import type { Platform } from '../app/platform.ts'
 import { notFound } from '../core/problem.ts'
 import { issuerUrl } from '../infra/config.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
-import { ANSWERS_CHANNEL, ClientAnswers } from './client-answers.ts'
-import { mountHostedServers } from './hosted-servers.ts'
-import { mountPlatformServer } from './platform-server.ts'
+import { ANSWERS_CHANNEL, ClientAnswers } from './hosted/client-answers.ts'
+import { mountHostedServers } from './hosted/hosted-servers.ts'
+import { mountPlatformServer } from './platform/platform-server.ts'
 import { serverJson } from './server-json.ts'
 
 export function mountMcp(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {

@@ -40,8 +40,8 @@ test('scopes: requested by entry points only', async () => {
     'api/callbacks.ts',
     'api/request-pipeline.ts',
     'api/webhooks.ts',
-    'mcp/hosted-servers.ts',
-    'mcp/platform-server.ts',
+    'mcp/hosted/hosted-servers.ts',
+    'mcp/platform/platform-server.ts',
   ])
 })
 

@@ -3,9 +3,9 @@
  * serves the versions up to 2025-11-25, SDK 2.x those from 2026-07-28, which have no handshake and no sessions.
  */
 
-import { isObject } from '../core/json.ts'
-import { INVALID_PARAMS } from '../features/mcp-servers/calls/client-requests.ts'
-import type { ClientAnswer } from './client-answers.ts'
+import { isObject } from '../../core/json.ts'
+import { INVALID_PARAMS } from '../../features/mcp-servers/calls/client-requests.ts'
+import type { ClientAnswer } from '../hosted/client-answers.ts'
 import type { McpServer } from './mcp-server.ts'
 import { serveLegacy } from './serve-legacy.ts'
 import { serveModern } from './serve-modern.ts'

@@ -2,9 +2,9 @@
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { editorSchema } from '../../flows-dsl/language-schema/language-schema.ts'
-import { CATALOGUE } from '../features/data-operations.ts'
-import type { McpResource, McpResources, ResourceContents } from './mcp-server.ts'
+import { editorSchema } from '../../../flows-dsl/language-schema/language-schema.ts'
+import { CATALOGUE } from '../../features/data-operations.ts'
+import type { McpResource, McpResources, ResourceContents } from '../protocol/mcp-server.ts'
 
 const LANGUAGE = 'flows-dsl/README.md'
 const EXAMPLES = 'flows-dsl/examples'

@@ -3,11 +3,11 @@
  * of its run; the tools over runs do the work, so a task is read, answered and cancelled through the same checks as a call.
  */
 
-import type { CallResult } from '../features/mcp-servers/calls/call-tool.ts'
-import { RpcRefusal, validAnswers } from '../features/mcp-servers/calls/client-requests.ts'
-import { decisionsOf } from '../features/mcp-servers/sources/run-outcome.ts'
-import type { RunState } from '../features/mcp-servers/tool.ts'
-import type { McpTasks, Task, TaskState, ToolResult } from './mcp-server.ts'
+import type { CallResult } from '../../features/mcp-servers/calls/call-tool.ts'
+import { RpcRefusal, validAnswers } from '../../features/mcp-servers/calls/client-requests.ts'
+import { decisionsOf } from '../../features/mcp-servers/sources/run-outcome.ts'
+import type { RunState } from '../../features/mcp-servers/tool.ts'
+import type { McpTasks, Task, TaskState, ToolResult } from '../protocol/mcp-server.ts'
 
 /** Calls a tool over runs. */
 type CallRunTool = (

@@ -3,13 +3,13 @@
  * of changes of the documents that it names. The stream ends when the token would not open it any more.
  */
 
-import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
-import type { WorkspaceScope } from '../access/scope.ts'
-import { LIMITS } from '../core/limits.ts'
-import { Problem } from '../core/problem.ts'
-import { watchDocuments } from '../features/mcp-servers/watch-documents.ts'
+import type { PublishedServer } from '../../access/authentication/mcp-server-registry.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import { watchDocuments } from '../../features/mcp-servers/watch-documents.ts'
+import type { McpChange, McpChanges } from '../protocol/mcp-server.ts'
 import { documentOf } from './hosted-content.ts'
-import type { McpChange, McpChanges } from './mcp-server.ts'
 
 interface Listening {
   readonly scope: WorkspaceScope

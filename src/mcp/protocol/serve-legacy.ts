@@ -17,8 +17,8 @@ import {
   McpError,
   ReadResourceRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import { LIMITS } from '../core/limits.ts'
-import type { CallClient, Progress } from '../features/mcp-servers/calls/call-client.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { CallClient, Progress } from '../../features/mcp-servers/calls/call-client.ts'
 import type { InputRequired, McpPrompts, McpResources, McpServer } from './mcp-server.ts'
 import {
   asRpcError,

@@ -1,10 +1,10 @@
 /** Prompts, resources and completions of a hosted server. */
 
-import { isObject } from '../core/json.ts'
-import { Problem } from '../core/problem.ts'
-import type { CallClient } from '../features/mcp-servers/calls/call-client.ts'
+import { isObject } from '../../core/json.ts'
+import { Problem } from '../../core/problem.ts'
+import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
 
-import type { Manifest } from '../features/mcp-servers/manifest.ts'
+import type { Manifest } from '../../features/mcp-servers/manifest.ts'
 import {
   completionsOf,
   fillPrompt,
@@ -13,9 +13,15 @@ import {
   readResource,
   shownPrompt,
   shownResource,
-} from '../features/mcp-servers/prompts.ts'
-import type { Tool } from '../features/mcp-servers/tool.ts'
-import type { InputRequired, McpCompletions, McpPrompts, McpResources, ToolResult } from './mcp-server.ts'
+} from '../../features/mcp-servers/prompts.ts'
+import type { Tool } from '../../features/mcp-servers/tool.ts'
+import type {
+  InputRequired,
+  McpCompletions,
+  McpPrompts,
+  McpResources,
+  ToolResult,
+} from '../protocol/mcp-server.ts'
 
 export function promptsOf({ prompts = {} }: Manifest): McpPrompts | undefined {
   if (Object.keys(prompts).length === 0) return undefined

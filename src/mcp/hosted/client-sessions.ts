@@ -3,9 +3,9 @@
  * beginning, encrypted for the workspace and bound to server, principal and client.
  */
 
-import type { WorkspaceScope } from '../access/scope.ts'
-import { decryptFor, encryptFor } from '../access/scope-services.ts'
-import { isObject } from '../core/json.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { decryptFor, encryptFor } from '../../access/scope-services.ts'
+import { isObject } from '../../core/json.ts'
 
 /** The client at the other end of a session. */
 interface Owner {

@@ -1,11 +1,11 @@
 /** The tools of the official MCP server: operations that read, and an explicit list of those that write. */
 
-import { isObject } from '../core/json.ts'
-import type { AnyOperation } from '../core/operation.ts'
-import { inDomain, isPublicRole, type Principal, roleFor } from '../core/policy.ts'
-import { REDACTED } from '../core/redact.ts'
-import { OPERATIONS } from '../features/index.ts'
-import type { McpTool } from './mcp-server.ts'
+import { isObject } from '../../core/json.ts'
+import type { AnyOperation } from '../../core/operation.ts'
+import { inDomain, isPublicRole, type Principal, roleFor } from '../../core/policy.ts'
+import { REDACTED } from '../../core/redact.ts'
+import { OPERATIONS } from '../../features/index.ts'
+import type { McpTool } from '../protocol/mcp-server.ts'
 
 /** `runs`: a flow or a tool of others, which may change anything and reach other systems. */
 type WriteEffect = 'adds' | 'changes' | 'runs'

@@ -1,8 +1,8 @@
 /** Options, texts and completions that the servers of both generations of the protocol share. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Problem } from '../core/problem.ts'
-import { INVALID_PARAMS, RpcRefusal } from '../features/mcp-servers/calls/client-requests.ts'
+import { Problem } from '../../core/problem.ts'
+import { INVALID_PARAMS, RpcRefusal } from '../../features/mcp-servers/calls/client-requests.ts'
 import type { McpCompletions, McpServer } from './mcp-server.ts'
 
 /** A POST whose body has been read. {@link serve} writes the whole response. */

@@ -5,15 +5,15 @@
 
 import type { FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import type { McpPrincipal } from '../access/authentication/subject-status.ts'
-import { LIMITS } from '../core/limits.ts'
-import { isCovered, scopeOf } from '../core/tool-access.ts'
-import { shownTool } from '../features/mcp-servers/review/review.ts'
-import { searchToolsFor } from '../features/mcp-servers/search/search-tool-list.ts'
-import type { VisibleTool } from '../features/mcp-servers/search/search-tools.ts'
-import type { Tool } from '../features/mcp-servers/tool.ts'
-import type { McpTool } from './mcp-server.ts'
-import { isModern } from './transport.ts'
+import type { McpPrincipal } from '../../access/authentication/subject-status.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { isCovered, scopeOf } from '../../core/tool-access.ts'
+import { shownTool } from '../../features/mcp-servers/review/review.ts'
+import { searchToolsFor } from '../../features/mcp-servers/search/search-tool-list.ts'
+import type { VisibleTool } from '../../features/mcp-servers/search/search-tools.ts'
+import type { Tool } from '../../features/mcp-servers/tool.ts'
+import type { McpTool } from '../protocol/mcp-server.ts'
+import { isModern } from '../protocol/transport.ts'
 
 /** The tools of the active version, and of the version that was consented to. */
 export interface ToolSets {

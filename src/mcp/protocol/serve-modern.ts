@@ -15,9 +15,9 @@ import {
   type ServerEventBus,
   type StandardSchemaV1,
 } from '@modelcontextprotocol/server'
-import { isObject } from '../core/json.ts'
-import type { CallClient } from '../features/mcp-servers/calls/call-client.ts'
-import { MISSING_CAPABILITY } from '../features/mcp-servers/calls/client-requests.ts'
+import { isObject } from '../../core/json.ts'
+import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
+import { MISSING_CAPABILITY } from '../../features/mcp-servers/calls/client-requests.ts'
 import type { McpChange, McpChanges, McpPrompts, McpResources, McpServer, McpTasks } from './mcp-server.ts'
 import {
   asRpcError,

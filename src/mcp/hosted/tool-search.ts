@@ -1,9 +1,9 @@
 /** The tool that a message calls: where a server has the search of tools on, `tool_call` stands for the tool that it names. */
 
-import { isObject } from '../core/json.ts'
-import { argumentErrors } from '../features/mcp-servers/calls/check-values.ts'
-import { CALL_INPUT, TOOL_CALL, TOOL_SEARCH } from '../features/mcp-servers/search/search-tool-list.ts'
-import type { Message } from './endpoint.ts'
+import { isObject } from '../../core/json.ts'
+import { argumentErrors } from '../../features/mcp-servers/calls/check-values.ts'
+import { CALL_INPUT, TOOL_CALL, TOOL_SEARCH } from '../../features/mcp-servers/search/search-tool-list.ts'
+import type { Message } from '../endpoint.ts'
 
 export interface CalledTool {
   /** Not validated; no tool has a name that is no string. */

@@ -3,8 +3,8 @@
  * answer is a POST of its own, which may reach another process: answers go to all processes, and the one that waits takes it.
  */
 
-import { LIMITS } from '../core/limits.ts'
-import type { Notifier } from '../infra/valkey/notifier.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { Notifier } from '../../infra/valkey/notifier.ts'
 
 export const ANSWERS_CHANNEL = 'tenon:mcp-answers'
 

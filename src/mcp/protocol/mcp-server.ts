@@ -1,8 +1,8 @@
 /** The MCP server for one request, as both SDKs serve it: tools, resources, prompts, tasks. */
 
-import type { CallClient, InputRequest } from '../features/mcp-servers/calls/call-client.ts'
-import type { Content } from '../features/mcp-servers/calls/content.ts'
-import type { ClientAnswer } from './client-answers.ts'
+import type { CallClient, InputRequest } from '../../features/mcp-servers/calls/call-client.ts'
+import type { Content } from '../../features/mcp-servers/calls/content.ts'
+import type { ClientAnswer } from '../hosted/client-answers.ts'
 
 export interface McpTool {
   readonly name: string

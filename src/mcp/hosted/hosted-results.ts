@@ -1,10 +1,10 @@
 /** Results of calls of a hosted server, in the form of the protocol. */
 
-import type { McpPrincipal } from '../access/authentication/subject-status.ts'
-import type { CallClient } from '../features/mcp-servers/calls/call-client.ts'
-import type { CallResult } from '../features/mcp-servers/calls/call-tool.ts'
+import type { McpPrincipal } from '../../access/authentication/subject-status.ts'
+import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
+import type { CallResult } from '../../features/mcp-servers/calls/call-tool.ts'
+import type { InputRequired, Task, ToolResult } from '../protocol/mcp-server.ts'
 import { taskOf } from './hosted-tasks.ts'
-import type { InputRequired, Task, ToolResult } from './mcp-server.ts'
 
 export function shownResult({ content, structured_content, is_error }: CallResult): ToolResult {
   return {
