@@ -12,7 +12,7 @@ const INTERFACES = [
   'analytics/time-series',
   'collections/(documents-api|rules/change-events|schemas/(evaluate-schema|is-compatible|schema-language))',
   'events/(events|events-api)',
-  'flows/(flow-summary|executions/(commands|executions)|approvals/(approval-shape|approvals))',
+  'flows/(flow-summary|secrets|executions/(commands|executions)|approvals/(approval-shape|approvals))',
   'functions/(exported-tool|functions)',
   'objects/workspace-objects',
   'quotas/quotas-api',

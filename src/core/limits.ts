@@ -376,6 +376,18 @@ export const LIMITS = {
   mcpChallengesKept: 10_000,
   /** Below the 60 s after which common clients time out. */
   mcpFlowWaitSeconds: 25,
+  /** Sources of a workspace outside the platform, and the headers of each. */
+  mcpSourcesMax: 20,
+  mcpSourceHeadersMax: 20,
+  /** Definitions that are pinned of a source: how many, and in how many bytes of JSON. */
+  mcpDefinitionsMax: 3_000,
+  mcpDefinitionsBytesMax: 4_194_304,
+  /** A document as text is longer within JSON. */
+  mcpSourceBodyBytesMax: 4_194_304,
+  /** The time of a call of its tools. Common clients time out after 60 s. */
+  mcpSourceCallMs: 30_000,
+  /** Parts of a source that are no tools, and names of changed tools, which answers show. */
+  mcpSourceNotesMax: 50,
 
   // Usage ledger of objects in workspaces with a byte quota
   /** How long an upload keeps its reserved bytes without progress. */

@@ -102,8 +102,11 @@ export interface Source {
   readonly name: string
   /** The operations that its tools may run, whatever a manifest contains. */
   readonly operations: readonly AnyOperation[]
-  /** @param scope of an admin */
-  readonly candidates: (scope: WorkspaceScope) => Promise<Candidate[]>
+  /**
+   * @param scope of an admin
+   * @param chosen the candidates that are needed, by `candidate` or by name; the source may return others besides. Default: all
+   */
+  readonly candidates: (scope: WorkspaceScope, chosen?: readonly string[]) => Promise<Candidate[]>
   /** Runs before each call. @throws Problem if the source is disabled */
   readonly admit?: (scope: WorkspaceScope) => Promise<void>
   /** The input of the operation, without fixed fields, for the tool's arguments. Default: the arguments. */

@@ -1,0 +1,119 @@
+/** Headers that a source adds to every request: values in clear, and secrets of the workspace by name. */
+
+import Type, { type Static } from 'typebox'
+import { AnyName } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { type InputError, Problem } from '../../../core/problem.ts'
+import { isSecretName, REDACTED } from '../../../core/redact.ts'
+import { SecretName, valuesOf } from '../../flows/secrets.ts'
+import { rejectErrors } from '../tool.ts'
+
+const TEXT = '^[\\t\\x20-\\x7e]*$'
+
+const HeaderChoice = Type.Union([
+  Type.Object(
+    {
+      secret: SecretName,
+      prefix: Type.Optional(
+        Type.String({ pattern: TEXT, maxLength: 100, description: 'In front of the secret: `Bearer `.' }),
+      ),
+    },
+    { additionalProperties: false, description: 'A secret of the workspace, which is a string.' },
+  ),
+  Type.Object({ value: Type.String({ pattern: TEXT, maxLength: 1_000 }) }, { additionalProperties: false }),
+])
+export const HeaderChoices = Type.Record(AnyName, HeaderChoice, {
+  maxProperties: LIMITS.mcpSourceHeadersMax,
+  description: 'Headers of every request, by name. No tool can replace them.',
+})
+export type HeaderChoices = Static<typeof HeaderChoices>
+
+/** Headers that control the connection or the framing of a message (RFC 9110 §7.6.1, RFC 9112), in lower case. */
+const CONNECTION_HEADERS = [
+  ...['host', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'upgrade', 'te', 'trailer'],
+  ...['expect', 'proxy-authorization', 'proxy-authenticate', 'proxy-connection', 'http2-settings'],
+]
+/** Headers that requests have of their own, and those by which callers identify themselves. */
+const OWN_HEADERS = [
+  'accept',
+  'accept-encoding',
+  'content-type',
+  'authorization',
+  'cookie',
+  'user-agent',
+  'forwarded',
+]
+
+/** True for a header that no argument of a tool sets. @param name in any case */
+export function isReservedHeader(name: string, headers: HeaderChoices): boolean {
+  const lower = name.toLowerCase()
+  if (CONNECTION_HEADERS.includes(lower) || OWN_HEADERS.includes(lower)) return true
+  if (/^(x-forwarded-|x-real-ip$|sec-|proxy-|mcp-)/.test(lower)) return true
+  return Object.keys(headers).some((own) => own.toLowerCase() === lower)
+}
+
+/** @throws Problem `validation_failed` for invalid and repeated names, and for a secret that is written in clear */
+export function checkHeaders(headers: HeaderChoices): void {
+  const names = Object.keys(headers)
+  const lower = names.map((name) => name.toLowerCase())
+  rejectErrors(
+    names.map((name, index): InputError | undefined => {
+      const detail = headerFault(name, headers[name])
+      const repeated = lower.indexOf(name.toLowerCase()) < index ? 'is given twice' : undefined
+      const found = detail ?? repeated
+      const pointer = `/headers/${name.slice(0, 100)}`
+      return found === undefined ? undefined : { in: 'body', name: 'headers', pointer, detail: found }
+    }),
+  )
+}
+
+function headerFault(name: string, choice: HeaderChoices[string] | undefined): string | undefined {
+  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/.test(name)) return 'is no name of a header'
+  if (CONNECTION_HEADERS.includes(name.toLowerCase())) return 'controls the connection, and cannot be set'
+  if (choice !== undefined && 'value' in choice && isSecretName(name))
+    return 'holds a secret: write {"secret": "<name of a secret of the workspace>"}'
+  return undefined
+}
+
+/** Headers of one request, and a function that takes their secrets out of a text. */
+export interface LentHeaders {
+  /** By name in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly redact: (text: string) => string
+}
+
+/**
+ * The headers with their current values.
+ * @throws Problem `state_conflict` if a secret does not exist, or is no text that a header can have
+ */
+export async function lendHeaders(scope: WorkspaceScope, choices: HeaderChoices): Promise<LentHeaders> {
+  const names = Object.values(choices).flatMap((choice) => ('secret' in choice ? [choice.secret] : []))
+  const values = names.length === 0 ? new Map<string, unknown>() : await valuesOf(scope, names)
+  const secrets: string[] = []
+  const textOf = (choice: HeaderChoices[string]): string => {
+    if ('value' in choice) return choice.value
+    const value = values.get(choice.secret)
+    if (typeof value !== 'string' || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
+      throw unusable(choice.secret, value)
+    secrets.push(value)
+    return `${choice.prefix ?? ''}${value}`
+  }
+  const headers = Object.fromEntries(
+    Object.entries(choices).map(([name, choice]) => [name.toLowerCase(), textOf(choice)]),
+  )
+  return { headers, redact: (text) => secrets.reduce(withoutSecret, text) }
+}
+
+/** Servers may repeat a secret, also within JSON. */
+const withoutSecret = (text: string, secret: string): string =>
+  text.replaceAll(secret, REDACTED).replaceAll(JSON.stringify(secret).slice(1, -1), REDACTED)
+
+function unusable(name: string, value: unknown): Problem {
+  const why = value === undefined ? 'does not exist' : 'is no single line of text, as a header needs'
+  const detail = `The secret ${name} of the source ${why}.`
+  return new Problem('state_conflict', {
+    detail,
+    hint: 'An admin stores it: PUT /v1/flows/workspaces/{ws}/secrets/{name}.',
+  })
+}
