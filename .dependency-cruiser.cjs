@@ -14,6 +14,7 @@ const INTERFACES = [
   'events/(events|events-api)',
   'flows/(flow-summary|secrets|executions/(commands|executions)|approvals/(approval-shape|approvals))',
   'functions/(exported-tool|functions)',
+  'mcp-servers/remote/openapi/read-tools',
   'objects/workspace-objects',
   'quotas/quotas-api',
   'tenants/(jobs|tenants|workspace-settings)',

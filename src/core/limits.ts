@@ -382,6 +382,15 @@ export const LIMITS = {
   /** Definitions that are pinned of a source: how many, and in how many bytes of JSON. */
   mcpDefinitionsMax: 3_000,
   mcpDefinitionsBytesMax: 4_194_304,
+  /** OpenAPI documents as text, and the CPU time of reading one: YAML takes far longer than JSON. */
+  mcpDocumentBytesMax: 2_097_152,
+  mcpDocumentDepthMax: 200,
+  mcpDocumentCpuMs: 8_000,
+  mcpDocumentFetchMs: 15_000,
+  /** Responses of sources, and of a failed call the part that is read and the part that is shown. */
+  mcpSourceResponseBytesMax: 1_048_576,
+  mcpSourceErrorBytesMax: 65_536,
+  mcpSourceErrorCharsMax: 2_000,
   /** A document as text is longer within JSON. */
   mcpSourceBodyBytesMax: 4_194_304,
   /** The time of a call of its tools. Common clients time out after 60 s. */

@@ -121,6 +121,8 @@ export interface Source {
   ) => Readonly<Record<string, unknown>> | undefined
   /** The result of the tool for an output of the operation. Default: the output. */
   readonly answer?: (output: never) => ToolOutput
+  /** Others than the author of the tool wrote what it returns: it is fenced, and never taken for content of MCP. */
+  readonly isUntrusted?: true
 }
 
 export interface ToolOutput {

@@ -105,7 +105,7 @@ async function run(
   args: Record<string, unknown>,
   { channel, requestId, isStructured }: ToolCall,
 ): Promise<CallEnd> {
-  const source: Source | undefined = SOURCES.find(({ name }) => name === tool.binding.source)
+  const source = sourceOf(tool)
   const operation = source?.operations.find(({ name }) => name === tool.binding.operation)
   if (source === undefined || operation === undefined) {
     throw new Problem('state_conflict', { detail: 'What this tool was made of is no longer offered.' })
@@ -126,6 +126,9 @@ async function run(
   if (made.text === undefined) return toolError('output_too_large', tooLarge(tool, made.bytes))
   return resultOf(tool, made, isStructured)
 }
+
+const sourceOf = ({ binding }: Tool): Source | undefined =>
+  SOURCES.find(({ name }) => name === binding.source)
 
 /** An output and its JSON; no text if it exceeds the budget. */
 type Made = ToolOutput & { readonly bytes: number; readonly text?: string }
@@ -167,7 +170,8 @@ function tooLarge(tool: Tool, bytes: number): string {
 
 function resultOf(tool: Tool, { failed, text = 'null' }: Made, isStructured: boolean): CallEnd {
   const { value: output } = maskSecrets(JSON.parse(text), text)
-  const own = tool.output_schema === undefined ? contentOf(output) : undefined
+  const isUntrusted = sourceOf(tool)?.isUntrusted === true
+  const own = tool.output_schema === undefined && !isUntrusted ? contentOf(output) : undefined
   if (own !== undefined) {
     const { content, isError = false } = own
     return endOf({ content, is_error: isError })
@@ -182,7 +186,7 @@ function resultOf(tool: Tool, { failed, text = 'null' }: Made, isStructured: boo
     )
   }
   const asStructure = isStructured && tool.output_schema !== undefined && isObject(output)
-  const shown = asStructure ? summaryOf(output) : shownText(tool, output)
+  const shown = asStructure ? summaryOf(output) : shownText(output, isUntrusted)
   return endOf({
     content: [{ type: 'text', text: shown }],
     ...(asStructure && { structured_content: output }),
@@ -196,10 +200,10 @@ const endOf = (result: ToolResult): CallEnd => ({
   result,
 })
 
-/** An output as text. Documents are written by others than the author of the tool, so they are fenced. */
-function shownText({ binding }: Tool, output: unknown): string {
+/** An output as text. */
+function shownText(output: unknown, isUntrusted: boolean): string {
   const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? 'null')
-  return binding.source === 'collections' ? fenced(text, randomBytes(8).toString('hex')) : text
+  return isUntrusted ? fenced(text, randomBytes(8).toString('hex')) : text
 }
 
 /** One line beside structured content, for logs and for models that see both. */
@@ -219,10 +223,11 @@ const endWith = (code: string, text: string): CallEnd => ({
 
 /** Shows the text of a problem and nothing else of an error: no stack and no SQL. */
 function toolErrorOf(error: unknown): CallEnd {
-  // A final server error comes from the tenant's own code, so its author may read it.
-  if (error instanceof Problem && (error.status < 500 || error.row.final))
-    return endWith(error.code, problemText(error))
+  if (error instanceof Problem && isShown(error)) return endWith(error.code, problemText(error))
   const cause = error instanceof Problem ? (error.cause ?? error) : error
   const code = error instanceof Problem ? error.code : 'internal'
   return { ...toolError(code, 'Something is wrong on our side. Try again later.'), cause }
 }
+
+/** A final server error comes from the tenant's own code, so its author may read it; that of an upstream from its server. */
+const isShown = ({ status, row, code }: Problem) => status < 500 || row.final || code.startsWith('upstream_')

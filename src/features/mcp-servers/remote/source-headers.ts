@@ -8,6 +8,7 @@ import { type InputError, Problem } from '../../../core/problem.ts'
 import { isSecretName, REDACTED } from '../../../core/redact.ts'
 import { SecretName, valuesOf } from '../../flows/secrets.ts'
 import { rejectErrors } from '../tool.ts'
+import { controlsConnection, isHeaderName } from './header-names.ts'
 
 const TEXT = '^[\\t\\x20-\\x7e]*$'
 
@@ -29,30 +30,6 @@ export const HeaderChoices = Type.Record(AnyName, HeaderChoice, {
 })
 export type HeaderChoices = Static<typeof HeaderChoices>
 
-/** Headers that control the connection or the framing of a message (RFC 9110 §7.6.1, RFC 9112), in lower case. */
-const CONNECTION_HEADERS = [
-  ...['host', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'upgrade', 'te', 'trailer'],
-  ...['expect', 'proxy-authorization', 'proxy-authenticate', 'proxy-connection', 'http2-settings'],
-]
-/** Headers that requests have of their own, and those by which callers identify themselves. */
-const OWN_HEADERS = [
-  'accept',
-  'accept-encoding',
-  'content-type',
-  'authorization',
-  'cookie',
-  'user-agent',
-  'forwarded',
-]
-
-/** True for a header that no argument of a tool sets. @param name in any case */
-export function isReservedHeader(name: string, headers: HeaderChoices): boolean {
-  const lower = name.toLowerCase()
-  if (CONNECTION_HEADERS.includes(lower) || OWN_HEADERS.includes(lower)) return true
-  if (/^(x-forwarded-|x-real-ip$|sec-|proxy-|mcp-)/.test(lower)) return true
-  return Object.keys(headers).some((own) => own.toLowerCase() === lower)
-}
-
 /** @throws Problem `validation_failed` for invalid and repeated names, and for a secret that is written in clear */
 export function checkHeaders(headers: HeaderChoices): void {
   const names = Object.keys(headers)
@@ -69,8 +46,8 @@ export function checkHeaders(headers: HeaderChoices): void {
 }
 
 function headerFault(name: string, choice: HeaderChoices[string] | undefined): string | undefined {
-  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/.test(name)) return 'is no name of a header'
-  if (CONNECTION_HEADERS.includes(name.toLowerCase())) return 'controls the connection, and cannot be set'
+  if (!isHeaderName(name)) return 'is no name of a header'
+  if (controlsConnection(name)) return 'controls the connection, and cannot be set'
   if (choice !== undefined && 'value' in choice && isSecretName(name))
     return 'holds a secret: write {"secret": "<name of a secret of the workspace>"}'
   return undefined

@@ -11,8 +11,9 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { conflictIf, fieldProblem, findRow, listPage, previewOperation } from '../../operation-helpers.ts'
 import { Ws } from '../servers.ts'
 import { Drift, driftOf, type PinnedDefinitions, Skipped } from './definitions.ts'
-import { kindOf, type PinnedSource, type RemoteSource } from './kinds.ts'
+import { kindOf } from './kinds.ts'
 import { checkHeaders, HeaderChoices } from './source-headers.ts'
+import type { PinnedSource, RemoteSource } from './source-kind.ts'
 
 const SOURCES = '/v1/mcp/workspaces/{ws}/sources'
 const Source = Ref('source of tools, or its name')

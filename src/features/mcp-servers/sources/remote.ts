@@ -42,9 +42,18 @@ async function callRemote(
     if (!(error instanceof Problem) || error.code !== 'not_found') throw error
     throw new Problem('state_conflict', { detail: 'The source of this tool was deleted.' })
   })
-  const signal = AbortSignal.timeout(LIMITS.mcpSourceCallMs)
-  return kindOf(found).call(scope, found, definition, input, signal)
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(timedOut()), LIMITS.mcpSourceCallMs)
+  return kindOf(found)
+    .call(scope, found, definition, input, late.signal)
+    .finally(() => clearTimeout(timer))
 }
+
+const timedOut = () =>
+  new Problem('upstream_timeout', {
+    detail: `The server of the tool has not answered within ${LIMITS.mcpSourceCallMs / 1_000} s.`,
+    members: { may_have_arrived: true },
+  })
 
 const readSource = previewOperation({
   name: 'mcp_source.query',
@@ -84,6 +93,7 @@ export const remote: Source = {
   },
   input: (_tool, args) => ({ input: args }),
   answer: (output: ToolOutput) => output,
+  isUntrusted: true,
 }
 
 /** Thousands of definitions are not read for a draft that has a few. */
