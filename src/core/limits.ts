@@ -382,6 +382,8 @@ export const LIMITS = {
   /** Definitions that are pinned of a source: how many, and in how many bytes of JSON. */
   mcpDefinitionsMax: 3_000,
   mcpDefinitionsBytesMax: 4_194_304,
+  /** Of the definitions of all sources of a workspace: a list of candidates has them all. */
+  mcpSourcesBytesMax: 8_388_608,
   /** OpenAPI documents as text, and the CPU time of reading one: YAML takes far longer than JSON. */
   mcpDocumentBytesMax: 2_097_152,
   mcpDocumentDepthMax: 200,

@@ -112,6 +112,8 @@ create table tenon.mcp_sources (
   headers jsonb not null default '{}',
   -- remote/definitions.ts: the tools as their source defines them, the hash of each, and that of all.
   definitions jsonb not null,
+  -- Of the definitions as JSON.
+  bytes integer not null,
   hashes jsonb not null,
   hash text not null,
   -- Parts of the source that are no tools, with reasons.

@@ -82,9 +82,12 @@ export async function lendHeaders(scope: WorkspaceScope, choices: HeaderChoices)
   return { headers, redact: (text) => secrets.reduce(withoutSecret, text) }
 }
 
-/** Servers may repeat a secret, also within JSON. */
+/** Servers may repeat a secret, also in JSON and in URLs. */
 const withoutSecret = (text: string, secret: string): string =>
-  text.replaceAll(secret, REDACTED).replaceAll(JSON.stringify(secret).slice(1, -1), REDACTED)
+  [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)].reduce(
+    (shown, form) => shown.replaceAll(form, REDACTED),
+    text,
+  )
 
 function unusable(name: string, value: unknown): Problem {
   const why = value === undefined ? 'does not exist' : 'is no single line of text, as a header needs'

@@ -6,14 +6,14 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
-import { redactText } from '../../../core/redact.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { conflictIf, fieldProblem, findRow, listPage, previewOperation } from '../../operation-helpers.ts'
 import { Ws } from '../servers.ts'
-import { Drift, driftOf, type PinnedDefinitions, Skipped } from './definitions.ts'
+import { Drift, type PinnedDefinitions, Skipped } from './definitions.ts'
 import { kindOf } from './kinds.ts'
 import { checkHeaders, HeaderChoices } from './source-headers.ts'
-import type { PinnedSource, RemoteSource } from './source-kind.ts'
+import type { RemoteSource } from './source-kind.ts'
+import { findSource, forgetSource, requireRoom, storeFailure, storeRead } from './source-store.ts'
 
 const SOURCES = '/v1/mcp/workspaces/{ws}/sources'
 const Source = Ref('source of tools, or its name')
@@ -51,15 +51,6 @@ type McpSource = Static<typeof McpSource>
 
 const COLUMNS = sql`id, name, kind, url, base_url, headers, jsonb_array_length(hashes) as tools, hash, skipped,
   state, drift, error, checked_at, created_by, created_at, updated_at`
-
-/** @param source its id or name @throws Problem `not_found` */
-export const findSource = (scope: WorkspaceScope, source: string) =>
-  findRow<PinnedSource>(
-    scope,
-    'source',
-    sql`select id, name, kind, url, base_url, headers, hashes, hash, state from mcp_sources
-      where id = ${source} or name = ${source}`,
-  )
 
 export const createSource = previewOperation({
   name: 'mcp_source.create',
@@ -101,27 +92,27 @@ function checkUrl(field: string, text: string): void {
     throw fieldProblem(field, 'must hold no credentials: use `headers` with a secret of the workspace.')
 }
 
-/** @throws Problem `conflict` if the name is taken; `state_conflict` if the workspace has too many sources */
+/** @throws Problem `conflict` if the name is taken; `state_conflict` if the workspace has no room for it */
 async function insert(
   scope: WorkspaceScope,
   { id, name, kind, url, base_url, headers }: RemoteSource,
   { json, hashes, hash, skipped }: PinnedDefinitions,
 ): Promise<McpSource> {
-  const row = await scope
-    .row<McpSource>(sql`
-      insert into mcp_sources (id, name, kind, url, base_url, headers, definitions, hashes, hash, skipped, created_by)
-      select ${id}, ${name}, ${kind}, ${url}, ${base_url}::text, ${JSON.stringify(headers)}::jsonb, ${json}::jsonb,
-        ${JSON.stringify(hashes)}::jsonb, ${hash}, ${JSON.stringify(skipped)}::jsonb, ${scope.actor.subject}
-      where (select count(*) from mcp_sources) < ${LIMITS.mcpSourcesMax}
-      returning ${COLUMNS}`)
-    .catch(
-      conflictIf({
-        mcp_sources_tenant_id_workspace_id_name_key: 'There is a source with this name already.',
-      }),
-    )
-  if (row !== undefined) return row
-  const detail = `A workspace has at most ${LIMITS.mcpSourcesMax} sources.`
-  throw new Problem('state_conflict', { detail, hint: 'Delete one that no server uses.' })
+  const bytes = Buffer.byteLength(json)
+  await requireRoom(scope, id, bytes)
+  return findRow<McpSource>(
+    scope,
+    'source',
+    sql`insert into mcp_sources
+        (id, name, kind, url, base_url, headers, definitions, bytes, hashes, hash, skipped, created_by)
+      values (${id}, ${name}, ${kind}, ${url}, ${base_url}::text, ${JSON.stringify(headers)}::jsonb, ${json}::jsonb,
+        ${bytes}, ${JSON.stringify(hashes)}::jsonb, ${hash}, ${JSON.stringify(skipped)}::jsonb, ${scope.actor.subject})
+      returning ${COLUMNS}`,
+  ).catch(
+    conflictIf({
+      mcp_sources_tenant_id_workspace_id_name_key: 'There is a source with this name already.',
+    }),
+  )
 }
 
 export const listSources = previewOperation({
@@ -176,39 +167,6 @@ export const refreshSource = previewOperation({
   },
 })
 
-/**
- * Stores what was read of a source: as drift if it differs from what is pinned, or in its place if it was accepted.
- * @param accept hash of the definitions that may replace the pinned ones
- */
-export async function storeRead(
-  scope: WorkspaceScope,
-  { id, hashes, hash }: PinnedSource,
-  read: PinnedDefinitions,
-  accept?: string,
-): Promise<void> {
-  const drift = driftOf({ hashes, hash }, read)
-  if (drift !== undefined && accept !== drift.hash) {
-    await scope.rows(sql`update mcp_sources set state = 'drifted', drift = ${JSON.stringify(drift)}::jsonb, error = null,
-      checked_at = now() where id = ${id} and hash = ${hash}`)
-    return
-  }
-  await scope.rows(sql`update mcp_sources set state = 'ready', drift = null, error = null, checked_at = now(),
-      updated_at = case when hash = ${read.hash} then updated_at else now() end, hash = ${read.hash},
-      hashes = ${JSON.stringify(read.hashes)}::jsonb, definitions = ${read.json}::jsonb,
-      skipped = ${JSON.stringify(read.skipped)}::jsonb
-    where id = ${id} and hash = ${hash}`)
-}
-
-/** Pinned definitions stay in use. @throws what is no fault of the source */
-async function storeFailure(scope: WorkspaceScope, { id }: PinnedSource, error: unknown): Promise<undefined> {
-  if (!(error instanceof Problem) || !isFaultOfSource(error)) throw error
-  await scope.rows(sql`update mcp_sources set state = 'failed', drift = null, error = ${redactText(error.message)},
-    checked_at = now() where id = ${id}`)
-}
-
-const isFaultOfSource = ({ code }: Problem): boolean =>
-  code.startsWith('upstream_') || code === 'egress_refused'
-
 export const deleteSource = previewOperation({
   name: 'mcp_source.delete',
   summary: 'Delete a source that no active version of a server uses',
@@ -226,6 +184,7 @@ export const deleteSource = previewOperation({
       sql`${users} order by s.slug limit ${LIMITS.mcpSourceNotesMax}`,
       sql`delete from mcp_sources where id = ${id} and not exists (${users}) returning id`,
     )
+    forgetSource(scope, id)
     if (gone !== undefined) return { id, deleted: true as const }
     const servers = used.map(({ slug }) => String(slug)).join(', ')
     throw new Problem('state_conflict', {

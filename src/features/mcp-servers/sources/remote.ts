@@ -9,7 +9,7 @@ import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import type { Definition, FrozenDefinition } from '../remote/definitions.ts'
 import { kindOf } from '../remote/kinds.ts'
-import { findSource } from '../remote/sources.ts'
+import { findCachedSource } from '../remote/source-store.ts'
 import type { Candidate, Source, ToolOutput } from '../tool.ts'
 
 /** `ws`, `source` and `definition` are fixed by the version. */
@@ -38,7 +38,7 @@ async function callRemote(
   scope: WorkspaceScope,
   { source, definition, input }: RemoteCall,
 ): Promise<ToolOutput> {
-  const found = await findSource(scope, source).catch((error: unknown) => {
+  const found = await findCachedSource(scope, source).catch((error: unknown) => {
     if (!(error instanceof Problem) || error.code !== 'not_found') throw error
     throw new Problem('state_conflict', { detail: 'The source of this tool was deleted.' })
   })

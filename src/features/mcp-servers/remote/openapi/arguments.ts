@@ -95,9 +95,13 @@ class ArgumentNames {
   }
 }
 
+const PARAMETERS_MAX = 100
 const PLACES = ['path', 'query', 'header']
 
-/** Parameters in the order path, query, header; those of the operation replace those of the path item. */
+/**
+ * Parameters in the order path, query, header; those of the operation replace those of the path item.
+ * @throws DocumentFault if there are too many
+ */
 function parametersOf(document: Fields, path: string, item: Fields, operation: Fields): readonly Fields[] {
   const byKey = new Map<string, Fields>()
   for (const given of [...listOf(item['parameters']), ...listOf(operation['parameters'])]) {
@@ -105,25 +109,29 @@ function parametersOf(document: Fields, path: string, item: Fields, operation: F
     const { in: place, name } = value
     if (PLACES.includes(String(place)) && typeof name === 'string') byKey.set(`${place} ${name}`, value)
   }
-  const inTemplate = [...path.matchAll(/\{([^{}]+)\}/g)].map(([, name = '']) => name)
+  const inTemplate = [...path.matchAll(/\{([^{}]+)\}/g)].map(([, name]) => textOf(name) ?? '')
   for (const name of inTemplate)
     if (!byKey.has(`path ${name}`))
       byKey.set(`path ${name}`, { in: 'path', name, schema: { type: 'string' } })
   const needed = [...byKey.values()].filter(
     (one) => one['in'] !== 'path' || inTemplate.includes(String(one['name'])),
   )
-  return PLACES.flatMap((place) => needed.filter((one) => one['in'] === place))
+  if (needed.length <= PARAMETERS_MAX)
+    return PLACES.flatMap((place) => needed.filter((one) => one['in'] === place))
+  throw new DocumentFault(`It has more than ${PARAMETERS_MAX} parameters.`)
 }
+
+const STYLES = ['simple', 'label', 'matrix', 'form', 'spaceDelimited', 'pipeDelimited', 'deepObject']
 
 type Add = (name: string, suffix: string, schema: JsonSchema, required: boolean) => string
 
 function parameterOf(document: Fields, given: Fields, reader: SchemaReader, add: Add): Parameter {
   const place = String(given['in']) as Parameter['in']
-  const [name, content] = [String(given['name']), Object.values(fieldsOf(given['content']))]
+  const [name, content] = [textOf(given['name']) ?? '', Object.values(fieldsOf(given['content']))]
   const schema = reader.read(
     content.length > 0 ? resolve(document, content[0]).value['schema'] : given['schema'],
   )
-  const style = typeof given['style'] === 'string' ? given['style'] : place === 'query' ? 'form' : 'simple'
+  const style = STYLES.find((one) => one === given['style']) ?? (place === 'query' ? 'form' : 'simple')
   return {
     argument: add(name, place, described(schema, given), place === 'path' || given['required'] === true),
     name,

@@ -8,7 +8,11 @@ import { LIMITS } from '../../../../core/limits.ts'
 export type Fields = Readonly<Record<string, unknown>>
 
 /** A document, or a part of it, that cannot be read. The message is for the admin. */
-export class DocumentFault extends Error {}
+export class DocumentFault extends Error {
+  constructor(message: string) {
+    super(textOf(message))
+  }
+}
 
 /** `$ref` to `$ref` to … */
 const CHAIN_MAX = 20
@@ -44,7 +48,7 @@ function parsed(parser: (text: string) => unknown, text: string, format: string)
 
 /** Each use of an alias counts, so that nested aliases cannot expand. Copying by JSON rejects circular aliases. */
 function fromYaml(text: string): unknown {
-  const options = { maxAliasCount: 100, uniqueKeys: false, logLevel: 'silent', prettyErrors: false } as const
+  const options = { maxAliasCount: 100, uniqueKeys: false, logLevel: 'error', prettyErrors: false } as const
   const json = parsed((yaml) => JSON.stringify(parse(yaml, options)) ?? 'null', text, 'YAML') as string
   if (json.length <= 2 * LIMITS.mcpDocumentBytesMax) return JSON.parse(json)
   throw new DocumentFault('The aliases of the document expand to too much.')
@@ -76,8 +80,19 @@ export function resolve(document: Fields, given: unknown): Resolved {
   return { value: { ...value, description }, refs }
 }
 
-/** Resolves a JSON pointer in a URI fragment (RFC 6901 §6). */
+/** The targets of references by document: hundreds of operations share a few schemas. */
+const TARGETS = new WeakMap<Fields, Map<string, Fields>>()
+
 function targetOf(document: Fields, ref: string): Fields {
+  const known = TARGETS.get(document) ?? new Map<string, Fields>()
+  TARGETS.set(document, known)
+  const target = known.get(ref) ?? findTarget(document, ref)
+  known.set(ref, target)
+  return target
+}
+
+/** Resolves a JSON pointer in a URI fragment (RFC 6901 §6). */
+function findTarget(document: Fields, ref: string): Fields {
   let at: unknown = document
   for (const part of ref.slice(1).split('/').slice(1)) {
     const key = unescaped(decoded(part))

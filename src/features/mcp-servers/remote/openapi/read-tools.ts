@@ -35,6 +35,7 @@ const BOUNDS: readonly SchemaBounds[] = [
   { depth: 8, nodes: 300 },
   { depth: 4, nodes: 80 },
   { depth: 2, nodes: 25 },
+  { depth: 1, nodes: 10 },
 ]
 /** A larger schema of results is left out: models read it, and servers often differ from it. */
 const RESULT_BOUNDS: SchemaBounds = { depth: 5, nodes: 60 }

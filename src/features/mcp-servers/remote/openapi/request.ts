@@ -65,11 +65,15 @@ function pathOf(template: string, given: readonly Given[]): string {
 
 const isStep = (segment: string) => /^(?:\.|%2e){1,2}$/i.test(segment)
 
+const DECODINGS = 3
+
 /** @throws Problem `validation_failed` for an encoded text that is empty, or has control characters or steps in it */
 function refuseSteps(argument: string, text: string): void {
   if (text === '') throw refused(argument, 'must not be empty: it is a part of a path.')
-  // Twice, since a server behind another one may decode again.
-  for (const decoded of [decodedOf(text), decodedOf(decodedOf(text))]) {
+  let decoded = text
+  // Servers behind each other may decode more than once.
+  for (let n = 0; n < DECODINGS; n += 1) {
+    decoded = decodedOf(decoded)
     if (/\p{Cc}/u.test(decoded))
       throw refused(argument, 'must not have control characters: it is a part of a path.')
     if (decoded.split(/[/\\]/).some((part) => part === '.' || part === '..'))

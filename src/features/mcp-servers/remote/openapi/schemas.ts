@@ -121,25 +121,28 @@ export class SchemaReader {
     }
   }
 
-  /** The members of all parts of a value, in one schema. */
+  /** The members of all parts of a value, in one schema; of too many, the required ones first. */
   #object(parts: readonly Fields[], at: Place): JsonSchema {
     const given = new Map(parts.flatMap(({ properties }) => Object.entries(fieldsOf(properties))))
     const isShown = ([, schema]: [string, unknown]) =>
       resolve(this.#document, schema).value[this.#omitted] !== true
+    const needed = new Set(parts.flatMap((part) => listOf(part['required'])))
     const shown = [...given].filter(isShown)
     const most = Math.min(PROPERTIES_MAX, Math.max(0, this.#bounds.nodes - this.#nodes))
-    if (shown.length > most) this.#cuts += 1
+    const isCut = shown.length > most
+    if (isCut) {
+      this.#cuts += 1
+      shown.sort(([a], [b]) => Number(needed.has(b)) - Number(needed.has(a)))
+    }
     const properties = Object.fromEntries(
       shown.slice(0, most).map(([name, schema]) => [textOf(name) ?? '', this.#schema(schema, at)]),
     )
-    const required = [...new Set(parts.flatMap((part) => listOf(part['required'])))].filter(
-      (name) => typeof name === 'string' && Object.hasOwn(properties, name),
-    )
+    const required = [...needed].filter((name) => Object.hasOwn(properties, String(name)))
     const others = parts.length === 1 ? parts[0]?.['additionalProperties'] : undefined
     return {
       ...(given.size > 0 && { properties }),
       ...(required.length > 0 && { required }),
-      ...(others === false && shown.length <= most && { additionalProperties: false }),
+      ...(others === false && !isCut && { additionalProperties: false }),
       ...(isObject(others) && given.size === 0 && { additionalProperties: this.#schema(others, at) }),
     }
   }
