@@ -1,6 +1,8 @@
 /** All limits and intervals of the platform, each with its unit in the name. */
 
-import { FLOW_LIMITS } from './flow-limits.ts'
+import { FLOW_LIMITS } from './limits/flow-limits.ts'
+import { MCP_LIMITS } from './limits/mcp-limits.ts'
+import { MCP_SOURCE_LIMITS } from './limits/mcp-source-limits.ts'
 
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
@@ -341,65 +343,6 @@ export const LIMITS = {
   /** Mostly served from the cache (`credentialCacheMs`). */
   feedCheckMs: 1_000,
 
-  // Hosted MCP servers
-  /** Some clients read only the first page of tools/list, so there is only one. */
-  mcpToolsMax: 100,
-  mcpToolNameCharsMax: 64,
-  mcpDescriptionCharsMax: 2_000,
-  mcpCandidateThingsMax: 100,
-  mcpArgumentsDepthMax: 64,
-  /** Of a whole JSON-RPC message. */
-  mcpMessageDepthMax: 70,
-  /** Of the result of a tool, as JSON: about 25,000 tokens. A tool may have another limit, up to the second. */
-  mcpResultBytesDefault: 100_000,
-  mcpResultBytesMax: 1_048_576,
-  /** Fields of a collection that the conditions of its tools may name. */
-  mcpComparableFieldsMax: 100,
-  /** Conditions of one query. */
-  mcpConditionsMax: 20,
-  /** Prompts of a server, and as many resources; the characters of a resource. */
-  mcpPromptsMax: 50,
-  mcpResourceCharsMax: 100_000,
-  mcpManifestsCachedMax: 200,
-  /** Characters of their JSON: tools over functions have schemas of their own. */
-  mcpManifestsCachedCharsMax: 33_554_432,
-  /** Unauthenticated calls per server and process. */
-  mcpStrangersRecordedPerMinute: 60,
-  /** The log of calls stores the names and types of the arguments of a call: how many, and in how many characters. */
-  mcpShapeMembersMax: 50,
-  mcpShapeCharsMax: 500,
-  /** Responses of more bytes are not read for the error code of the SDK. */
-  mcpErrorBytesMax: 65_536,
-  mcpTokenSeconds: 600,
-  /** How long a challenge for a scope is remembered, and how many per process. */
-  mcpChallengeMs: 60_000,
-  mcpChallengesKept: 10_000,
-  /** Below the 60 s after which common clients time out. */
-  mcpFlowWaitSeconds: 25,
-  /** Sources of a workspace outside the platform, and the headers of each. */
-  mcpSourcesMax: 20,
-  mcpSourceHeadersMax: 20,
-  /** Definitions that are pinned of a source: how many, and in how many bytes of JSON. */
-  mcpDefinitionsMax: 3_000,
-  mcpDefinitionsBytesMax: 4_194_304,
-  /** Of the definitions of all sources of a workspace: a list of candidates has them all. */
-  mcpSourcesBytesMax: 8_388_608,
-  /** OpenAPI documents as text, and the CPU time of reading one: YAML takes far longer than JSON. */
-  mcpDocumentBytesMax: 2_097_152,
-  mcpDocumentDepthMax: 200,
-  mcpDocumentCpuMs: 8_000,
-  mcpDocumentFetchMs: 15_000,
-  /** Responses of sources, and of a failed call the part that is read and the part that is shown. */
-  mcpSourceResponseBytesMax: 1_048_576,
-  mcpSourceErrorBytesMax: 65_536,
-  mcpSourceErrorCharsMax: 2_000,
-  /** A document as text is longer within JSON. */
-  mcpSourceBodyBytesMax: 4_194_304,
-  /** The time of a call of its tools. Common clients time out after 60 s. */
-  mcpSourceCallMs: 30_000,
-  /** Parts of a source that are no tools, and names of changed tools, which answers show. */
-  mcpSourceNotesMax: 50,
-
   // Usage ledger of objects in workspaces with a byte quota
   /** How long an upload keeps its reserved bytes without progress. */
   uploadLeaseMs: 600_000,
@@ -408,4 +351,6 @@ export const LIMITS = {
   /** Objects that are counted when their bytes are limited. */
   objectsCountedMax: 200_000,
   ...FLOW_LIMITS,
+  ...MCP_LIMITS,
+  ...MCP_SOURCE_LIMITS,
 } as const

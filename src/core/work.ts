@@ -101,6 +101,8 @@ export interface SuspendedFailure {
 export interface FunctionRunInput {
   readonly function: { readonly id: string; readonly name: string; readonly version: number }
   readonly input: Json
+  /** The second argument of the function; an empty object by default. */
+  readonly context?: Json
   readonly timeout_ms: number
   readonly memory_mb: number
   /** Secrets of the calling execution, whose handles in the input stand for values. */

@@ -12,13 +12,17 @@ import { exceedsDepth } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
+import type { McpServer } from './mcp-server.ts'
 import { allowOrigin, answerPreflight } from './origins.ts'
-import { type McpServer, serve } from './transport.ts'
+import { serve } from './transport.ts'
 
 /** The fields of a message that request handlers read. They are not validated. */
 export interface Message {
   readonly method?: unknown
-  readonly params?: { readonly name?: unknown; readonly arguments?: unknown } | null
+  readonly params?: {
+    readonly name?: unknown
+    readonly arguments?: unknown
+  } | null
 }
 
 /** The request handlers of an endpoint. */

@@ -1,5 +1,6 @@
 /** Serves hosted MCP servers: verifies the token, offers the tools that its scopes allow, records each call. */
 
+import type { ServerResponse } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AttemptThrottle } from '../access/authentication/attempt-throttle.ts'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
@@ -12,16 +13,21 @@ import { LIMITS } from '../core/limits.ts'
 import { notFound, Problem } from '../core/problem.ts'
 import type { ProblemCode } from '../core/problem-catalogue.ts'
 import { scopeOf } from '../core/tool-access.ts'
+import type { CallClient } from '../features/mcp-servers/calls/call-client.ts'
 import { recordCall } from '../features/mcp-servers/calls/call-log.ts'
-import { callTool } from '../features/mcp-servers/calls/call-tool.ts'
+import { type CallResult, callTool, type ToolCall } from '../features/mcp-servers/calls/call-tool.ts'
+
 import { findPublished, type PublishedVersion } from '../features/mcp-servers/manifest.ts'
+import { runTools } from '../features/mcp-servers/sources/runs.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
 import { challengeOf } from './challenge.ts'
 import { bearerOf, type Message, mountEndpoint, type RequestEnd } from './endpoint.ts'
-import { completionsFor, promptsOf, resourcesOf } from './hosted-content.ts'
+import { changesOf, checkSubscriptions } from './hosted-changes.ts'
+import { completionsFor, documentReaders, promptsOf, resourcesOf } from './hosted-content.ts'
+import { taskOf, tasksOf } from './hosted-tasks.ts'
+import type { InputRequired, McpServer, McpTasks, Task, ToolResult } from './mcp-server.ts'
 import { Challenges, isGranted, offeredTools, readsStructuredContent } from './offered-tools.ts'
 import { refuseForeignOrigin } from './origins.ts'
-import type { McpServer, ToolResult } from './transport.ts'
 
 const PATH = '/v1/mcp/workspaces/:ws/servers/:server/mcp'
 
@@ -37,6 +43,7 @@ interface RequestState {
   readonly client: McpPrincipal
   readonly scope: WorkspaceScope
   readonly startedMs: number
+  readonly response: ServerResponse
   /** The full scope of the tool that is called, or the one that is missing. */
   toolScope?: string | undefined
   /** It has an entry in the call log of the server. */
@@ -100,7 +107,7 @@ class HostedServerHandler {
       reply.headers(headers)
       if (refused !== undefined) throw refused
       const scope = this.#platform.access.openHosted(server, client.subject)
-      this.#states.set(request, { server, client, scope, startedMs, recorded: false })
+      this.#states.set(request, { server, client, scope, startedMs, response: reply.raw, recorded: false })
     } catch (error) {
       if (error instanceof Problem && error.status < 500)
         await this.#recordDenied(request, server, error, claims)
@@ -154,6 +161,8 @@ class HostedServerHandler {
         ? undefined
         : this.#insufficientScope(request, state, tool)
     if (refused instanceof Problem) throw refused
+    const grants = (one: Tool) => isGranted(one, client, sets)
+    if (message.method === 'subscriptions/listen') await this.#acquireStream(state, message)
     return {
       name: manifest.name,
       version: String(server.version),
@@ -161,40 +170,75 @@ class HostedServerHandler {
       tools: () => offeredTools(client, sets),
       prompts: promptsOf(manifest),
       complete: completionsFor(manifest),
-      resources: resourcesOf(
-        manifest,
-        (one) => isGranted(one, client, sets),
-        (read, id) => {
-          state.toolScope = scopeOf(server.slug, read)
-          return this.#call(request, state, version, read.name, { id })
-        },
-      ),
-      call: async (name, args) => refused ?? this.#call(request, state, version, name, args),
+      resources: resourcesOf(manifest, grants, async (read, id) => {
+        state.toolScope = scopeOf(server.slug, read)
+        const result = await this.#call(request, state, version, { tool: read.name, arguments: { id } })
+        return result && shownResult(result)
+      }),
+      call: async (name, args, of) => {
+        if (refused !== undefined) return refused
+        const result = await this.#call(request, state, version, { tool: name, arguments: args, client: of })
+        return result && answerOf(result, of)
+      },
+      tasks: this.#tasksOf(request, state, version, grants),
+      changes: changesOf({
+        scope,
+        server,
+        isReadable: (collection) => documentReaders(manifest.tools, grants).has(collection),
+        recheck: () => this.#recheck(request),
+        onError: (error) => scope.logError(error, 'subscription failed'),
+        end: () => state.response.end(),
+      }),
     }
+  }
+
+  async #acquireStream({ client, server, response }: RequestState, { params }: Message): Promise<void> {
+    checkSubscriptions(params)
+    const { limiter, access } = this.#platform
+    const release = await limiter.acquireMcpStream(client, await access.streamsMax(server.ref.tenantId))
+    response.once('close', release)
+    // A connection that has closed meanwhile emits no further event.
+    if (response.destroyed) release()
+  }
+
+  /** The server as it is now. @throws Problem if the token of a request does not admit its client any more */
+  async #recheck(request: FastifyRequest): Promise<PublishedServer> {
+    const params = request.params as PathParams
+    const server = await this.#authServices.mcpServers.find(params.ws, params.server)
+    if (server === undefined) throw notFound('MCP server')
+    await this.#admit(await this.#verify(request, params), server, params)
+    return server
+  }
+
+  /** Tasks over the flows that the client may start. Undefined if the version has no tools over flows. */
+  #tasksOf(
+    request: FastifyRequest,
+    state: RequestState,
+    version: PublishedVersion,
+    grants: (tool: Tool) => boolean,
+  ): McpTasks | undefined {
+    const flows = version.manifest.tools.filter(({ binding }) => binding.source === 'flows')
+    if (flows.length === 0) return undefined
+    return tasksOf((verb, args) => {
+      const tools = runTools(state.scope, flows.filter(grants))
+      const own = { ...version, manifest: { ...version.manifest, tools } }
+      return this.#call(request, state, own, { tool: `run_${verb}`, arguments: args })
+    }, shownResult)
   }
 
   async #call(
     request: FastifyRequest,
     state: RequestState,
     version: PublishedVersion,
-    tool: string,
-    args: unknown,
-  ) {
+    call: Pick<ToolCall, 'tool' | 'arguments' | 'client'>,
+  ): Promise<CallResult | undefined> {
     state.recorded = true
-    const result = await callTool(state.scope, version, {
+    return callTool(state.scope, version, {
       ...callContext(request, state.server),
       ...callerOf(state),
       isStructured: readsStructuredContent(request),
-      tool,
-      arguments: args,
+      ...call,
     })
-    if (result === undefined) return undefined
-    const { content, structured_content, is_error } = result
-    return {
-      content,
-      ...(structured_content && { structuredContent: structured_content }),
-      isError: is_error,
-    }
   }
 
   /**
@@ -272,6 +316,23 @@ class HostedServerHandler {
     if (state === undefined) throw new TypeError('The request is not authenticated')
     return state
   }
+}
+
+function shownResult({ content, structured_content, is_error }: CallResult): ToolResult {
+  return {
+    content,
+    ...(structured_content && { structuredContent: structured_content }),
+    isError: is_error,
+  }
+}
+
+function answerOf(result: CallResult, { takesTasks }: CallClient): ToolResult | InputRequired | Task {
+  const { asked, run } = result
+  if (asked !== undefined) {
+    const { requests: inputRequests, state: requestState } = asked
+    return { resultType: 'input_required', inputRequests, requestState }
+  }
+  return (takesTasks ? taskOf(run) : undefined) ?? shownResult(result)
 }
 
 /** Members of an entry in the log of calls that describe the request. */

@@ -11,7 +11,8 @@ import { LIMITS } from '../core/limits.ts'
 import { isCovered, scopeOf } from '../core/tool-access.ts'
 import { shownTool } from '../features/mcp-servers/review/review.ts'
 import type { Tool } from '../features/mcp-servers/tool.ts'
-import { isModern, type McpTool } from './transport.ts'
+import type { McpTool } from './mcp-server.ts'
+import { isModern } from './transport.ts'
 
 /** The tools of the active version, and of the version that was consented to. */
 export interface ToolSets {

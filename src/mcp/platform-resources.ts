@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { editorSchema } from '../../flows-dsl/language-schema/language-schema.ts'
 import { CATALOGUE } from '../features/data-operations.ts'
-import type { McpResource, McpResources, ResourceContents } from './transport.ts'
+import type { McpResource, McpResources, ResourceContents } from './mcp-server.ts'
 
 const LANGUAGE = 'flows-dsl/README.md'
 const EXAMPLES = 'flows-dsl/examples'

@@ -14,10 +14,10 @@ import { notFound, Problem } from '../core/problem.ts'
 import { problemMembers, problemText } from '../features/mcp-servers/calls/problem-text.ts'
 import { challengeOf } from './challenge.ts'
 import { bearerOf, type Message, mountEndpoint } from './endpoint.ts'
+import type { McpResources, McpServer, ToolResult } from './mcp-server.ts'
 import { refuseForeignOrigin } from './origins.ts'
 import { loadPlatformResources } from './platform-resources.ts'
 import { type PlatformTool, toolsFor, withoutSecrets } from './platform-tools.ts'
-import type { McpResources, McpServer, ToolResult } from './transport.ts'
 
 const INSTRUCTIONS = `Tenon is a backend for many tenants: flows, functions, collections, events and MCP servers.
 1. me_get tells your role, tenant and workspace; workspace_list lists workspaces. Tools take the id as ws or workspace_id.

@@ -5,7 +5,7 @@ import type { AnyOperation } from '../core/operation.ts'
 import { inDomain, isPublicRole, type Principal, roleFor } from '../core/policy.ts'
 import { REDACTED } from '../core/redact.ts'
 import { OPERATIONS } from '../features/index.ts'
-import type { McpTool } from './transport.ts'
+import type { McpTool } from './mcp-server.ts'
 
 /** `runs`: a flow or a tool of others, which may change anything and reach other systems. */
 type WriteEffect = 'adds' | 'changes' | 'runs'

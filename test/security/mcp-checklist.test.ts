@@ -20,6 +20,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'protocol 2026-07-28: headers that differ from the body, unknown versions and unknown methods are refused',
   ],
   T6: ['wrong method, origin, content type or size: refused with its status'],
+  T9: ['T9: streams and resources of a stream have a limit; a refusal leaves other streams open'],
   T10: ['resources: listed, read, filled in; documents through their tool'],
   T11: ['any wrong token: the same 401 invalid_token'],
   T12: [
@@ -74,7 +75,14 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'T33: addresses that are not public, documents that move or are too large: refused',
     'T33: server of another origin: gets the headers of the source only if the admin confirms it',
   ],
-  T35: ['long flow: a handle, which another client cannot use; cancelled by its starter'],
+  T34: ['T34: forms that ask for secrets, and pages of other hosts, are not sent'],
+  T35: [
+    'long flow: a handle, which another client cannot use; cancelled by its starter',
+    'an execution that goes on is a task of its starter alone; cancelled once, acknowledged twice',
+  ],
+  T36: [
+    'T36: a state that was changed, or is of other arguments, another client or another tool, is refused',
+  ],
   T37: ['client that disconnects: the run goes on'],
   T38: ['function tool called with a version: argument refused'],
   T39: ['tables of the sweep: list every operation once and nothing else'],
@@ -85,10 +93,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
 /** Numbers without a test of that kind. */
 const OTHERWISE: Readonly<Record<string, string>> = {
   T7: 'There are no sessions.',
-  T8: 'There are no streams that could be resumed.',
-  T9: 'There are no subscriptions.',
-  T34: 'The server asks its clients nothing.',
-  T36: 'There is no state that a client sends back.',
+  T8: 'A stream is never resumed: it belongs to one request.',
   T40: 'Limits per subject and tenant are tested for all entry points: test/integration/rate-limits.',
   T42: 'There is no container engine.',
   T43: 'There is no container engine.',

@@ -80,6 +80,11 @@ export class Limiter {
     return this.#streams.acquire(this.#rates.streamLimits(principal, role, networkOf(address), max))
   }
 
+  /** As {@link acquireStream}, for a client of a hosted MCP server. */
+  acquireMcpStream(client: McpPrincipal, max?: number): Promise<() => void> {
+    return this.#streams.acquire(this.#rates.mcpStreamLimits(client, max))
+  }
+
   /** The default number of streams of a tenant, and its open ones; null if Valkey is unavailable. */
   async streamsOf(tenantId: TenantId): Promise<{ usual: number; open: number | null }> {
     const { key, max: usual } = this.#rates.streamLimit(tenantId)
@@ -188,6 +193,12 @@ export class Rates {
     const own = role === 'user' ? `user:${digest(principal.subject)}` : `address:${network}`
     if (!isPublicKey(principal, role) && role !== 'user') return [ofTenant]
     const key = `${ofTenant.key}:${own}`
+    return [{ key, max: this.#streams.ofAddress, quota: 'sse_streams_per_address' }, ofTenant]
+  }
+
+  mcpStreamLimits({ subject, server }: McpPrincipal, max?: number): StreamLimit[] {
+    const ofTenant = this.streamLimit(server.ref.tenantId, max)
+    const key = `${ofTenant.key}:mcp:${digest(subject)}`
     return [{ key, max: this.#streams.ofAddress, quota: 'sse_streams_per_address' }, ofTenant]
   }
 

@@ -24,6 +24,7 @@ export async function runFunction(
     functions.run({
       compiled,
       input: run.input,
+      ...(run.context !== undefined && { context: run.context }),
       timeoutMs: run.timeout_ms,
       memoryMb: run.memory_mb,
       signal: AbortSignal.any([cancellationSignal(), suspended]),

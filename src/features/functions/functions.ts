@@ -269,7 +269,11 @@ export const invokeLending = (secrets: SecretNames): typeof invokeFunction => ({
 /** `function.invoke` of a fixed version, for MCP tools: a redeployed function does not change what is published. */
 export const invokeVersion = workspaceOperation({
   ...invokeFunction,
-  input: Input({ ...invokeInput, version: Type.Integer({ minimum: 1 }) }),
+  input: Input({
+    ...invokeInput,
+    version: Type.Integer({ minimum: 1 }),
+    context: Type.Optional(Type.Object({}, { additionalProperties: true })),
+  }),
   output: invokeOutput,
   run: (scope, invocation) => invoke(scope, invocation),
 })
@@ -277,13 +281,15 @@ export const invokeVersion = workspaceOperation({
 interface Invocation {
   readonly id: string
   readonly input?: unknown
+  /** The second argument of the function. */
+  readonly context?: object
   /** By default the active version. */
   readonly version?: number
 }
 
 async function invoke(
   scope: WorkspaceScope,
-  { id, input = {}, version }: Invocation,
+  { id, input = {}, version, context }: Invocation,
   secrets?: SecretNames,
 ): Promise<{ run_id: string; result: unknown }> {
   checkJson('input', input, LIMITS.functionInputBytesMax)
@@ -292,7 +298,11 @@ async function invoke(
   await consumeQuota(scope, 'invocations_per_day')
   const run_id = scope.newId('run')
   try {
-    const lent = { input: input as Json, ...(secrets && { secrets }) }
+    const lent = {
+      input: input as Json,
+      ...(secrets && { secrets }),
+      ...(context && { context: context as Json }),
+    }
     return { run_id, result: await runOnce(scope, invoked, run_id, lent) }
   } catch (error) {
     throw error instanceof Problem ? forCaller(error, scope, run_id) : error
@@ -323,7 +333,7 @@ async function runOnce(
   scope: WorkspaceScope,
   invoked: InvocableFunction,
   runId: string,
-  values: Pick<FunctionRunInput, 'input' | 'secrets'>,
+  values: Pick<FunctionRunInput, 'input' | 'secrets' | 'context'>,
 ): Promise<unknown> {
   const { id, name, version, timeout, memory_mb } = invoked
   const timeout_ms = durationMs(timeout)

@@ -43,7 +43,7 @@ const Prompt = Type.Object(
   },
   { additionalProperties: false },
 )
-type Prompt = Static<typeof Prompt>
+export type Prompt = Static<typeof Prompt>
 export const Prompts = Type.Record(AnyName, Prompt, { maxProperties: LIMITS.mcpPromptsMax })
 export type Prompts = Static<typeof Prompts>
 

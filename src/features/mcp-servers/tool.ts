@@ -7,6 +7,8 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-access.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
+import type { Execution } from '../flows/executions/executions.ts'
+import type { Answers, Asks, CallClient, Waiting } from './calls/call-client.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -21,6 +23,8 @@ interface Binding {
   readonly renamed?: readonly string[]
   /** The schemas of the fields that conditions may compare, by path. */
   readonly comparable?: Readonly<Record<string, JsonSchema>>
+  /** How long a call follows the execution that it concerns, in seconds. */
+  readonly wait_seconds?: number
 }
 
 /** A possible tool. `candidate` identifies it in the curation: `<source>:<thing>:<verb>`. */
@@ -109,8 +113,8 @@ export interface Source {
   readonly candidates: (scope: WorkspaceScope, chosen?: readonly string[]) => Promise<Candidate[]>
   /** Runs before each call. @throws Problem if the source is disabled */
   readonly admit?: (scope: WorkspaceScope) => Promise<void>
-  /** The input of the operation, without fixed fields, for the tool's arguments. Default: the arguments. */
-  readonly input?: (tool: Tool, args: Readonly<Record<string, unknown>>) => Readonly<Record<string, unknown>>
+  /** The input of the operation, without fixed fields, for a call. Default: the arguments. */
+  readonly input?: (tool: Tool, call: Arguments) => Readonly<Record<string, unknown>>
   /**
    * The input for about a share of the result, which was too large. Only for operations that read.
    * @returns undefined if the result cannot be made smaller
@@ -119,13 +123,39 @@ export interface Source {
     input: Readonly<Record<string, unknown>>,
     share: number,
   ) => Readonly<Record<string, unknown>> | undefined
+  /** Waits for what the operation has started. @returns the output that is there then */
+  readonly follow?: (scope: WorkspaceScope, waiting: Waiting & { readonly output: never }) => Promise<unknown>
   /** The result of the tool for an output of the operation. Default: the output. */
   readonly answer?: (output: never) => ToolOutput
   /** Others than the author of the tool wrote what it returns: it is fenced, and never taken for content of MCP. */
   readonly isUntrusted?: true
+  /** What a call runs instead of its operation if its client has answered {@link ToolOutput.asks}. */
+  readonly resume?: (
+    tool: Tool,
+    call: Arguments & { readonly answers: Answers },
+  ) => { readonly operation: AnyOperation; readonly input: Readonly<Record<string, unknown>> }
+}
+
+/** What a client sends with a call. */
+export interface Arguments {
+  readonly args: Readonly<Record<string, unknown>>
+  /** Undefined if it cannot be asked. */
+  readonly client?: Pick<CallClient, 'capabilities' | 'inputResponses'> | undefined
 }
 
 export interface ToolOutput {
   readonly output: unknown
   readonly failed: boolean
+  readonly asks?: Asks
+  /** The execution that the output is of. */
+  readonly run?: RunState
+}
+
+export interface RunState {
+  readonly id: string
+  readonly status: Execution['status']
+  readonly startedAt: string
+  readonly updatedAt: string
+  /** What it asks its starter. */
+  readonly asks?: Asks['requests']
 }

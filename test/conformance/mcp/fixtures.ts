@@ -14,6 +14,33 @@ const text = (words: string) => ({ type: 'text', text: words })
 const returns = (content: unknown[], isError = false) =>
   `export default () => (${JSON.stringify({ content, ...(isError && { isError }) })})`
 
+const elicitation = (message: string, field: string, type = 'string') => ({
+  method: 'elicitation/create',
+  params: {
+    message,
+    requestedSchema: { type: 'object', properties: { [field]: { type } }, required: [field] },
+  },
+})
+const sampling = (question: string) => ({
+  method: 'sampling/createMessage',
+  params: { messages: [{ role: 'user', content: text(question) }], maxTokens: 100 },
+})
+const roots = { method: 'roots/list', params: {} }
+
+/** A function that asks its client round by round, and returns a text when all has been answered. */
+const asks = (rounds: readonly Readonly<Record<string, unknown>>[], done: string) => `
+  const rounds = ${JSON.stringify(rounds)}
+  export default (input, { mcp = {} }) => {
+    const answers = mcp.inputResponses ?? {}
+    const round = Number(mcp.requestState ?? 0)
+    const isAnswered = Object.keys(rounds[round]).every((name) => name in answers)
+    const next = isAnswered ? round + 1 : round
+    if (next === rounds.length) return { content: [{ type: 'text', text: ${JSON.stringify(done)} }] }
+    return { resultType: 'input_required', inputRequests: rounds[next], requestState: String(next) }
+  }`
+
+const NAME = { user_name: elicitation('What is your name?', 'name') }
+
 /** By the name of the tool; functions have hyphens. */
 export const FUNCTIONS: Readonly<Record<string, string>> = {
   test_simple_text: returns([text('This is a simple text response for testing.')]),
@@ -28,15 +55,85 @@ export const FUNCTIONS: Readonly<Record<string, string>> = {
     resource('test://mixed-content-resource', '{"test":"data","value":123}'),
   ]),
   test_error_handling: returns([text('This tool intentionally returns an error for testing')], true),
+  test_input_required_result_elicitation: asks([NAME], 'Hello!'),
+  test_input_required_result_sampling: asks(
+    [{ capital_question: sampling('What is the capital of France?') }],
+    'Paris.',
+  ),
+  test_input_required_result_list_roots: asks([{ client_roots: roots }], 'One root.'),
+  test_input_required_result_request_state: asks(
+    [{ confirm: elicitation('Please confirm', 'ok', 'boolean') }],
+    'state-ok',
+  ),
+  test_input_required_result_multiple_inputs: asks(
+    [{ ...NAME, greeting: sampling('Generate a greeting'), client_roots: roots }],
+    'Hello!',
+  ),
+  test_input_required_result_multi_round: asks(
+    [
+      { step1: elicitation('Step 1: What is your name?', 'name') },
+      { step2: elicitation('Step 2: What is your favorite color?', 'color') },
+    ],
+    'Two rounds.',
+  ),
+  test_input_required_result_tampered_state: asks([NAME], 'Hello!'),
+  test_input_required_result_capabilities: `export default (input, { mcp }) => ({
+    resultType: 'input_required',
+    inputRequests: 'elicitation' in mcp.clientCapabilities
+      ? ${JSON.stringify(NAME)}
+      : ${JSON.stringify({ question: sampling('What is your name?') })},
+  })`,
+  test_missing_capability: asks([{ question: sampling('Anything?') }], 'Yes.'),
+  test_streaming_elicitation: asks([NAME], 'Hello!'),
+  test_logging_tool: returns([text('Nothing is logged.')]),
+  greet: `export const tool = { input: { type: 'object', properties: { name: { type: 'string' } } } }
+  export default ({ name }) => ({ content: [{ type: 'text', text: 'Hello, ' + name + '!' }] })`,
   json_schema_2020_12_tool: `export const tool = { input: {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     type: 'object',
     $defs: { address: { type: 'object', properties: { street: { type: 'string' }, city: { type: 'string' } } } },
-    properties: { name: { type: 'string' }, address: { $ref: '#/$defs/address' } },
+    properties: {
+      name: { type: 'string' },
+      address: { $ref: '#/$defs/address' },
+      contactMethod: { type: 'string', enum: ['phone', 'email'] },
+      phone: { type: 'string' },
+      email: { type: 'string' },
+    },
+    allOf: [{ anyOf: [{ required: ['phone'] }, { required: ['email'] }] }],
+    if: { properties: { contactMethod: { const: 'phone' } }, required: ['contactMethod'] },
+    then: { required: ['phone'] },
+    else: { required: ['email'] },
     additionalProperties: false,
   } }
   export default (input) => ({ content: [{ type: 'text', text: JSON.stringify(input) }] })`,
 }
+
+/** Tasks and input of flows, by the name of the tool. @param approver the subject of the suite's client */
+export const flows = (approver: string): Readonly<Record<string, string>> => ({
+  test_tool_with_progress: `
+do:
+  - one: { wait: { milliseconds: 700 } }
+  - two: { wait: { milliseconds: 700 } }
+  - three: { wait: { milliseconds: 700 } }`,
+  slow_compute: `
+input:
+  schema:
+    document:
+      type: object
+      properties: { seconds: { type: integer }, label: { type: string } }
+do:
+  - compute: { wait: '\${ "PT\\(.seconds)S" }' }`,
+  failing_job: `
+do:
+  - work: { wait: { seconds: 1 } }
+  - fail: { raise: { error: { type: 'https://suite.example/failed', status: 500, title: It failed } } }`,
+  confirm_delete: `
+input:
+  schema:
+    document: { type: object, properties: { filename: { type: string } } }
+do:
+  - confirm: { approve: { title: 'Delete the file?', approvers: ['${approver}'], fourEyes: false } }`,
+})
 
 export const PROMPTS = {
   test_simple_prompt: {
@@ -50,6 +147,11 @@ export const PROMPTS = {
       { name: 'arg2', description: 'Second argument', required: true },
     ],
     messages: [{ role: 'user', content: text("Prompt with arguments: arg1='{{arg1}}', arg2='{{arg2}}'") }],
+  },
+  test_input_required_result_prompt: {
+    description: 'A prompt whose argument the client is asked for',
+    arguments: [{ name: 'context', description: 'What context should the prompt use?', required: true }],
+    messages: [{ role: 'user', content: text('Use this context: {{context}}') }],
   },
   test_prompt_with_embedded_resource: {
     description: 'A prompt with a resource',

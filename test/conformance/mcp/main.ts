@@ -13,7 +13,7 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { ApiClient, fetchToken } from '../../../src/cli/client.ts'
 import { type Running, startPlatform } from '../../support/stack/start.ts'
-import { FUNCTIONS, PROMPTS, RESOURCES } from './fixtures.ts'
+import { FUNCTIONS, flows, PROMPTS, RESOURCES } from './fixtures.ts'
 
 const PACKAGE = '@modelcontextprotocol/conformance'
 const SUITES = [
@@ -78,15 +78,24 @@ async function publishServer({ url, clientId, clientSecret }: Running): Promise<
   const body = { tenant_id: tenant.id, name: 'Suite', slug: 'suite' }
   const { id: workspace_id } = await admin.post<{ id: string }>('/v1/workspaces', body, 30)
   for (const [tool, source] of Object.entries(FUNCTIONS))
-    await admin.post('/v1/functions', { workspace_id, name: tool.replaceAll('_', '-'), source })
+    await admin.post('/v1/functions', { workspace_id, name: nameOf(tool), source })
+  const configured = { workspace_id, experimental: ['mcp.flow_tools'] }
+  await admin.post('/v1/services/configure', configured)
+  const tasks = flows(clientId)
+  const definitions = `/v1/flows/workspaces/${workspace_id}/definitions`
+  for (const [tool, body] of Object.entries(tasks)) {
+    const source = `document: { dsl: '1.0.3', namespace: suite, name: ${nameOf(tool)}, version: '1.0.0' }${body}\n`
+    const { id } = await admin.post<{ id: string }>(definitions, { source })
+    await admin.post(`${definitions}/${id}/versions`, {})
+  }
   const servers = `/v1/mcp/workspaces/${workspace_id}/servers`
   const { path } = await admin.post<{ path: string }>(servers, { name: 'Conformance', slug: 'suite' })
-  const tools = Object.fromEntries(
-    Object.keys(FUNCTIONS).map((tool) => [
-      `functions:${tool.replaceAll('_', '-')}:invoke`,
-      { enabled: true, name: tool, scope: 'all' },
-    ]),
-  )
+  const toolOf = (tool: string, candidate: string) =>
+    [candidate, { enabled: true, name: tool, scope: 'all' }] as const
+  const tools = Object.fromEntries([
+    ...Object.keys(FUNCTIONS).map((tool) => toolOf(tool, `functions:${nameOf(tool)}:invoke`)),
+    ...Object.keys(tasks).map((tool) => toolOf(tool, `flows:${nameOf(tool)}:run`)),
+  ])
   await admin.call('PUT', `${servers}/suite/curation`, { tools, prompts: PROMPTS, resources: RESOURCES })
   await admin.post(`${servers}/suite/publish`, {})
   const resource = `${url}${path}`
@@ -94,6 +103,11 @@ async function publishServer({ url, clientId, clientSecret }: Running): Promise<
     url: resource,
     token: await fetchToken(url, clientId, clientSecret, { resource, scope: 'mcp:suite:all' }),
   }
+}
+
+/** The name of the function or the flow behind a tool. */
+function nameOf(tool: string): string {
+  return tool.replaceAll('_', '-')
 }
 
 /** Adds the token to the requests of the suites, which send none. */

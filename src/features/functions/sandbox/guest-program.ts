@@ -91,7 +91,7 @@ addEventListener('error', (event) => {
 try {
   const { default: handler } = await import('data:application/javascript;base64,' + job.code)
   if (typeof handler !== 'function') throw new TypeError('The default export is not a function.')
-  const result = await handler(job.input)
+  const result = await handler(job.input, job.context ?? {})
   answer('result', stringify(result) ?? 'null')
 } catch (thrown) {
   fail(thrown)
@@ -107,6 +107,7 @@ export interface GuestJob {
   /** JavaScript in base64. */
   readonly code: string
   readonly input: unknown
+  readonly context?: unknown
   readonly logBytes: number
   readonly resultBytesMax: number
 }

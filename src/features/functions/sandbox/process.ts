@@ -12,6 +12,7 @@ export interface Job {
   /** JavaScript; see compile.ts. */
   readonly compiled: string
   readonly input: unknown
+  readonly context?: unknown
   readonly timeoutMs: number
   readonly memoryMb: number
   /** Aborts the call. */
@@ -112,6 +113,7 @@ export class FunctionProcess {
       nonce,
       code: Buffer.from(job.compiled).toString('base64'),
       input: job.input,
+      context: job.context,
       logBytes: LIMITS.functionLogBytesMax,
       resultBytesMax: LIMITS.functionResultBytesMax,
     }

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { asWorkspaceService } from '../../../access/access.ts'
 import { runAudited } from '../../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { addressOf } from '../../../access/scope-services.ts'
 import { canonical, exceedsDepth, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -11,18 +12,38 @@ import { consumeQuota } from '../../quotas/quotas-api.ts'
 import { withPreset } from '../curation/curated-arguments.ts'
 import type { PublishedVersion } from '../manifest.ts'
 import { SOURCES } from '../sources/index.ts'
-import { digest, type Source, type Tool, type ToolOutput } from '../tool.ts'
+import { digest, type RunState, type Source, type Tool, type ToolOutput } from '../tool.ts'
+import type { Answers, Asks, CallClient, Waiting } from './call-client.ts'
 import { type CallContext, type Outcome, recordCall } from './call-log.ts'
 import { argumentErrors, resultError } from './check-values.ts'
+import {
+  type Asked,
+  answersOf,
+  type CallIdentity,
+  INVALID_PARAMS,
+  MISSING_CAPABILITY,
+  missingCapabilities,
+  RpcRefusal,
+  refusalOf,
+  seal,
+} from './client-requests.ts'
 import { type Content, contentOf } from './content.ts'
 import { problemText } from './problem-text.ts'
 import { fenced, maskSecrets } from './untrusted-text.ts'
 
 /** The result as in MCP. The output is in it once: as `structured_content`, or as the text of `content`. */
-export interface ToolResult {
+interface ToolResult {
   readonly content: Content[]
   readonly structured_content?: Record<string, unknown>
   readonly is_error: boolean
+}
+
+/** The result of a call, and what is beside it for a client that the call has as `client`. */
+export interface CallResult extends ToolResult {
+  /** Set if the tool asks its client: the call has no result yet. */
+  readonly asked?: Asked
+  /** The execution that the result is of. */
+  readonly run?: RunState
 }
 
 export interface ToolCall extends CallContext {
@@ -31,37 +52,37 @@ export interface ToolCall extends CallContext {
   readonly serverId: string
   readonly tool: string
   readonly arguments: unknown
+  /** The client at the other end, if it can be asked. */
+  readonly client?: CallClient
 }
-
-/** The JSON-RPC error code of an unknown tool. */
-const INVALID_PARAMS = -32_602
 
 /**
  * Runs a tool of a version and records the call, whatever its outcome. The caller has checked who may call it.
  * @returns undefined if the version has no such tool
  * @throws Problem `quota_exceeded` over REST; over MCP that is a tool error, which an agent reads
+ * @throws RpcRefusal if the client cannot be asked what the tool asks, or has answered with a state that is not its own
  */
 export async function callTool(
   scope: WorkspaceScope,
   version: PublishedVersion,
   call: ToolCall,
-): Promise<ToolResult | undefined> {
+): Promise<CallResult | undefined> {
   const startedMs = performance.now()
   const { result, cause, refused, ...outcome } = await runWithinQuota(scope, version, call)
   if (cause !== undefined) scope.logError(cause, 'tool call failed')
   const durationMs = Math.round(performance.now() - startedMs)
   const published = { version: version.version, versionHash: version.hash }
   await recordCall(scope, { ...call, ...outcome, ...published, durationMs })
-  if (refused !== undefined && call.channel === 'rest') throw refused
+  if (refused instanceof RpcRefusal || (refused !== undefined && call.channel === 'rest')) throw refused
   return result
 }
 
 interface CallEnd extends Outcome {
-  readonly result?: ToolResult
+  readonly result?: CallResult
   /** An internal error, for the log alone. */
   readonly cause?: unknown
-  /** The exceeded quota. */
-  readonly refused?: Problem
+  /** The exceeded quota, or the error of the protocol that the client gets. */
+  readonly refused?: Problem | RpcRefusal
 }
 
 async function runWithinQuota(
@@ -82,53 +103,127 @@ async function runWithinQuota(
     const transportStatus = isRest ? error.status : 200
     return { ...endWith(error.code, problemText(error)), outcome: 'denied', transportStatus, refused: error }
   }
-  return checkAndRun(scope, tool, call).catch(toolErrorOf)
+  return checkAndRun(scope, tool, { ...call, version: version.version }).catch(toolErrorOf)
 }
 
-async function checkAndRun(scope: WorkspaceScope, tool: Tool, call: ToolCall): Promise<CallEnd> {
+async function checkAndRun(
+  scope: WorkspaceScope,
+  tool: Tool,
+  call: ToolCall & { readonly version: number },
+): Promise<CallEnd> {
   const args = call.arguments ?? {}
   if (exceedsDepth(args, LIMITS.mcpArgumentsDepthMax))
     return toolError('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
   const argumentsSha256 = digest(canonical(args))
   const invalid = argumentErrors(tool, args)
+  const { serverId, version, principal } = call
+  const identity = { serverId, version, tool: tool.name, principal, argumentsSha256 }
   const end =
     invalid === undefined
-      ? await run(scope, tool, args as Record<string, unknown>, call).catch(toolErrorOf)
+      ? await run(scope, tool, args as Record<string, unknown>, { ...call, identity }).catch(toolErrorOf)
       : toolError('validation_failed', invalid)
   return { ...end, argumentsSha256 }
+}
+
+interface CheckedCall extends ToolCall {
+  readonly identity: CallIdentity
 }
 
 /** Runs the operation of the API, with its own schema and rights. Fixed arguments replace those of the caller. */
 async function run(
   scope: WorkspaceScope,
   tool: Tool,
-  args: Record<string, unknown>,
-  { channel, requestId, isStructured }: ToolCall,
+  args: Readonly<Record<string, unknown>>,
+  call: CheckedCall,
 ): Promise<CallEnd> {
   const source = sourceOf(tool)
-  const operation = source?.operations.find(({ name }) => name === tool.binding.operation)
-  if (source === undefined || operation === undefined) {
-    throw new Problem('state_conflict', { detail: 'What this tool was made of is no longer offered.' })
-  }
+  if (source === undefined) throw gone()
   await source.admit?.(scope)
+  const answered = call.client && answersOf(scope, call.identity, call.client)
+  if (answered !== undefined && 'again' in answered) return ask(scope, call, answered.again)
+  const given = { args: withPreset(args, tool.preset), client: call.client }
+  const step = stepOf(source, tool, given, answered?.answers)
+  const { operation } = step
   const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
-  const by = { kind: channel === 'wire' ? 'mcp_client' : 'token', requestId } as const
+  const by = { kind: call.channel === 'wire' ? 'mcp_client' : 'token', requestId: call.requestId } as const
   const runWith = async (input: Readonly<Record<string, unknown>>): Promise<ToolOutput> => {
-    const given = await runAudited(operation, inside, { ...input, ...tool.binding.fixed }, by)
-    return source.answer?.(given as never) ?? { output: given, failed: false }
+    const begun = await runAudited(operation, inside, input, by)
+    const output = await source.follow?.(inside, { ...waitingOf(tool, call), output: begun as never })
+    return source.answer?.((output ?? begun) as never) ?? { output: begun, failed: false }
   }
-  const given = withPreset(args, tool.preset)
-  const made = await withinTime(
-    tool,
-    withinBudget(tool, source.smaller, source.input?.(tool, given) ?? given, runWith),
-  )
+  const made = await withinTime(tool, withinBudget(tool, source.smaller, step.input, runWith))
+  const { asks, run: execution } = made
+  if (asks !== undefined && !(asks.isOptional && !canAsk(asks, call))) return ask(scope, call, asks)
   if (made.text === undefined) return toolError('output_too_large', tooLarge(tool, made.bytes))
-  return resultOf(tool, made, isStructured)
+  const end = resultOf(tool, made, call.isStructured)
+  return execution === undefined || end.result === undefined
+    ? end
+    : { ...end, result: { ...end.result, run: execution } }
 }
 
 const sourceOf = ({ binding }: Tool): Source | undefined =>
   SOURCES.find(({ name }) => name === binding.source)
+
+const gone = () =>
+  new Problem('state_conflict', { detail: 'What this tool was made of is no longer offered.' })
+
+/** The operation of a call and its input. Fixed arguments come last. @throws Problem if the source has no such operation any more */
+function stepOf(
+  source: Source,
+  tool: Tool,
+  given: { readonly args: Readonly<Record<string, unknown>>; readonly client?: CallClient | undefined },
+  answers: Answers | undefined,
+) {
+  if (answers !== undefined && source.resume !== undefined) return source.resume(tool, { ...given, answers })
+  const operation = source.operations.find(({ name }) => name === tool.binding.operation)
+  if (operation === undefined) throw gone()
+  const input = source.input?.(tool, given) ?? given.args
+  return { operation, input: { ...input, ...tool.binding.fixed } }
+}
+
+/** A client that takes tasks gets one instead of a long wait. */
+function waitingOf({ binding, limits }: Tool, { client }: ToolCall): Waiting {
+  const seconds = binding.wait_seconds === undefined ? 0 : (limits?.wait_seconds ?? binding.wait_seconds)
+  const { signal, onProgress, takesTasks = false } = client ?? {}
+  return {
+    seconds: takesTasks ? Math.min(seconds, LIMITS.mcpTaskWaitSeconds) : seconds,
+    ...(signal && { signal }),
+    ...(onProgress && { onProgress }),
+  }
+}
+
+const canAsk = ({ requests }: Asks, { client }: ToolCall) =>
+  client?.capabilities !== undefined &&
+  !client.takesTasks &&
+  Object.keys(missingCapabilities(requests, client.capabilities)).length === 0
+
+/** Answers with what the tool asks, if its client can be asked that. */
+function ask(scope: WorkspaceScope, { client, identity }: CheckedCall, asks: Asks): CallEnd {
+  if (client?.capabilities === undefined) {
+    const detail = 'The tool asks its client for input, which needs MCP 2026-07-28.'
+    return toolError('client_input_needed', detail)
+  }
+  const missing = missingCapabilities(asks.requests, client.capabilities)
+  if (Object.keys(missing).length > 0) {
+    const message = `The tool asks its client for input, which needs: ${Object.keys(missing).join(', ')}.`
+    return refusal(new RpcRefusal(MISSING_CAPABILITY, message, { requiredCapabilities: missing }))
+  }
+  const refused = refusalOf(asks, new URL(addressOf(scope, '/')).origin)
+  if (refused !== undefined) return toolError('client_input_refused', refused)
+  return {
+    outcome: 'ok',
+    transportStatus: 200,
+    result: { content: [], is_error: false, asked: seal(scope, identity, asks) },
+  }
+}
+
+const refusal = (refused: RpcRefusal): CallEnd => ({
+  outcome: 'rpc_error',
+  transportStatus: refused.code === MISSING_CAPABILITY ? 400 : 200,
+  rpcCode: refused.code,
+  refused,
+})
 
 /** An output and its JSON; no text if it exceeds the budget. */
 type Made = ToolOutput & { readonly bytes: number; readonly text?: string }
@@ -223,6 +318,7 @@ const endWith = (code: string, text: string): CallEnd => ({
 
 /** Shows the text of a problem and nothing else of an error: no stack and no SQL. */
 function toolErrorOf(error: unknown): CallEnd {
+  if (error instanceof RpcRefusal) return refusal(error)
   if (error instanceof Problem && isShown(error)) return endWith(error.code, problemText(error))
   const cause = error instanceof Problem ? (error.cause ?? error) : error
   const code = error instanceof Problem ? error.code : 'internal'

@@ -122,15 +122,6 @@ export function draftTools(choices: Choices, candidates: readonly Candidate[]): 
   return tools.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** A call of a flow waits for its output as long as the curation says. */
-function bindingOf({ binding }: Candidate, limits: Choice['limits']): Tool['binding'] {
-  const wait = limits?.wait_seconds
-  if (wait === undefined || !waits(binding)) return binding
-  return { ...binding, fixed: { ...binding.fixed, wait } }
-}
-
-const waits = ({ fixed }: Tool['binding']) => Object.hasOwn(fixed, 'wait')
-
 const exampleFaults = (key: string, { examples = [] }: Choice, { input_schema }: Tool, budget: Budget) =>
   examples.map((example, index) => {
     const error = firstError(input_schema, example, budget)
@@ -148,7 +139,6 @@ function toolOf(candidate: Candidate, choice: Choice): Tool {
     input_schema: examples === undefined ? input_schema : { ...input_schema, examples },
     ...(choice.arguments !== undefined && { preset }),
     ...(limits !== undefined && { limits }),
-    binding: bindingOf(candidate, limits),
     title: choice.title ?? candidate.title,
     description: choice.description ?? candidate.description,
     annotations: { ...candidate.annotations, ...choice.annotations },
@@ -167,7 +157,7 @@ function faultsOf(
   return [
     NAME.test(name) ? undefined : fault(key, '/name', 'takes letters, digits, _, . and -, at most 64'),
     isReserved(name) ? fault(key, '/name', 'is a reserved name') : undefined,
-    choice.limits?.wait_seconds === undefined || waits(candidate.binding)
+    choice.limits?.wait_seconds === undefined || candidate.binding.wait_seconds !== undefined
       ? undefined
       : fault(key, '/limits/wait_seconds', 'is for flows alone'),
     findHidden(choice.title ?? '', at(key, '/title')),

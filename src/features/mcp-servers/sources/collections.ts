@@ -110,7 +110,7 @@ export const collections: Source = {
       return Object.keys(VERBS).map((verb) => candidate(name, verb, declared))
     })
   },
-  input: documentInput,
+  input: (tool, { args }) => documentInput(tool, args),
   smaller: smallerPage,
   isUntrusted: true,
 }

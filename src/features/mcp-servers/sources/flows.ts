@@ -7,7 +7,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { startExecution } from '../../flows/executions/executions.ts'
 import { hasFeature, requireFeature } from '../../tenants/workspace-settings.ts'
 import { type Candidate, type JsonSchema, type Source, toolName } from '../tool.ts'
-import { RUN_RESULT, runOutput } from './runs.ts'
+import { followRun, RUN_RESULT, resumeRun, runOutput } from './runs.ts'
 
 interface FlowRow {
   readonly id: string
@@ -33,8 +33,10 @@ export const flows: Source = {
     return rows.map((row) => candidate(scope, row))
   },
   admit: (scope) => requireFeature(scope, 'mcp.flow_tools'),
-  input: ({ binding }, args) => (binding.arguments === 'input' ? { input: args } : args),
+  input: ({ binding }, { args }) => (binding.arguments === 'input' ? { input: args } : args),
+  follow: followRun,
   answer: runOutput,
+  resume: resumeRun,
 }
 
 const ANY_INPUT: JsonSchema = {
@@ -65,7 +67,8 @@ function candidate(scope: WorkspaceScope, flow: FlowRow): Candidate {
     binding: {
       source: 'flows',
       operation: startExecution.name,
-      fixed: { ws: scope.ref.workspaceId, flow: flow.id, version, wait: LIMITS.mcpFlowWaitSeconds },
+      fixed: { ws: scope.ref.workspaceId, flow: flow.id, version },
+      wait_seconds: LIMITS.mcpFlowWaitSeconds,
       ...(isFlat && { arguments: 'input' }),
     },
   }

@@ -1,12 +1,14 @@
 /** Tools over functions: one calls a fixed version of each. What the module exports as `tool` describes it. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Annotations } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { FunctionTool } from '../../functions/exported-tool.ts'
 import { invokeVersion } from '../../functions/functions.ts'
-import { argumentsOf, type Candidate, type Source, toolName } from '../tool.ts'
+import { asksOf } from '../calls/client-requests.ts'
+import { type Arguments, argumentsOf, type Candidate, type Source, type Tool, toolName } from '../tool.ts'
 
 interface FunctionRow {
   readonly id: string
@@ -27,8 +29,34 @@ export const functions: Source = {
       order by f.name limit ${LIMITS.mcpCandidateThingsMax}`)
     return rows.map(candidate)
   },
-  input: ({ binding }, args) => (binding.arguments === 'input' ? { input: args } : args),
+  input: inputOf,
+  answer: (output: unknown) => {
+    const asks = asksOf(output)
+    return asks === undefined ? { output, failed: false } : { output: undefined, failed: false, asks }
+  },
+  resume: (tool, { answers: { responses, state }, ...call }) => ({
+    operation: invokeVersion,
+    input: {
+      ...inputOf(tool, call),
+      ...tool.binding.fixed,
+      context: contextOf({ ...call.client, inputResponses: responses }, state),
+    },
+  }),
 }
+
+function inputOf({ binding }: Tool, { args, client }: Arguments) {
+  const input = binding.arguments === 'input' ? { input: args } : args
+  return client?.capabilities === undefined ? input : { ...input, context: contextOf(client) }
+}
+
+/** The second argument of a function: whose client can be asked, and what it has answered. */
+const contextOf = ({ capabilities, inputResponses }: NonNullable<Arguments['client']>, state?: unknown) => ({
+  mcp: {
+    clientCapabilities: capabilities ?? {},
+    ...(isObject(inputResponses) && { inputResponses }),
+    ...(typeof state === 'string' && { requestState: state }),
+  },
+})
 
 const READS: Annotations = {
   readOnlyHint: true,

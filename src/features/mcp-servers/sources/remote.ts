@@ -91,7 +91,7 @@ export const remote: Source = {
       ${isChosen(chosen)} order by s.name, d.n`)
     return rows.map((row) => candidate(scope, row))
   },
-  input: (_tool, args) => ({ input: args }),
+  input: (_tool, { args }) => ({ input: args }),
   answer: (output: ToolOutput) => output,
   isUntrusted: true,
 }

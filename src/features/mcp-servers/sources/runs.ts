@@ -6,6 +6,7 @@
 import Type from 'typebox'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
@@ -14,10 +15,19 @@ import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import type { Approval } from '../../flows/approvals/approval-shape.ts'
 import { decide } from '../../flows/approvals/approvals.ts'
 import { cancelExecution } from '../../flows/executions/commands.ts'
-import { Execution, readExecution, untilEnded } from '../../flows/executions/executions.ts'
+import { Execution, readExecution } from '../../flows/executions/executions.ts'
+import { followExecution } from '../../flows/executions/follow.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { requireFeature } from '../../tenants/workspace-settings.ts'
-import { argumentsOf, type JsonSchema, type Source, type Tool, type ToolOutput } from '../tool.ts'
+import type { Answers, Asks, InputRequest, Waiting } from '../calls/call-client.ts'
+import {
+  argumentsOf,
+  type JsonSchema,
+  type RunState,
+  type Source,
+  type Tool,
+  type ToolOutput,
+} from '../tool.ts'
 
 /** The schema of results of all tools that concern an execution. */
 export const RUN_RESULT: JsonSchema = {
@@ -52,11 +62,14 @@ export const RUN_RESULT: JsonSchema = {
 
 /** The state of an execution, for its starter. Workflow ids and other steps are for admins. */
 export function runOutput(execution: Execution): ToolOutput {
-  const { id: run, status, output, error, started_by, approvals = [], steps = [] } = execution
-  if (execution.ended_at !== null && status === 'completed')
-    return { output: { run, status, output }, failed: false }
-  if (execution.ended_at !== null) return { output: { run, status, error }, failed: status === 'faulted' }
-  const step = steps.findLast(({ ended_at }) => ended_at === null)?.name
+  const { id, status, output, error, started_by, approvals = [] } = execution
+  const asks = asksOf(execution)
+  const run = { ...stateOf(execution), ...(asks && { asks: asks.requests }) }
+  if (execution.ended_at !== null) {
+    const result = status === 'completed' ? { output } : { error }
+    return { output: { run: id, status, ...result }, failed: status === 'faulted', run }
+  }
+  const step = openStep(execution)
   const asked = approvals.map((approval) => ({
     approval: approval.id,
     title: approval.title ?? '',
@@ -64,15 +77,103 @@ export function runOutput(execution: Execution): ToolOutput {
     yours: isAddressedTo(started_by, approval),
     form: approval.form,
   }))
-  return {
-    output: {
-      run,
-      status,
-      ...(step !== undefined && { step }),
-      ...(asked.length > 0 && { approvals: asked }),
-    },
-    failed: false,
+  const shown = {
+    run: id,
+    status,
+    ...(step !== undefined && { step }),
+    ...(asked.length > 0 && { approvals: asked }),
   }
+  return { output: shown, failed: false, run, ...(asks && { asks }) }
+}
+
+const openStep = ({ steps = [] }: Execution) => steps.findLast(({ ended_at }) => ended_at === null)?.name
+
+function stateOf({ id, status, started_at, ended_at, steps = [] }: Execution): RunState {
+  const last = steps.at(-1)
+  return {
+    id,
+    status,
+    startedAt: started_at,
+    updatedAt: ended_at ?? last?.ended_at ?? last?.started_at ?? started_at,
+  }
+}
+
+/** Asks the client for the decisions that are its user's. */
+function asksOf({ id, started_by, approvals = [] }: Execution): Asks | undefined {
+  const own = approvals.filter((approval) => isAddressedTo(started_by, approval))
+  if (own.length === 0) return undefined
+  const requests = Object.fromEntries(own.map((approval) => [approval.id, decisionRequest(approval)]))
+  return { requests, state: { run: id }, isOptional: true }
+}
+
+/** Elicitation takes flat objects of simple values, so another form is left to `run_answer`. */
+function decisionRequest({ title, step, flow, form }: Approval): InputRequest {
+  const { properties = {}, required = [] } = (isObject(form) ? form : {}) as FlatForm
+  const isFlat = Object.values(properties).every((field) => SIMPLE.has(String(Object(field)['type'])))
+  return {
+    method: 'elicitation/create',
+    params: {
+      mode: 'form',
+      message: title ?? `${step} of ${flow}`,
+      requestedSchema: {
+        type: 'object',
+        properties: {
+          ...(isFlat && properties),
+          [APPROVED]: { type: 'boolean', title: 'Approve', description: 'false rejects it.' },
+        },
+        required: [APPROVED, ...(isFlat ? required : [])],
+      },
+    },
+  }
+}
+
+interface FlatForm {
+  readonly properties?: Readonly<Record<string, unknown>>
+  readonly required?: readonly string[]
+}
+const SIMPLE: ReadonlySet<string> = new Set(['string', 'number', 'integer', 'boolean'])
+/** No field of a form has this name. */
+const APPROVED = '_approved'
+
+/** The decisions in the answers of a client. Only an accepted elicitation decides: a declined or closed one leaves it open. */
+export function decisionsOf(responses: Answers['responses']) {
+  return Object.entries(responses).flatMap(([approval, response]) => {
+    const { action, content } = Object(response) as { action?: unknown; content?: unknown }
+    if (action !== 'accept' || !isObject(content)) return []
+    const { [APPROVED]: approved, ...form } = content
+    return [{ approval, approved: approved === true, ...(Object.keys(form).length > 0 && { form }) }]
+  })
+}
+
+/**
+ * Waits until an execution has ended, waits for a decision of its starter, or the time is over. Progress is
+ * the number of steps that have begun.
+ */
+export async function followRun(
+  scope: WorkspaceScope,
+  { output, seconds, signal, onProgress }: Waiting & { readonly output: Execution },
+): Promise<Execution> {
+  if (output.ended_at !== null || seconds === 0) return output
+  let reported = -1
+  return followExecution(scope, {
+    id: output.id,
+    waitMs: seconds * 1_000,
+    ...(signal && { signal }),
+    onChange: (execution) => {
+      const begun = execution.steps_omitted?.total ?? execution.steps?.length ?? 0
+      if (begun > reported)
+        onProgress?.({ progress: begun, message: openStep(execution) ?? execution.status })
+      reported = Math.max(begun, reported)
+      return asksOf(execution) !== undefined
+    },
+  })
+}
+
+/** Decides what the client was asked, and goes on. */
+export function resumeRun({ binding }: Tool, { answers }: { readonly answers: Answers }) {
+  const { run } = answers.state as { run: string }
+  const { ws, flow, flows = [flow] } = binding.fixed
+  return { operation: runDecide, input: { ws, flows, run, decisions: decisionsOf(answers.responses) } }
 }
 
 /** Names of people count for the people: a model does not decide for them. */
@@ -97,8 +198,8 @@ async function requireOwn(scope: WorkspaceScope, { run, flows }: OwnRun): Promis
   if (own === undefined) throw notFound('run')
 }
 
-const runStatus = previewOperation({
-  name: 'mcp_run.status',
+const runGet = previewOperation({
+  name: 'mcp_run.get',
   summary: 'Read the state of a run',
   reads: true,
   input: Input(OwnRun),
@@ -106,22 +207,6 @@ const runStatus = previewOperation({
   http,
   run: async (scope, input) => {
     await requireOwn(scope, input)
-    return readExecution(scope, input.run)
-  },
-})
-
-const runResult = previewOperation({
-  name: 'mcp_run.result',
-  summary: 'Wait for the result of a run',
-  reads: true,
-  input: Input(OwnRun),
-  output: Execution,
-  http,
-  run: async (scope, input) => {
-    await requireOwn(scope, input)
-    const execution = await readExecution(scope, input.run)
-    if (execution.ended_at !== null) return execution
-    await untilEnded(scope, input.run, async () => {}, LIMITS.mcpFlowWaitSeconds * 1_000)
     return readExecution(scope, input.run)
   },
 })
@@ -166,6 +251,35 @@ const runAnswer = previewOperation({
   },
 })
 
+/** Decisions that an elicitation has returned. Those on what is not open any more have no effect. */
+const runDecide = previewOperation({
+  name: 'mcp_run.decide',
+  summary: 'Decide approvals that name the caller',
+  input: Input({
+    ...OwnRun,
+    decisions: Type.Array(
+      Type.Object({
+        approval: Type.String(),
+        approved: Type.Boolean(),
+        form: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+      }),
+    ),
+  }),
+  output: Execution,
+  http,
+  run: async (scope, { decisions, ...input }) => {
+    await requireOwn(scope, input)
+    const { approvals = [] } = await readExecution(scope, input.run)
+    const { subject } = scope.actor
+    for (const { approval, ...verdict } of decisions) {
+      const asked = approvals.find(({ id }) => id === approval)
+      if (asked !== undefined && isAddressedTo(subject, asked))
+        await decide(scope, asked.id, { by: subject, as: [] }, verdict)
+    }
+    return readExecution(scope, input.run)
+  },
+})
+
 const READS: Annotations = {
   readOnlyHint: true,
   destructiveHint: false,
@@ -180,12 +294,13 @@ interface RunTool {
   readonly operation: AnyOperation
   readonly description: string
   readonly annotations: Annotations
+  readonly wait_seconds?: number
 }
 
 const TOOLS: readonly RunTool[] = [
   {
     verb: 'status',
-    operation: runStatus,
+    operation: runGet,
     title: 'State of a run',
     description:
       'Says how far a run is, and what it waits for; its output or error if it has ended. Does not wait.',
@@ -193,7 +308,8 @@ const TOOLS: readonly RunTool[] = [
   },
   {
     verb: 'result',
-    operation: runResult,
+    operation: runGet,
+    wait_seconds: LIMITS.mcpFlowWaitSeconds,
     title: 'Result of a run',
     description: `Waits up to ${LIMITS.mcpFlowWaitSeconds} s for the end of a run, and returns its output or error.`,
     annotations: READS,
@@ -220,7 +336,9 @@ export const runs: Source = {
   // They come with tools over flows.
   candidates: async () => [],
   admit: (scope) => requireFeature(scope, 'mcp.flow_tools'),
+  follow: followRun,
   answer: runOutput,
+  resume: resumeRun,
 }
 
 /** Names that no other tool takes. */
@@ -233,7 +351,7 @@ export function runTools(scope: WorkspaceScope, tools: readonly Tool[]): Tool[] 
   )
   if (flows.length === 0) return []
   const fixed = { ws: scope.ref.workspaceId, flows: [...new Set(flows)].sort() }
-  return TOOLS.map(({ verb, operation, title, description, annotations }) => ({
+  return TOOLS.map(({ verb, operation, title, description, annotations, wait_seconds }) => ({
     candidate: `runs:server:${verb}`,
     name: `run_${verb}`,
     title,
@@ -243,6 +361,6 @@ export function runTools(scope: WorkspaceScope, tools: readonly Tool[]): Tool[] 
     annotations,
     scope: `run_${verb}`,
     reads: annotations.readOnlyHint,
-    binding: { source: 'runs', operation: operation.name, fixed },
+    binding: { source: 'runs', operation: operation.name, fixed, ...(wait_seconds && { wait_seconds }) },
   }))
 }

@@ -1,0 +1,52 @@
+/** Limits of hosted MCP servers, of their tools, calls and streams. They are members of `LIMITS`. */
+export const MCP_LIMITS = {
+  /** Some clients read only the first page of tools/list, so there is only one. */
+  mcpToolsMax: 100,
+  mcpToolNameCharsMax: 64,
+  mcpDescriptionCharsMax: 2_000,
+  mcpCandidateThingsMax: 100,
+  mcpArgumentsDepthMax: 64,
+  /** Of a whole JSON-RPC message. */
+  mcpMessageDepthMax: 70,
+  /** Of the result of a tool, as JSON: about 25,000 tokens. A tool may have another limit, up to the second. */
+  mcpResultBytesDefault: 100_000,
+  mcpResultBytesMax: 1_048_576,
+  /** Fields of a collection that the conditions of its tools may name. */
+  mcpComparableFieldsMax: 100,
+  /** Conditions of one query. */
+  mcpConditionsMax: 20,
+  /** Prompts of a server, and as many resources; the characters of a resource. */
+  mcpPromptsMax: 50,
+  mcpResourceCharsMax: 100_000,
+  mcpManifestsCachedMax: 200,
+  /** Characters of their JSON: tools over functions have schemas of their own. */
+  mcpManifestsCachedCharsMax: 33_554_432,
+  /** Unauthenticated calls per server and process. */
+  mcpStrangersRecordedPerMinute: 60,
+  /** The log of calls stores the names and types of the arguments of a call: how many, and in how many characters. */
+  mcpShapeMembersMax: 50,
+  mcpShapeCharsMax: 500,
+  /** Responses of more bytes are not read for the error code of the SDK. */
+  mcpErrorBytesMax: 65_536,
+  mcpTokenSeconds: 600,
+  /** How long a challenge for a scope is remembered, and how many per process. */
+  mcpChallengeMs: 60_000,
+  mcpChallengesKept: 10_000,
+  /** Below the 60 s after which common clients time out. */
+  mcpFlowWaitSeconds: 25,
+  /** Interval at which a client that listens is checked again, in milliseconds. Below the 5 s within which a revocation takes effect. */
+  mcpListenCheckMs: 2_000,
+  mcpSubscriptionsMax: 100,
+  /** The number of topics of a subscription to events. */
+  mcpSubscribedCollectionsMax: 20,
+  /** A client that takes tasks gets one if an execution takes longer, in seconds. */
+  mcpTaskWaitSeconds: 0.5,
+  /** Pause between two reads of an execution that a call follows, in milliseconds. */
+  executionFollowMs: 500,
+  /** Requests of a tool to its client in one result. */
+  mcpInputRequestsMax: 10,
+  /** JSON of what a tool asks its client, with its state, in characters. It travels to the client and back. */
+  mcpRequestStateCharsMax: 16_000,
+  /** Time in which a client answers what a tool asks, in milliseconds. */
+  mcpRequestStateMs: 86_400_000,
+} as const

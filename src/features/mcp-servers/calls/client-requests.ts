@@ -1,0 +1,195 @@
+/**
+ * Requests of a tool to its client (MCP 2026-07-28, "Multi Round-Trip Requests"): checks them, seals the state that travels
+ * with them, and checks the answers.
+ */
+
+import Type from 'typebox'
+import { Compile } from 'typebox/compile'
+import { newBudget } from '../../../../flows-dsl/budget.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { decryptFor, encryptFor } from '../../../access/scope-services.ts'
+import { isObject } from '../../../core/json.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import { isSecretName } from '../../../core/redact.ts'
+import type { JsonSchema } from '../tool.ts'
+import type { Answers, Asks, CallClient, InputRequest } from './call-client.ts'
+import { errorsWithin } from './check-values.ts'
+
+/** What the client is asked. */
+export interface Asked {
+  readonly requests: Readonly<Record<string, InputRequest>>
+  /** Sealed. */
+  readonly state: string
+}
+
+/** A call that the client is answered with a JSON-RPC error. */
+export class RpcRefusal extends Error {
+  override name = 'RpcRefusal'
+  readonly code: number
+  readonly data: unknown
+
+  constructor(code: number, message: string, data?: unknown) {
+    super(message)
+    this.code = code
+    this.data = data
+  }
+}
+
+export const INVALID_PARAMS = -32_602
+export const MISSING_CAPABILITY = -32_021
+
+/** Binds a state to the call that it belongs to. */
+export interface CallIdentity {
+  readonly serverId: string
+  readonly version: number
+  readonly tool: string
+  readonly principal: string | null
+  readonly argumentsSha256: string
+}
+
+const Params = Type.Record(Type.String(), Type.Unknown())
+const FunctionAsks = Type.Object(
+  {
+    resultType: Type.Literal('input_required'),
+    inputRequests: Type.Record(
+      Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$' }),
+      Type.Object(
+        {
+          method: Type.Union(
+            ['elicitation/create', 'sampling/createMessage', 'roots/list'].map((name) => Type.Literal(name)),
+          ),
+          params: Type.Optional(Params),
+        },
+        { additionalProperties: false },
+      ),
+      { minProperties: 1, maxProperties: LIMITS.mcpInputRequestsMax },
+    ),
+    requestState: Type.Optional(Type.String()),
+  },
+  { additionalProperties: false },
+)
+const FUNCTION_ASKS = Compile(FunctionAsks)
+
+/** What a function asks, if it has returned that and nothing else. */
+export function asksOf(result: unknown): Asks | undefined {
+  if (!FUNCTION_ASKS.Check(result)) return undefined
+  const { inputRequests, requestState = null } = result
+  const requests = Object.fromEntries(
+    Object.entries(inputRequests).map(([name, { method, params = {} }]) => [name, { method, params }]),
+  )
+  return { requests: requests as Record<string, InputRequest>, state: requestState, isOptional: false }
+}
+
+/** The capability that a client needs for a request. Elicitation by URL is one of its own. */
+const CAPABILITY = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+} as const
+
+/** The capabilities that the requests need and the client has not declared, as in `data` of the error. */
+export function missingCapabilities(
+  requests: Asks['requests'],
+  capabilities: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, object>> {
+  const needed = new Set(Object.values(requests).map(({ method }) => CAPABILITY[method]))
+  return Object.fromEntries(
+    [...needed].filter((name) => !isObject(capabilities[name])).map((name) => [name, {}]),
+  )
+}
+
+/**
+ * Why a request is not sent: forms ask for no secrets, and other pages than ours are not opened (MCP, "Elicitation",
+ * security considerations).
+ */
+export function refusalOf({ requests }: Asks, origin: string): string | undefined {
+  for (const [name, { method, params }] of Object.entries(requests)) {
+    if (method !== 'elicitation/create') continue
+    const { mode = 'form', url, requestedSchema } = params
+    if (mode === 'url' && !(URL.canParse(String(url)) && new URL(String(url)).origin === origin))
+      return `${name} asks the user to open a page of another host than ${origin}.`
+    const fields = Object.keys(Object(Object(requestedSchema).properties))
+    const secret = fields.find(isSecretName)
+    if (secret !== undefined) return `${name} asks for ${secret}, and forms must not ask for secrets.`
+  }
+  return undefined
+}
+
+interface State {
+  readonly call: CallIdentity
+  readonly requests: Asks['requests']
+  readonly state: unknown
+  /** Milliseconds since 1970. */
+  readonly expires: number
+}
+
+const PURPOSE = 'mcp-request-state'
+
+/** @throws Problem `output_too_large` if the requests and the state are too large to travel */
+export function seal(scope: WorkspaceScope, call: CallIdentity, { requests, state }: Asks): Asked {
+  const sealed: State = { call, requests, state, expires: Date.now() + LIMITS.mcpRequestStateMs }
+  const text = JSON.stringify(sealed)
+  if (text.length > LIMITS.mcpRequestStateCharsMax) {
+    const detail = `The tool asks its client with more than ${LIMITS.mcpRequestStateCharsMax} characters, its state included.`
+    throw new Problem('output_too_large', { detail })
+  }
+  return { requests, state: encryptFor(scope, PURPOSE, Buffer.from(text)).toString('base64url') }
+}
+
+/**
+ * The answers of a client, if it has sent any. Without a state there are none: a call that only claims to be answered begins
+ * anew.
+ * @returns `again` if a request has no valid answer: the client is asked once more
+ * @throws RpcRefusal if the state is not of this call, was changed, or has expired
+ */
+export function answersOf(
+  scope: WorkspaceScope,
+  call: CallIdentity,
+  { requestState, inputResponses }: CallClient,
+): { readonly answers: Answers } | { readonly again: Asks } | undefined {
+  if (requestState === undefined) return undefined
+  const { requests, state } = unseal(scope, call, requestState)
+  const responses = validAnswers(requests, inputResponses)
+  const isComplete = Object.keys(responses).length === Object.keys(requests).length
+  return isComplete ? { answers: { responses, state } } : { again: { requests, state, isOptional: false } }
+}
+
+/** The answers that are of a request, and valid. */
+export function validAnswers(requests: Asks['requests'], inputResponses: unknown): Record<string, unknown> {
+  const given = isObject(inputResponses) ? inputResponses : {}
+  return Object.fromEntries(
+    Object.entries(requests).flatMap(([name, request]) =>
+      Object.hasOwn(given, name) && isAnswer(request, given[name]) ? [[name, given[name]]] : [],
+    ),
+  )
+}
+
+function unseal(scope: WorkspaceScope, call: CallIdentity, sealed: unknown): State {
+  try {
+    const text = decryptFor(scope, PURPOSE, Buffer.from(String(sealed), 'base64url')).toString()
+    const state: State = JSON.parse(text)
+    const isOwn = Object.entries(call).every(
+      ([key, value]) => state.call[key as keyof CallIdentity] === value,
+    )
+    if (isOwn && state.expires > Date.now()) return state
+  } catch {
+    // Whether it was changed or is of another workspace is nothing that the client learns.
+  }
+  throw new RpcRefusal(
+    INVALID_PARAMS,
+    'requestState is not of this call, or has expired. Call the tool without it.',
+  )
+}
+
+/** An elicitation that is accepted has content of the requested form; other answers are checked by the tool. */
+function isAnswer({ method, params }: InputRequest, answer: unknown): boolean {
+  if (!isObject(answer)) return false
+  if (method !== 'elicitation/create') return true
+  const { action, content } = answer
+  if (action === 'decline' || action === 'cancel') return true
+  if (action !== 'accept') return false
+  const schema = params['requestedSchema']
+  if (!isObject(schema)) return true
+  return errorsWithin(schema as JsonSchema, content ?? {}, newBudget()).length === 0
+}

@@ -1,0 +1,138 @@
+/** Streams of `subscriptions/listen` (MCP 2026-07-28): changed documents, new versions, who hears them, and for how long. */
+
+import { beforeAll, expect, test } from 'vitest'
+import {
+  askToken,
+  NOTES,
+  ok,
+  type PublishedMcpServer,
+  publish,
+  publishMcpServer,
+  scopesOf,
+} from '../../support/clients/mcp.ts'
+import { type Message, modernRpc, readMessages, sendModern } from '../../support/clients/mcp-modern.ts'
+import { limitTenant } from '../../support/fixtures/quotas.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+
+let workspace: TestWorkspace
+let server: PublishedMcpServer
+let client: { id: string; secret: string }
+
+const signIn = async (...tools: string[]): Promise<Caller> => {
+  const { body } = await askToken({ resource: server.url, scope: scopesOf(server, ...tools) }, client)
+  return { authorization: `Bearer ${body['access_token']}` }
+}
+
+const createNote = async (text: string): Promise<string> => {
+  const path = '/v1/collections/notes/documents'
+  return (await ok(call('POST', path, { as: workspace.service, body: { text } }))).id
+}
+
+interface Stream {
+  readonly status: number
+  readonly messages: Message[]
+  /** Resolves when the server has ended the stream. */
+  readonly ended: Promise<void>
+  readonly close: () => void
+}
+
+async function listen(as: Caller, notifications: object): Promise<Stream> {
+  const gone = new AbortController()
+  const params = { notifications }
+  const response = await sendModern(server.path, as, 'subscriptions/listen', params, { signal: gone.signal })
+  const messages: Message[] = []
+  const ended = readMessages(response, (message) => messages.push(message))
+  ended.catch(() => {})
+  await (response.status === 200 ? eventually(async () => messages[0]) : ended)
+  return { status: response.status, messages, ended, close: () => gone.abort() }
+}
+
+const updatesIn = ({ messages }: Stream) =>
+  messages
+    .filter(({ method }) => method === 'notifications/resources/updated')
+    .map(({ params }) => params.uri as string)
+
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  server = await publishMcpServer(workspace, 'news')
+  const made = await ok(
+    call('POST', `${server.base}/clients`, { as: workspace.operator, body: { name: 'a' } }),
+  )
+  client = { id: made.client_id, secret: made.client_secret }
+}, 60_000)
+
+test('documents that a client may read: each change is told, and no change of others', async () => {
+  const [watched, other] = [await createNote('one'), await createNote('two')]
+  const uri = `tenon://notes/${watched}`
+  const reader = await listen(await signIn('notes_get'), { resourceSubscriptions: [uri] })
+  const blind = await listen(await signIn('notes_list'), { resourceSubscriptions: [uri] })
+  expect(reader.messages[0]).toMatchObject({
+    method: 'notifications/subscriptions/acknowledged',
+    params: { notifications: { resourceSubscriptions: [uri] } },
+  })
+  const patch = (id: string) =>
+    ok(
+      call('PATCH', `/v1/collections/notes/documents/${id}`, {
+        as: workspace.service,
+        body: { text: 'changed' },
+        headers: { 'content-type': 'application/merge-patch+json' },
+      }),
+    )
+  await patch(other)
+  await patch(watched)
+  await eventually(async () => (updatesIn(reader).length > 0 ? true : undefined))
+  expect(updatesIn(reader)).toEqual([uri])
+  expect(updatesIn(blind)).toEqual([])
+  reader.close()
+  blind.close()
+})
+
+test('another version is told to those who asked; the stream of a deleted client ends', async () => {
+  const as = await signIn('notes_get')
+  const [tools, resources] = await Promise.all([
+    listen(as, { toolsListChanged: true }),
+    listen(as, { resourcesListChanged: true }),
+  ])
+  await publish(server, { ...NOTES, 'collections:notes:query': { enabled: true } })
+  await eventually(async () => tools.messages[1])
+  expect(tools.messages.slice(1).map(({ method }) => method)).toEqual(['notifications/tools/list_changed'])
+  expect(tools.messages[1]?.['params']._meta).toHaveProperty('io.modelcontextprotocol/subscriptionId')
+  await eventually(async () => resources.messages[1])
+  expect(resources.messages.slice(1).map(({ method }) => method)).toEqual([
+    'notifications/resources/list_changed',
+  ])
+  const { id } = client
+  const made = await ok(
+    call('POST', `${server.base}/clients`, { as: workspace.operator, body: { name: 'b' } }),
+  )
+  client = { id: made.client_id, secret: made.client_secret }
+  await ok(call('DELETE', `${server.base}/clients/${id}`, { as: workspace.operator }))
+  await Promise.all([tools.ended, resources.ended])
+}, 30_000)
+
+test('T9: streams and resources of a stream have a limit; a refusal leaves other streams open', async () => {
+  const as = await signIn('notes_get')
+  const many = Array.from({ length: 101 }, (_, index) => `tenon://notes/n${index}`)
+  expect((await listen(as, { resourceSubscriptions: many })).status).toBe(400)
+  await limitTenant(workspace, { sse_streams: 3 })
+  const streams: Stream[] = []
+  while (streams.length < 10) {
+    const stream = await listen(as, { toolsListChanged: true })
+    streams.push(stream)
+    if (stream.status !== 200) break
+  }
+  expect(streams.at(-1)).toMatchObject({
+    status: 429,
+    messages: [expect.objectContaining({ code: 'quota_exceeded' })],
+  })
+  expect(streams.length).toBe(4)
+  const { message } = await modernRpc(server.path, as, 'tools/list')
+  expect(message['result'].tools.length).toBeGreaterThan(0)
+  for (const { close } of streams) close()
+})
