@@ -3,14 +3,17 @@
 import Type, { type Static } from 'typebox'
 import { canonical } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { type Candidate, digest } from '../tool.ts'
+import type { Annotations } from '../../../core/tool-access.ts'
+import { digest, type JsonSchema } from '../tool-name.ts'
 
-/** A tool that a source offers. */
-export interface Definition
-  extends Pick<
-    Candidate,
-    'name' | 'title' | 'description' | 'input_schema' | 'output_schema' | 'annotations'
-  > {
+/** A tool that a source offers: most of a candidate ({@link Candidate} in tool.ts). */
+export interface Definition {
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  readonly input_schema: JsonSchema
+  readonly output_schema?: JsonSchema
+  readonly annotations: Annotations
   /** Identifies it within the source: the `operationId` of OpenAPI, the name of an MCP tool. */
   readonly key: string
   /** What the kind of the source needs to call it. */

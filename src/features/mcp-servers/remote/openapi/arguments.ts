@@ -1,7 +1,7 @@
 /** The arguments of an operation: its parameters and the members of its body as one flat list, each name once. */
 
 import { LIMITS } from '../../../../core/limits.ts'
-import type { JsonSchema } from '../../tool.ts'
+import type { JsonSchema } from '../../tool-name.ts'
 import { isHeaderName, isReservedHeader } from '../header-names.ts'
 import { DocumentFault, type Fields, fieldsOf, listOf, resolve, textOf } from './document.ts'
 import type { SchemaReader } from './schemas.ts'

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../../../core/limits.ts'
 import type { Annotations } from '../../../../core/tool-access.ts'
-import { type JsonSchema, toolName } from '../../tool.ts'
+import { type JsonSchema, toolName } from '../../tool-name.ts'
 import { type Definition, type PinnedDefinitions, pinned, type Skipped } from '../definitions.ts'
 import { type Arguments, argumentsOf } from './arguments.ts'
 import { DocumentFault, type Fields, fieldsOf, listOf, parseDocument, resolve, textOf } from './document.ts'

@@ -7,7 +7,7 @@
 import { patternError } from '../../../../../flows-dsl/json-schema/pattern.ts'
 import { TYPES } from '../../../../../flows-dsl/json-schema/vocabulary.ts'
 import { isObject } from '../../../../core/json.ts'
-import type { JsonSchema } from '../../tool.ts'
+import type { JsonSchema } from '../../tool-name.ts'
 import { type Fields, fieldsOf, listOf, resolve, textOf } from './document.ts'
 
 /** Bounds of one schema. */
