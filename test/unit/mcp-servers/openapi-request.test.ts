@@ -135,7 +135,16 @@ describe('query', () => {
   test('members of an object: do not replace another parameter, such as one that the curation has fixed', () => {
     expect(urlOf({ id: 1, filter: { color: 'red' } }, { parameters })).toContain('?color=red')
     expect(refusedBy(() => urlOf({ id: 1, filter: { tenant: 'other' } }, { parameters }))).toBe(
-      'filter must not have the member tenant.',
+      'filter must not have a member that is sent as tenant.',
+    )
+    const deep = [
+      parameter('id', 'path'),
+      parameter('filter', 'query', { style: 'deepObject' }),
+      parameter('filter[tenant]', 'query'),
+    ]
+    expect(urlOf({ id: 1, filter: { a: { b: 1 } } }, { parameters: deep })).toContain('?filter[a][b]=1')
+    expect(refusedBy(() => urlOf({ id: 1, filter: { tenant: 'other' } }, { parameters: deep }))).toBe(
+      'filter must not have a member that is sent as filter[tenant].',
     )
   })
 })
@@ -179,6 +188,7 @@ describe('body', () => {
     expect(bodyOf({}, json)).toEqual([undefined, undefined])
     const form = { media: 'application/x-www-form-urlencoded', members }
     expect(bodyOf({ name: 'a&b', id_body: [1, 2] }, form)).toEqual([form.media, 'name=a%26b&id=1&id=2'])
+    expect(bodyOf({ id_body: { name: 'x' } }, form)).toEqual([form.media, 'id[name]=x'])
     expect(bodyOf({ body: [1] }, { media: 'application/json', argument: 'body' })).toEqual([
       'application/json',
       '[1]',

@@ -91,14 +91,14 @@ function decodedOf(text: string): string {
 
 /** Members of an object may become parameters of their own; none replaces a parameter that is declared. */
 function queryOf(parameters: readonly Parameter[], given: readonly Given[]): string {
-  const declared = new Map(
-    parameters.filter((one) => one.in === 'query').map((one) => [encodeURIComponent(one.name), one]),
-  )
+  const declared = new Map(parameters.filter((one) => one.in === 'query').map((one) => [one.name, one]))
   const pairs = given.flatMap(({ parameter, value }) => {
     if (value === null) return []
     const own = queryPairs(parameter, value)
-    const [taken] = own.filter(([name]) => (declared.get(name) ?? parameter) !== parameter)
-    if (taken !== undefined) throw refused(parameter.argument, `must not have the member ${taken[0]}.`)
+    const names = own.map(([name]) => decodeURIComponent(name))
+    const taken = names.find((name) => (declared.get(name) ?? parameter) !== parameter)
+    if (taken !== undefined)
+      throw refused(parameter.argument, `must not have a member that is sent as ${taken}.`)
     return own
   })
   return joinPairs(pairs, '&')
@@ -123,7 +123,8 @@ function bodyOf({ media, members, argument }: Body, args: Arguments): string | u
 
 function serialized(media: string, value: unknown): string {
   if (media !== FORM) return JSON.stringify(value)
-  const style = { style: 'form', explode: true, reserved: false }
+  // An object becomes `name[member]`, so that no member replaces another argument.
+  const style = { style: 'deepObject', explode: true, reserved: false }
   const pairs = Object.entries(Object(value)).filter(([, one]) => one !== null)
   return joinPairs(
     pairs.flatMap(([name, one]) => queryPairs({ ...style, name }, one)),
