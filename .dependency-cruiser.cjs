@@ -12,7 +12,7 @@ const INTERFACES = [
   'analytics/time-series',
   'collections/(documents-api|rules/change-events|schemas/(evaluate-schema|is-compatible|schema-language))',
   'events/(events|events-api)',
-  'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals))',
+  'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-tool|functions)',
   'mcp-servers/remote/openapi/read-tools',
   'objects/workspace-objects',

@@ -5,7 +5,7 @@
 
 import type { CallResult } from '../features/mcp-servers/calls/call-tool.ts'
 import { RpcRefusal, validAnswers } from '../features/mcp-servers/calls/client-requests.ts'
-import { decisionsOf } from '../features/mcp-servers/sources/runs.ts'
+import { decisionsOf } from '../features/mcp-servers/sources/run-outcome.ts'
 import type { RunState } from '../features/mcp-servers/tool.ts'
 import type { McpTasks, Task, TaskState, ToolResult } from './mcp-server.ts'
 

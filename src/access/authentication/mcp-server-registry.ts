@@ -65,7 +65,7 @@ export class McpServerRegistry {
   /** @param server id or slug. Not cached: a publication takes effect with the next request. */
   async find(ws: string, server: string): Promise<PublishedServer | undefined> {
     if (!isWorkspaceId(ws)) return undefined
-    const row = await this.#system.row<ServerRow>(sql`
+    const [[row] = []] = await this.#system.readShared(sql`
       select s.tenant_id as "tenantId", s.workspace_id as "workspaceId", s.id, s.slug, s.name,
         s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge
       from mcp_servers s
@@ -75,7 +75,7 @@ export class McpServerRegistry {
         join tenants t on t.id = s.tenant_id and t.state = 'active'
       where s.workspace_id = ${ws} and (s.id = ${server} or s.slug = ${server}) and s.state = 'published'`)
     if (row === undefined) return undefined
-    const { tenantId, workspaceId, ...published } = row
+    const { tenantId, workspaceId, ...published } = row as ServerRow
     return { ...published, ref: { tenantId, workspaceId } }
   }
 

@@ -48,6 +48,7 @@ const TOOLS = ['call_greet', 'call_open', 'run_steps', 'run_pay', 'run_sleep', '
 
 let workspace: TestWorkspace
 let server: PublishedMcpServer
+let client: { id: string; secret: string }
 let agent: Agent
 let other: Agent
 
@@ -70,8 +71,8 @@ async function createAgent(name: string): Promise<{ id: string; secret: string }
   return { id: made.client_id, secret: made.client_secret }
 }
 
-async function signIn(client: { id: string; secret: string }): Promise<Agent> {
-  const { body } = await askToken({ resource: server.url, scope: scopesOf(server, ...TOOLS) }, client)
+async function signIn(client: { id: string; secret: string }, tools = TOOLS): Promise<Agent> {
+  const { body } = await askToken({ resource: server.url, scope: scopesOf(server, ...tools) }, client)
   return { id: client.id, as: { authorization: `Bearer ${body['access_token']}` } }
 }
 
@@ -109,12 +110,13 @@ beforeAll(async () => {
     ),
   )
   server = await publishMcpServer(workspace, 'asking', { 'functions:greet:invoke': { enabled: true } })
-  const [first, second] = [await createAgent('agent'), await createAgent('other')]
+  client = await createAgent('agent')
+  const second = await createAgent('other')
   const form = `{ type: object, properties: { reason: { type: string, minLength: 3 } }, required: [reason] }`
   await createFlow(
     flow(
       'pay',
-      `  - ask: { approve: { title: 'Pay?', approvers: ['${first.id}'], fourEyes: false, form: ${form} } }\n  - paid: { set: { paid: true } }`,
+      `  - ask: { approve: { title: 'Pay?', approvers: ['${client.id}'], fourEyes: false, form: ${form} } }\n  - paid: { set: { paid: true } }`,
     ),
   )
   const enabled = Object.fromEntries(
@@ -125,7 +127,7 @@ beforeAll(async () => {
     'functions:open:invoke': { enabled: true },
   }
   await publish(server, { ...functions, ...enabled })
-  agent = await signIn(first)
+  agent = await signIn(client)
   other = await signIn(second)
 }, 60_000)
 
@@ -270,6 +272,8 @@ describe('T35: tasks', () => {
     ] as const)
       expect((await task(method, { taskId, ...params }, other.as))['error']).toEqual(unknown['error'])
     expect(unknown['error']).toMatchObject({ code: -32_602 })
+    const limited = await signIn(client, ['call_greet'])
+    expect((await task('get', { taskId }, limited.as))['error']).toEqual(unknown['error'])
     for (const _ of [1, 2])
       expect((await task('cancel', { taskId }))['result']).toEqual({
         resultType: 'complete',

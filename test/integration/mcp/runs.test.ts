@@ -1,6 +1,7 @@
 /** Executions that tools over flows have started: inline result, handle, status, cancel, decisions, and whose they are. */
 
 import { beforeAll, expect, test } from 'vitest'
+import { addAccount, addClient, bearer, inWorkspace, tokensOf } from '../../support/clients/browser.ts'
 import {
   askToken,
   callTool,
@@ -195,3 +196,26 @@ do:
   const { data } = await use('run_result', { run: mine?.data.run }, as)
   expect(data).toMatchObject({ status: 'completed', output: { paid: true } })
 }, 90_000)
+
+test('approval that names the user of the client by e-mail: a link that opens for the user alone, signed in', async () => {
+  const { operator } = workspace
+  const person = await addAccount(operator, { role: 'service', ...inWorkspace(workspace) })
+  await createFlow(`document: { dsl: '1.0.3', namespace: n, name: user, version: '1.0.0' }
+do:
+  - ask: { approve: { title: 'Pay?', approvers: ['${person.email}'], fourEyes: false } }
+`)
+  await publish(server, { 'flows:user:run': { enabled: true } })
+  const access = { resource: server.url, scope: scopesOf(server, 'run_user', 'run_answer') }
+  const { body } = await tokensOf(await addClient(operator), person, access)
+  const as = bearer(body['access_token'])
+  const startedMs = performance.now()
+  const { data } = await use('run_user', {}, as)
+  // At once, not after the 25 s that a call waits for an output.
+  expect(performance.now() - startedMs).toBeLessThan(15_000)
+  const [asked] = data.approvals
+  expect(asked).toMatchObject({ approvers: [person.email], yours: false })
+  const page = await fetch(asked.link)
+  expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('password')])
+  const { text } = await use('run_answer', { run: data.run, approval: asked.approval, approved: true }, as)
+  expect(text).toMatch(/^forbidden: /)
+})

@@ -7,7 +7,8 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { startExecution } from '../../flows/executions/executions.ts'
 import { hasFeature, requireFeature } from '../../tenants/workspace-settings.ts'
 import { type Candidate, type JsonSchema, type Source, toolName } from '../tool.ts'
-import { followRun, RUN_RESULT, resumeRun, runOutput } from './runs.ts'
+import { followRun, RUN_RESULT, runOutput } from './run-outcome.ts'
+import { resumeRun } from './runs.ts'
 
 interface FlowRow {
   readonly id: string
@@ -34,7 +35,7 @@ export const flows: Source = {
   },
   admit: (scope) => requireFeature(scope, 'mcp.flow_tools'),
   input: ({ binding }, { args }) => (binding.arguments === 'input' ? { input: args } : args),
-  follow: followRun,
+  follow: (scope, waiting) => followRun(scope, { ...waiting, untilAsked: true }),
   answer: runOutput,
   resume: resumeRun,
 }

@@ -6,168 +6,19 @@
 import Type from 'typebox'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { Annotations } from '../../../core/tool-access.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
-import type { Approval } from '../../flows/approvals/approval-shape.ts'
 import { decide } from '../../flows/approvals/approvals.ts'
 import { cancelExecution } from '../../flows/executions/commands.ts'
 import { Execution, readExecution } from '../../flows/executions/executions.ts'
-import { followExecution } from '../../flows/executions/follow.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { requireFeature } from '../../tenants/workspace-settings.ts'
-import type { Answers, Asks, InputRequest, Waiting } from '../calls/call-client.ts'
-import {
-  argumentsOf,
-  type JsonSchema,
-  type RunState,
-  type Source,
-  type Tool,
-  type ToolOutput,
-} from '../tool.ts'
-
-/** The schema of results of all tools that concern an execution. */
-export const RUN_RESULT: JsonSchema = {
-  type: 'object',
-  properties: {
-    run: { type: 'string', description: 'Handle of the execution, for the tools run_….' },
-    status: {
-      type: 'string',
-      enum: ['pending', 'running', 'waiting', 'suspended', 'completed', 'faulted', 'cancelled'],
-      description: 'The last three are final. `waiting`: for time, an event, or an approval.',
-    },
-    step: { type: 'string', description: 'The step that runs.' },
-    approvals: {
-      type: 'array',
-      description: 'Decisions that it waits for. You may decide with run_answer those that say `yours`.',
-      items: {
-        type: 'object',
-        properties: {
-          approval: { type: 'string' },
-          title: { type: 'string' },
-          approvers: { type: 'array', items: { type: 'string' } },
-          yours: { type: 'boolean' },
-          form: { description: 'JSON Schema of `form` in run_answer.', type: ['object', 'boolean', 'null'] },
-        },
-      },
-    },
-    output: { description: 'Of a completed execution.' },
-    error: { description: 'Of a faulted execution.' },
-  },
-  required: ['run', 'status'],
-}
-
-/** The state of an execution, for its starter. Workflow ids and other steps are for admins. */
-export function runOutput(execution: Execution): ToolOutput {
-  const { id, status, output, error, started_by, approvals = [] } = execution
-  const asks = asksOf(execution)
-  const run = { ...stateOf(execution), ...(asks && { asks: asks.requests }) }
-  if (execution.ended_at !== null) {
-    const result = status === 'completed' ? { output } : { error }
-    return { output: { run: id, status, ...result }, failed: status === 'faulted', run }
-  }
-  const step = openStep(execution)
-  const asked = approvals.map((approval) => ({
-    approval: approval.id,
-    title: approval.title ?? '',
-    approvers: approval.approvers,
-    yours: isAddressedTo(started_by, approval),
-    form: approval.form,
-  }))
-  const shown = {
-    run: id,
-    status,
-    ...(step !== undefined && { step }),
-    ...(asked.length > 0 && { approvals: asked }),
-  }
-  return { output: shown, failed: false, run, ...(asks && { asks }) }
-}
-
-const openStep = ({ steps = [] }: Execution) => steps.findLast(({ ended_at }) => ended_at === null)?.name
-
-function stateOf({ id, status, started_at, ended_at, steps = [] }: Execution): RunState {
-  const last = steps.at(-1)
-  return {
-    id,
-    status,
-    startedAt: started_at,
-    updatedAt: ended_at ?? last?.ended_at ?? last?.started_at ?? started_at,
-  }
-}
-
-/** Asks the client for the decisions that are its user's. */
-function asksOf({ id, started_by, approvals = [] }: Execution): Asks | undefined {
-  const own = approvals.filter((approval) => isAddressedTo(started_by, approval))
-  if (own.length === 0) return undefined
-  const requests = Object.fromEntries(own.map((approval) => [approval.id, decisionRequest(approval)]))
-  return { requests, state: { run: id }, isOptional: true }
-}
-
-/** Elicitation takes flat objects of simple values, so another form is left to `run_answer`. */
-function decisionRequest({ title, step, flow, form }: Approval): InputRequest {
-  const { properties = {}, required = [] } = (isObject(form) ? form : {}) as FlatForm
-  const isFlat = Object.values(properties).every((field) => SIMPLE.has(String(Object(field)['type'])))
-  return {
-    method: 'elicitation/create',
-    params: {
-      mode: 'form',
-      message: title ?? `${step} of ${flow}`,
-      requestedSchema: {
-        type: 'object',
-        properties: {
-          ...(isFlat && properties),
-          [APPROVED]: { type: 'boolean', title: 'Approve', description: 'false rejects it.' },
-        },
-        required: [APPROVED, ...(isFlat ? required : [])],
-      },
-    },
-  }
-}
-
-interface FlatForm {
-  readonly properties?: Readonly<Record<string, unknown>>
-  readonly required?: readonly string[]
-}
-const SIMPLE: ReadonlySet<string> = new Set(['string', 'number', 'integer', 'boolean'])
-/** No field of a form has this name. */
-const APPROVED = '_approved'
-
-/** The decisions in the answers of a client. Only an accepted elicitation decides: a declined or closed one leaves it open. */
-export function decisionsOf(responses: Answers['responses']) {
-  return Object.entries(responses).flatMap(([approval, response]) => {
-    const { action, content } = Object(response) as { action?: unknown; content?: unknown }
-    if (action !== 'accept' || !isObject(content)) return []
-    const { [APPROVED]: approved, ...form } = content
-    return [{ approval, approved: approved === true, ...(Object.keys(form).length > 0 && { form }) }]
-  })
-}
-
-/**
- * Waits until an execution has ended, waits for a decision of its starter, or the time is over. Progress is
- * the number of steps that have begun.
- */
-export async function followRun(
-  scope: WorkspaceScope,
-  { output, seconds, signal, onProgress }: Waiting & { readonly output: Execution },
-): Promise<Execution> {
-  if (output.ended_at !== null || seconds === 0) return output
-  let reported = -1
-  return followExecution(scope, {
-    id: output.id,
-    waitMs: seconds * 1_000,
-    ...(signal && { signal }),
-    onChange: (execution) => {
-      const begun = execution.steps_omitted?.total ?? execution.steps?.length ?? 0
-      if (begun > reported)
-        onProgress?.({ progress: begun, message: openStep(execution) ?? execution.status })
-      reported = Math.max(begun, reported)
-      return asksOf(execution) !== undefined
-    },
-  })
-}
+import type { Answers } from '../calls/call-client.ts'
+import { argumentsOf, type Source, type Tool } from '../tool.ts'
+import { decisionsOf, followRun, isAddressedTo, RUN_RESULT, runOutput } from './run-outcome.ts'
 
 /** Decides what the client was asked, and goes on. */
 export function resumeRun({ binding }: Tool, { answers }: { readonly answers: Answers }) {
@@ -175,10 +26,6 @@ export function resumeRun({ binding }: Tool, { answers }: { readonly answers: An
   const { ws, flow, flows = [flow] } = binding.fixed
   return { operation: runDecide, input: { ws, flows, run, decisions: decisionsOf(answers.responses) } }
 }
-
-/** Names of people count for the people: a model does not decide for them. */
-const isAddressedTo = (subject: string, { approvers, excluded }: Approval) =>
-  approvers.includes(subject) && !excluded.includes(subject)
 
 const Run = Type.String({ minLength: 1, maxLength: 100, description: '`run` of the tool that started it.' })
 /** `ws` and `flows` are fixed by the version. */

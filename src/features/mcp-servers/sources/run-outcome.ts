@@ -1,0 +1,181 @@
+/** Results of tools over executions: how far an execution is, what it asks its starter, and how a call follows it. */
+
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { isObject } from '../../../core/json.ts'
+import type { Approval } from '../../flows/approvals/approval-shape.ts'
+import { ownLinks } from '../../flows/approvals/own-links.ts'
+import type { Execution } from '../../flows/executions/executions.ts'
+import { followExecution } from '../../flows/executions/follow.ts'
+import type { Answers, Asks, InputRequest, Waiting } from '../calls/call-client.ts'
+import type { JsonSchema, RunState, ToolOutput } from '../tool.ts'
+
+/** The schema of results of all tools that concern an execution. */
+export const RUN_RESULT: JsonSchema = {
+  type: 'object',
+  properties: {
+    run: { type: 'string', description: 'Handle of the execution, for the tools run_….' },
+    status: {
+      type: 'string',
+      enum: ['pending', 'running', 'waiting', 'suspended', 'completed', 'faulted', 'cancelled'],
+      description: 'The last three are final. `waiting`: for time, an event, or an approval.',
+    },
+    step: { type: 'string', description: 'The step that runs.' },
+    approvals: {
+      type: 'array',
+      description: 'Decisions that it waits for. You may decide with run_answer those that say `yours`.',
+      items: {
+        type: 'object',
+        properties: {
+          approval: { type: 'string' },
+          title: { type: 'string' },
+          approvers: { type: 'array', items: { type: 'string' } },
+          yours: { type: 'boolean' },
+          link: { type: 'string', description: 'Page where your user decides.' },
+          form: { description: 'JSON Schema of `form` in run_answer.', type: ['object', 'boolean', 'null'] },
+        },
+      },
+    },
+    output: { description: 'Of a completed execution.' },
+    error: { description: 'Of a faulted execution.' },
+  },
+  required: ['run', 'status'],
+}
+
+/** The state of an execution, for its starter. Workflow ids and other steps are for admins. */
+export function runOutput(execution: Execution): ToolOutput {
+  const { id, status, output, error, started_by, approvals = [] } = execution
+  const asks = asksOf(execution)
+  const run = { ...stateOf(execution), ...(asks && { asks: asks.requests }) }
+  if (execution.ended_at !== null) {
+    const result = status === 'completed' ? { output } : { error }
+    return { output: { run: id, status, ...result }, failed: status === 'faulted', run }
+  }
+  const step = openStep(execution)
+  const asked = approvals.map((approval) => ({
+    approval: approval.id,
+    title: approval.title ?? '',
+    approvers: approval.approvers,
+    yours: isAddressedTo(started_by, approval),
+    form: approval.form,
+    ...linkIn(approval),
+  }))
+  const shown = {
+    run: id,
+    status,
+    ...(step !== undefined && { step }),
+    ...(asked.length > 0 && { approvals: asked }),
+  }
+  return { output: shown, failed: false, run, ...(asks && { asks }) }
+}
+
+/** An approval, with a link for the user of its client. */
+type Linked = Approval & { readonly link?: string | undefined }
+
+const linkIn = ({ link }: Linked) => (link === undefined ? {} : { link })
+
+const openStep = ({ steps = [] }: Execution) => steps.findLast(({ ended_at }) => ended_at === null)?.name
+
+function stateOf({ id, status, started_at, ended_at, steps = [] }: Execution): RunState {
+  const last = steps.at(-1)
+  return {
+    id,
+    status,
+    startedAt: started_at,
+    updatedAt: ended_at ?? last?.ended_at ?? last?.started_at ?? started_at,
+  }
+}
+
+/** Asks the client for the decisions that are its user's. */
+function asksOf({ id, started_by, approvals = [] }: Execution): Asks | undefined {
+  const own = approvals.filter((approval) => isAddressedTo(started_by, approval))
+  if (own.length === 0) return undefined
+  const requests = Object.fromEntries(own.map((approval) => [approval.id, decisionRequest(approval)]))
+  return { requests, state: { run: id }, isOptional: true }
+}
+
+/** Elicitation takes flat objects of simple values, so another form is left to `run_answer`. */
+function decisionRequest({ title, step, flow, form }: Approval): InputRequest {
+  const { properties = {}, required = [] } = (isObject(form) ? form : {}) as FlatForm
+  const isFlat = Object.values(properties).every((field) => SIMPLE.has(String(Object(field)['type'])))
+  return {
+    method: 'elicitation/create',
+    params: {
+      mode: 'form',
+      message: title ?? `${step} of ${flow}`,
+      requestedSchema: {
+        type: 'object',
+        properties: {
+          ...(isFlat && properties),
+          [APPROVED]: { type: 'boolean', title: 'Approve', description: 'false rejects it.' },
+        },
+        required: [APPROVED, ...(isFlat ? required : [])],
+      },
+    },
+  }
+}
+
+interface FlatForm {
+  readonly properties?: Readonly<Record<string, unknown>>
+  readonly required?: readonly string[]
+}
+const SIMPLE: ReadonlySet<string> = new Set(['string', 'number', 'integer', 'boolean'])
+/** No field of a form has this name. */
+const APPROVED = '_approved'
+
+/** The decisions in the answers of a client. Only an accepted elicitation decides: a declined or closed one leaves it open. */
+export function decisionsOf(responses: Answers['responses']) {
+  return Object.entries(responses).flatMap(([approval, response]) => {
+    const { action, content } = Object(response) as { action?: unknown; content?: unknown }
+    if (action !== 'accept' || !isObject(content)) return []
+    const { [APPROVED]: approved, ...form } = content
+    return [{ approval, approved: approved === true, ...(Object.keys(form).length > 0 && { form }) }]
+  })
+}
+
+interface Followed extends Waiting {
+  readonly output: Execution
+  /** Also stops at decisions of other people. */
+  readonly untilAsked?: boolean
+}
+
+/**
+ * Waits until an execution has ended, waits for a decision of its starter, or the time is over. Progress is the number of
+ * steps that have begun.
+ */
+export async function followRun(
+  scope: WorkspaceScope,
+  { output, seconds, signal, onProgress, untilAsked = false }: Followed,
+): Promise<Execution> {
+  if (output.ended_at !== null) return output
+  let reported = -1
+  const execution =
+    seconds === 0
+      ? output
+      : await followExecution(scope, {
+          id: output.id,
+          waitMs: seconds * 1_000,
+          ...(signal && { signal }),
+          onChange: (now) => {
+            const begun = now.steps_omitted?.total ?? now.steps?.length ?? 0
+            if (begun > reported) onProgress?.({ progress: begun, message: openStep(now) ?? now.status })
+            reported = Math.max(begun, reported)
+            return asksOf(now) !== undefined || (untilAsked && (now.approvals ?? []).length > 0)
+          },
+        })
+  return withLinks(scope, execution)
+}
+
+/** Adds links for the user of the client to the approvals that the user, but not the client, may decide. */
+async function withLinks(scope: WorkspaceScope, execution: Execution): Promise<Execution> {
+  const { approvals = [] } = execution
+  if (approvals.every((approval) => isAddressedTo(execution.started_by, approval))) return execution
+  const links = await ownLinks(scope, execution.id)
+  return {
+    ...execution,
+    approvals: approvals.map((approval) => ({ ...approval, link: links.get(approval.id) })),
+  }
+}
+
+/** Names of people count for the people: a model does not decide for them. */
+export const isAddressedTo = (subject: string, { approvers, excluded }: Approval) =>
+  approvers.includes(subject) && !excluded.includes(subject)
