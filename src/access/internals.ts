@@ -2,6 +2,7 @@
 
 import type { IdSource } from '../core/ids.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
+import type { Egress } from '../infra/http-client/egress.ts'
 import type { Log } from '../infra/log.ts'
 import type { MongoDocuments } from '../infra/mongo/mongo.ts'
 import type { Database, StatementExecutor } from '../infra/postgres/database.ts'
@@ -52,6 +53,7 @@ export interface PlatformServices {
   readonly publicUrl: string
   readonly memo: TtlCache<Sized<unknown>>
   readonly threads: ThreadPool
+  readonly egress: Egress
   readonly audit: Audit
   readonly log: Log
 }

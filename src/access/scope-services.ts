@@ -4,6 +4,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { Problem } from '../core/problem.ts'
 import type { TenantId, TenantRef, WorkspaceRef } from '../core/tenant.ts'
 import { purposeIn } from '../infra/crypto/secrets.ts'
+import type { Bounds, Inbound, Outbound, Sender } from '../infra/http-client/egress.ts'
 import type { DocumentsHandle } from '../infra/mongo/mongo.ts'
 import { StorageAdmin } from '../infra/s3/storage-identities.ts'
 import { PayloadReader } from '../infra/temporal/payload-reader.ts'
@@ -175,4 +176,19 @@ export function runInThread<T>(scope: Scope, task: ThreadTask): Promise<Ran<T>> 
 /** The public URL of a path. */
 export function addressOf(scope: WorkspaceScope, path: string): string {
   return `${servicesOf(scope).publicUrl}${path}`
+}
+
+/**
+ * Sends one HTTP request through the egress guard, on connections that this workspace alone uses. Redirects are not followed.
+ * @param sender the addresses besides the public Internet that the workspace may reach
+ * @throws Problem as {@link Egress.send} does
+ */
+export function sendHttp(
+  scope: WorkspaceScope,
+  outbound: Outbound,
+  sender: Pick<Sender, 'allowed' | 'allowedNow'>,
+  bounds: Bounds,
+): Promise<Inbound> {
+  const { tenantId, workspaceId } = scope.ref
+  return servicesOf(scope).egress.send(outbound, { ...sender, owner: `${tenantId}:${workspaceId}` }, bounds)
 }

@@ -259,7 +259,15 @@ const TAGS = [
     name: 'MCP servers',
     description:
       'Tools for agents, made of collections, functions, events and flows: curated, published, audited.',
-    nouns: ['mcp_server', 'mcp_candidate', 'mcp_curation', 'mcp_version', 'mcp_call', 'mcp_client'],
+    nouns: [
+      'mcp_server',
+      'mcp_candidate',
+      'mcp_curation',
+      'mcp_version',
+      'mcp_call',
+      'mcp_client',
+      'mcp_source',
+    ],
   },
   {
     name: 'Identity',

@@ -91,7 +91,7 @@ export function openPlatform(
     log,
     access: new Access(parts),
     idempotency: new Idempotency(secrets),
-    egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
+    egress: parts.egress,
     limiter,
     meters,
     audit,
@@ -173,6 +173,7 @@ function openServices(
     publicUrl: publicUrl(config),
     memo: openMemo(),
     threads: new ThreadPool(),
+    egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
     audit: new Audit(database, log),
     log,
   }

@@ -1,6 +1,7 @@
-/** `tenon mcp list|show|candidates|curate|preview|diff|approve|rollback|clients|audit`: the lifecycle of hosted MCP servers. */
+/** `tenon mcp list|show|candidates|curate|preview|diff|approve|rollback|clients|audit|sources`: the lifecycle of hosted MCP servers. */
 
 import type { Command } from 'commander'
+import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
 import { readCallerFile, workspaceClient } from './settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
@@ -115,6 +116,88 @@ async function audit(server: string, { workspace }: WorkspaceOption): Promise<nu
   return 0
 }
 
+async function sourcesClient(workspace: string | undefined) {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  return { client, base: `/v1/mcp/workspaces/${workspace_id}/sources` }
+}
+
+interface Source {
+  readonly name: string
+  readonly kind: string
+  readonly state: string
+  readonly tools: number
+  readonly url: string
+  readonly drift: { readonly hash: string } | null
+}
+
+async function listSources({ workspace }: WorkspaceOption): Promise<number> {
+  const { client, base } = await sourcesClient(workspace)
+  for (const { name, kind, state, tools, url } of await client.list<Source>(base))
+    print(
+      `${name.padEnd(20)}  ${kind.padEnd(7)}  ${state.padEnd(7)}  ${String(tools).padStart(4)} tools  ${url}`,
+    )
+  return 0
+}
+
+interface SourceOptions extends WorkspaceOption {
+  readonly kind: string
+  readonly document?: string
+  readonly baseUrl?: string
+  readonly headers?: string
+}
+
+async function addSource(
+  name: string,
+  url: string,
+  { workspace, kind, document: file, baseUrl: base_url, headers: given }: SourceOptions,
+): Promise<number> {
+  const { client, base } = await sourcesClient(workspace)
+  const document = file === undefined ? undefined : await readCallerFile(file)
+  const headers = given === undefined ? undefined : await jsonArgument(given, 'The headers')
+  return printJson(await client.post(base, { name, kind, url, document, base_url, headers }))
+}
+
+interface RefreshOptions extends WorkspaceOption {
+  readonly document?: string
+  readonly accept?: boolean
+}
+
+/** Accepts what this command has read, and nothing that comes later. */
+async function refreshSource(
+  source: string,
+  { workspace, document: file, accept }: RefreshOptions,
+): Promise<number> {
+  const { client, base } = await sourcesClient(workspace)
+  const path = `${base}/${encodeURIComponent(source)}/refresh`
+  const document = file === undefined ? undefined : await readCallerFile(file)
+  const read = await client.post<Source>(path, { document })
+  if (accept !== true || read.drift === null) return printJson(read)
+  return printJson(await client.post(path, { document, accept: read.drift.hash }))
+}
+
+async function deleteSource(source: string, { workspace }: WorkspaceOption): Promise<number> {
+  const { client, base } = await sourcesClient(workspace)
+  return printJson(await client.call('DELETE', `${base}/${encodeURIComponent(source)}`))
+}
+
+function sourceVerbs(servers: Command): void {
+  const sources = servers.command('sources').description('sources of tools outside the platform')
+  addVerb(sources, 'list', 'list the sources of a workspace', listSources, [WORKSPACE])
+  addVerb(sources, 'add <name> <url>', 'register a source and pin its definitions', addSource, [
+    WORKSPACE,
+    ['--kind <kind>', 'openapi or mcp', 'openapi'],
+    ['--document <file>', 'OpenAPI document in place of the one at the URL'],
+    ['--base-url <url>', 'server of the API in place of the first one of the document'],
+    ['--headers <json>', `{"X-Key": {"secret": "<name>"}}: ${JSON_NOTATION}`],
+  ])
+  addVerb(sources, 'refresh <source>', 'read the definitions again', refreshSource, [
+    WORKSPACE,
+    ['--document <file>', 'OpenAPI document in place of the one at the URL'],
+    ['--accept', 'pin the definitions that differ'],
+  ])
+  addVerb(sources, 'delete <source>', 'delete a source that no server uses', deleteSource, [WORKSPACE])
+}
+
 export function mcpAdminVerbs(servers: Command): void {
   addVerb(servers, 'list', 'list the servers of a workspace', list, [WORKSPACE])
   addVerb(servers, 'show <server>', 'print a server with its draft', show(''), [WORKSPACE])
@@ -131,4 +214,5 @@ export function mcpAdminVerbs(servers: Command): void {
   ])
   addVerb(servers, 'clients <server>', 'print the OAuth clients of agents', show('/clients'), [WORKSPACE])
   addVerb(servers, 'audit <server>', 'list the newest calls', audit, [WORKSPACE])
+  sourceVerbs(servers)
 }

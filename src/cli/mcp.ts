@@ -69,10 +69,11 @@ function approvalNeeded(base: string, { version, diff, reasons }: Publication): 
   return `Version ${version} is not active until an admin approves it: POST ${base}/versions/${version}/approve\n${lines}`
 }
 
-/** Without a file: all tools that only read; with `--writes`, all tools. */
+/** Without a file: all tools of the workspace that only read; with `--writes`, all. Sources outside may have thousands. */
 async function defaultTools(client: ApiClient, path: string, { writes = false }: PublishOptions) {
   const { data } = await client.get<{ data: Candidate[] }>(`${path}/candidates`)
-  const wanted = data.filter(({ risk }) => writes || risk === 'read')
+  const isOutside = ({ candidate }: Candidate) => /^(openapi|mcp):/.test(candidate)
+  const wanted = data.filter((one) => !isOutside(one) && (writes || one.risk === 'read'))
   return Object.fromEntries(wanted.map(({ candidate }) => [candidate, { enabled: true }]))
 }
 
@@ -125,7 +126,10 @@ export function mcpVerbs(program: Command): void {
     publish,
     [
       WORKSPACE,
-      ['--tools <file>', 'JSON body of PUT …/curation; default: all tools that only read'],
+      [
+        '--tools <file>',
+        'JSON body of PUT …/curation; default: all tools that only read, without those of sources',
+      ],
       ['--writes', 'without a file: also tools that write'],
       ['--accept-breaking', 'approve changes that may break clients'],
     ],

@@ -12,6 +12,7 @@ export type IdPrefix =
   | 'run'
   | 'apr'
   | 'mcp'
+  | 'src'
   | 'trg'
   | 'sch'
   | 'op'

@@ -2,6 +2,7 @@
 
 import { FLOW_LIMITS } from './limits/flow-limits.ts'
 import { MCP_LIMITS } from './limits/mcp-limits.ts'
+import { MCP_SOURCE_LIMITS } from './limits/mcp-source-limits.ts'
 
 export const LIMITS = {
   bodyBytesMax: 1_048_576,
@@ -351,4 +352,5 @@ export const LIMITS = {
   objectsCountedMax: 200_000,
   ...FLOW_LIMITS,
   ...MCP_LIMITS,
+  ...MCP_SOURCE_LIMITS,
 } as const

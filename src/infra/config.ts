@@ -82,7 +82,7 @@ const ConfigSchema = Type.Object({
     default: '',
     pattern: '^$|^[^,\\s]+:([0-9]+|\\*)(,[^,\\s]+:([0-9]+|\\*))*$',
     description:
-      'Comma-separated host:port pairs that flows may reach although their addresses are not public; `host:*` for all ports.',
+      'Comma-separated host:port pairs that flows and sources of MCP tools may reach although their addresses are not public; `host:*` for all ports.',
   }),
   TENON_DENO_BIN: Type.Optional(
     Type.String({

@@ -1,16 +1,30 @@
 /** Rows of the sweep for hosted MCP servers, and the server they name. */
 
-import { publishMcpServer } from '../support/clients/mcp.ts'
-import type { TestWorkspace } from '../support/fixtures/tenants.ts'
+import { ok, publishMcpServer } from '../support/clients/mcp.ts'
+import { call, type TestWorkspace } from '../support/fixtures/tenants.ts'
 
 const SLUG = 'sweep'
-
-/** Publishes an MCP server in the workspace of the sweep. */
-export const publishSweepServer = (workspace: TestWorkspace) => publishMcpServer(workspace, SLUG)
 
 const row = (tail: string, body?: () => unknown) => ({
   path: ({ workspace }: { workspace: TestWorkspace }) =>
     `/v1/mcp/workspaces/${workspace.workspaceId}/servers${tail}`,
+  ...(body !== undefined && { body }),
+  foreign: 'not_found' as const,
+})
+
+const DOCUMENT = { openapi: '3.0.0', paths: { '/x': { get: {} } } }
+const SOURCE = { name: SLUG, kind: 'openapi', url: 'https://x.example', document: DOCUMENT }
+
+/** Publishes an MCP server in the workspace of the sweep, and registers a source of tools. */
+export async function publishSweepServer(workspace: TestWorkspace): Promise<void> {
+  await publishMcpServer(workspace, SLUG)
+  const path = `/v1/mcp/workspaces/${workspace.workspaceId}/sources`
+  await ok(call('POST', path, { as: workspace.operator, body: SOURCE }))
+}
+
+const sourceRow = (tail: string, body?: () => unknown) => ({
+  path: ({ workspace }: { workspace: TestWorkspace }) =>
+    `/v1/mcp/workspaces/${workspace.workspaceId}/sources${tail}`,
   ...(body !== undefined && { body }),
   foreign: 'not_found' as const,
 })
@@ -35,4 +49,9 @@ export const MCP_ROWS = {
   'mcp_client.create': row(`/${SLUG}/clients`, () => ({ name: 'x' })),
   'mcp_client.list': row(`/${SLUG}/clients`),
   'mcp_client.delete': row(`/${SLUG}/clients/agent_x`),
+  'mcp_source.list': sourceRow(''),
+  'mcp_source.create': sourceRow('', () => ({ ...SOURCE, name: 'another' })),
+  'mcp_source.get': sourceRow(`/${SLUG}`),
+  'mcp_source.refresh': sourceRow(`/${SLUG}/refresh`, () => ({ document: DOCUMENT })),
+  'mcp_source.delete': sourceRow(`/${SLUG}`),
 }

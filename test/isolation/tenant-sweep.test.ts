@@ -238,4 +238,6 @@ test('after the sweep: our resources are unchanged', async () => {
   expect(invoked.body).toBe('ours')
   const server = await call('GET', `/v1/mcp/workspaces/${workspace.workspaceId}/servers/sweep`, { as })
   expect(server.body).toMatchObject({ name: 'Server sweep', state: 'published', latest_version: 1 })
+  const source = await call('GET', `/v1/mcp/workspaces/${workspace.workspaceId}/sources/sweep`, { as })
+  expect(source.body).toMatchObject({ name: 'sweep', tools: 1, state: 'ready' })
 })

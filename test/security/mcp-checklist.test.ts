@@ -40,6 +40,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   T16: ['client without a person: shown what its token allows'],
   T17: ['one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant'],
+  T18: ['arguments in their places, with the secret of the source; T18: the token of the client stays here'],
   T19: [
     'client registration: %s: refused',
     'client registration: limit of an address: refused; unused clients: removed',
@@ -50,8 +51,12 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T23: [
     'suspect text: waits for approval, also with `accept`; not again once it is approved',
     'hidden text in the schema of a source: refused, with its place',
+    'T23: poisoned document: hidden characters are refused, orders to models wait for approval',
   ],
-  T24: ['function tool, function redeployed: the old version runs until the next publication'],
+  T24: [
+    'document that changes: drift, the pinned tools stay; accepted by its hash alone',
+    'function tool, function redeployed: the old version runs until the next publication',
+  ],
   T25: [
     'draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte',
   ],
@@ -62,8 +67,19 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T30: [
     'schema that changed after publication: the tool says that it is outdated',
     'one document that is too large: says so, and how to read a part of it',
+    'T30: upstream answers %s: a bounded result that says so, fenced',
   ],
-  T32: ['arguments outside the schema: refused; hostile strings are treated as plain values'],
+  T31: ['T31: $ref %s: the operation is no tool, and nothing is fetched'],
+  T32: [
+    'arguments outside the schema: refused; hostile strings are treated as plain values',
+    'T32: argument %j of a path: refused, nothing is sent',
+    'any text: stays in its segment, or is refused',
+  ],
+  T33: [
+    'T33: redirect to another server: never reached, and no credentials arrive',
+    'T33: addresses that are not public, documents that move or are too large: refused',
+    'T33: server of another origin: gets the headers of the source only if the admin confirms it',
+  ],
   T34: ['T34: forms that ask for secrets, and pages of other hosts, are not sent'],
   T35: [
     'long flow: a handle, which another client cannot use; cancelled by its starter',
@@ -89,9 +105,6 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
 /** Numbers without a test of that kind. */
 const OTHERWISE: Readonly<Record<string, string>> = {
   T8: 'A stream is never resumed: it belongs to one request.',
-  T18: 'A function gets its input alone: test/security/function-isolation.test.ts.',
-  T31: 'Schemas of collections are checked when they are declared: test/unit/collections.',
-  T33: 'OpenAPI documents are no source of tools.',
   T42: 'There is no container engine.',
   T43: 'There is no container engine.',
   T45: 'The test below.',

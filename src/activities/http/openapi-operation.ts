@@ -7,19 +7,11 @@
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { unescaped } from '../../../flows-dsl/json.ts'
 import { LIMITS } from '../../core/limits.ts'
+import type { Style } from '../../infra/http-client/parameter-styles.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 import { FORM, MULTIPART, mediaTypeOf } from './request-body.ts'
 
 type ParameterLocation = 'path' | 'query' | 'header' | 'cookie'
-
-/** The serialisation of one parameter. */
-export interface Style {
-  readonly name: string
-  readonly style: string
-  readonly explode: boolean
-  /** Some reserved characters of URIs are not encoded (`allowReserved`). */
-  readonly reserved: boolean
-}
 
 export interface Body {
   readonly media: string

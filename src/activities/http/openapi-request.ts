@@ -1,10 +1,11 @@
 /** Builds an HTTP request from the arguments of `call: openapi` (OWS 1.0 "OpenAPI Call", OpenAPI 3.1 "Style Values"). */
 
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { headerOf, joinPairs, queryPairs, segmentOf } from '../../infra/http-client/parameter-styles.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 import type { CallClients } from './authentication.ts'
 import type { Documents } from './openapi-document.ts'
-import { type Body, type Operation, operationOf, type Parameter, type Style } from './openapi-operation.ts'
+import { type Body, type Operation, operationOf, type Parameter } from './openapi-operation.ts'
 import { FORM, MULTIPART, mediaTypeOf } from './request-body.ts'
 
 /** The equivalent arguments of `call: http`, without authentication. */
@@ -156,83 +157,4 @@ function serializeBody({ media }: Body, value: unknown): string | Fields {
     queryPairs({ name, style: 'form', explode: true, reserved: false }, one),
   )
   return joinPairs(pairs, '&')
-}
-
-type Pair = readonly [name: string, value: string]
-
-const joinPairs = (pairs: readonly Pair[], separator: string) =>
-  pairs.map((pair) => pair.join('=')).join(separator)
-
-/** The separators of lists, by style. */
-const SEPARATORS: Readonly<Record<string, string>> = {
-  form: ',',
-  simple: ',',
-  spaceDelimited: '%20',
-  pipeDelimited: '%7C',
-  tabDelimited: '%09',
-}
-
-/** Encodes all but the unreserved characters of RFC 3986. A lone surrogate becomes U+FFFD. */
-function percentEncoded(text: string, reserved = false): string {
-  const encoded = encodeURIComponent(text.replace(/\p{Surrogate}/gu, '\ufffd'))
-  const strict = encoded.replaceAll(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)
-  // The characters & = + # % stay encoded, because they would end the value or change its meaning.
-  return reserved
-    ? strict.replaceAll(/%(?:2F|3A|3F|40|21|24|27|28|29|2A|2C|3B)/g, decodeURIComponent)
-    : strict
-}
-
-/** The text of a value: JSON for a list or object, empty for null. */
-function plain(value: unknown): string {
-  if (value === null || value === undefined) return ''
-  return typeof value === 'object' ? JSON.stringify(value) : String(value)
-}
-
-/** The pairs of a query, or of a form: names and values percent-encoded. */
-function queryPairs(parameter: Style, value: unknown): readonly Pair[] {
-  const { name, style, explode, reserved } = parameter
-  const encode = (one: unknown) => percentEncoded(plain(one), reserved)
-  const key = percentEncoded(name)
-  if (typeof value !== 'object' || value === null) return [[key, encode(value)]]
-  if (style === 'deepObject') return deepPairs(key, value, encode)
-  const separator = SEPARATORS[style] ?? ','
-  if (Array.isArray(value)) {
-    return explode ? value.map((one) => [key, encode(one)]) : [[key, value.map(encode).join(separator)]]
-  }
-  const members = Object.entries(value).map(([member, one]) => [percentEncoded(member), encode(one)] as const)
-  return explode ? members : [[key, members.flat().join(separator)]]
-}
-
-/** The pairs of style `deepObject`: `name[member]=value`, recursively. */
-function deepPairs(key: string, value: object, encode: (one: unknown) => string): readonly Pair[] {
-  return Object.entries(value).flatMap(([member, one]) => {
-    const below = Array.isArray(value) ? key : `${key}[${percentEncoded(member)}]`
-    return typeof one === 'object' && one !== null
-      ? deepPairs(below, one, encode)
-      : [[below, encode(one)] as const]
-  })
-}
-
-/** The text of a path parameter in style `simple`, `label` or `matrix`. */
-function segmentOf({ name, style, explode }: Style, value: unknown): string {
-  const encode = (one: unknown) => percentEncoded(plain(one))
-  const parts = partsOf(value, explode, encode)
-  if (style === 'label') return `.${parts.join(explode ? '.' : ',')}`
-  if (style !== 'matrix') return parts.join(',')
-  const key = percentEncoded(name)
-  if (!explode || typeof value !== 'object') return `;${key}=${parts.join(',')}`
-  return parts.map((part) => (Array.isArray(value) ? `;${key}=${part}` : `;${part}`)).join('')
-}
-
-/** The text of a header parameter: style `simple`, without percent-encoding. */
-function headerOf({ explode }: Style, value: unknown): string {
-  return partsOf(value, explode, plain).join(',')
-}
-
-function partsOf(value: unknown, explode: boolean, encode: (one: unknown) => string): readonly string[] {
-  if (typeof value !== 'object' || value === null) return [encode(value)]
-  if (Array.isArray(value)) return value.map(encode)
-  return Object.entries(fieldsOf(value)).flatMap(([member, one]) =>
-    explode ? [`${encode(member)}=${encode(one)}`] : [encode(member), encode(one)],
-  )
 }

@@ -1,6 +1,5 @@
 /** Decodes the content of responses, and excerpts those of failed calls for the error of the flow. */
 
-import { isUtf8 } from 'node:buffer'
 import type { ErrorResponse } from '../../../flows-dsl/errors.ts'
 import { clip, type Json } from '../../../flows-dsl/json.ts'
 import { isTooDeep } from '../../core/json.ts'
@@ -8,21 +7,16 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isSecretName } from '../../core/redact.ts'
 import { MASK } from '../../core/secret-handle.ts'
+import { decodeText, isJson, isText } from '../../infra/http-client/content.ts'
 import type { Inbound } from '../../infra/http-client/egress.ts'
 
-const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i
-const TEXT_TYPE =
-  /^\s*(text\/|application\/(xml|yaml|x-yaml|javascript|x-www-form-urlencoded|graphql|sql)\b|[^;]*\+(xml|yaml)\s*(;|$))/i
-
 /** Decodes the body: JSON is parsed, text is decoded by its charset, other types become base64. An empty body is null. */
-export function contentOf({ headers, body }: Inbound): unknown {
+export function contentOf(inbound: Inbound): unknown {
+  const { body } = inbound
   if (body.length === 0) return null
-  const type = headers['content-type'] ?? ''
-  if (JSON_TYPE.test(type)) return parseJson(body)
-  return isText(type, body) ? decodeText(body, type) : body.toString('base64')
+  if (isJson(inbound)) return parseJson(body)
+  return isText(inbound) ? decodeText(inbound) : body.toString('base64')
 }
-
-const isText = (type: string, body: Buffer) => (type === '' ? isUtf8(body) : TEXT_TYPE.test(type))
 
 function parseJson(body: Buffer): unknown {
   const value = decodeJson(body)
@@ -42,15 +36,6 @@ function decodeJson(body: Buffer): unknown {
   }
 }
 
-function decodeText(body: Buffer, type: string): string {
-  const charset = /;\s*charset="?([\w-]{1,40})/i.exec(type)?.[1] ?? 'utf-8'
-  try {
-    return new TextDecoder(charset).decode(body)
-  } catch {
-    return body.toString('utf8')
-  }
-}
-
 /**
  * The response of a failed call, bounded because errors are stored with every step. Headers that hold secrets are masked, and
  * those that are too large together are left out. Content that is too large or not valid is shown as text.
@@ -61,9 +46,7 @@ export function errorResponseOf(inbound: Inbound, redactExcerpt: (text: string) 
   const headers = boundedHeaders(inbound.headers)
   const content = inbound.isExcerpt ? undefined : wholeContent(inbound)
   if (content !== undefined) return { status, headers, content }
-  const { body } = inbound
-  const type = inbound.headers['content-type'] ?? ''
-  const text = JSON_TYPE.test(type) || isText(type, body) ? decodeText(body, type) : undefined
+  const text = isJson(inbound) || isText(inbound) ? decodeText(inbound) : undefined
   const excerpt = text === undefined ? null : clip(redactExcerpt(text), LIMITS.errorResponse.contentBytesMax)
   return { status, headers, content: excerpt, truncated: true }
 }

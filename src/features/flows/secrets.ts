@@ -16,7 +16,7 @@ import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { listPage, previewOperation } from '../operation-helpers.ts'
 import { FLOWS, Ws } from './definitions.ts'
 
-const SecretName = Type.String({
+export const SecretName = Type.String({
   pattern: SECRET_NAME.source,
   description: 'The name by which flows declare it in `use.secrets`.',
 })

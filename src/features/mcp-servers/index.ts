@@ -4,6 +4,7 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { callServer, listCalls, verifyCalls } from './calls/calls-api.ts'
 import { createClient, deleteClient, listClients } from './clients.ts'
 import { curate, listCandidates } from './curation/curation.ts'
+import { createSource, deleteSource, getSource, listSources, refreshSource } from './remote/sources.ts'
 import { previewServer } from './review/review.ts'
 import { createServer, deleteServer, getServer, listServers, updateServer } from './servers.ts'
 import {
@@ -34,4 +35,9 @@ export const MCP_OPERATIONS: readonly AnyOperation[] = [
   createClient,
   listClients,
   deleteClient,
+  createSource,
+  listSources,
+  getSource,
+  refreshSource,
+  deleteSource,
 ]

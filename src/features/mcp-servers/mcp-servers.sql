@@ -103,6 +103,40 @@ create table tenon.mcp_clients (
 );
 call tenon.allow('tenon_admin', 'tenon.mcp_clients', 'workspace', 'select, insert, delete');
 
+-- Sources of tools outside the platform, with the definitions that an admin has accepted.
+create table tenon.mcp_sources (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  id text not null,
+  name text not null,
+  kind text not null check (kind in ('openapi', 'mcp')),
+  url text not null,
+  base_url text,
+  -- By name: {"secret": …, "prefix": …?} with the name of a secret of the workspace, or {"value": …}.
+  headers jsonb not null default '{}',
+  -- remote/definitions.ts: the tools as their source defines them, the hash of each, and that of all.
+  definitions jsonb not null,
+  -- Of the definitions as JSON.
+  bytes integer not null,
+  hashes jsonb not null,
+  hash text not null,
+  -- Parts of the source that are no tools, with reasons.
+  skipped jsonb not null default '[]',
+  state text not null default 'ready' check (state in ('ready', 'drifted', 'failed')),
+  -- How the source differs from what is pinned, if it does; why it could not be read.
+  drift jsonb,
+  error text,
+  checked_at timestamptz(3) not null default now(),
+  created_by text not null,
+  created_at timestamptz(3) not null default now(),
+  updated_at timestamptz(3) not null default now(),
+  primary key (tenant_id, workspace_id, id),
+  unique (tenant_id, workspace_id, name),
+  check ((state = 'drifted') = (drift is not null)),
+  check ((state = 'failed') = (error is not null))
+);
+call tenon.allow('tenon_admin', 'tenon.mcp_sources', 'workspace', 'select, insert, update, delete');
+
 call tenon.allow('tenon_operator', 'tenon.mcp_servers', 'all', 'select');
 call tenon.allow('tenon_operator', 'tenon.mcp_server_versions', 'all', 'select');
 call tenon.allow('tenon_operator', 'tenon.mcp_clients', 'all', 'select');

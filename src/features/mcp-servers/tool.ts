@@ -1,6 +1,5 @@
 /** The shape of a tool (candidate and frozen form), its names, digests, sources, and checks of its texts. */
 
-import { createHash } from 'node:crypto'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
@@ -8,8 +7,9 @@ import { type InputError, Problem } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-access.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
 import type { Answers, Asks, CallClient, Waiting } from './calls/call-client.ts'
+import type { JsonSchema } from './tool-name.ts'
 
-export type JsonSchema = Readonly<Record<string, unknown>>
+export { digest, type JsonSchema, toolName } from './tool-name.ts'
 
 /** Which operation a tool runs, and the part of its input that the tool's caller does not choose. */
 interface Binding {
@@ -79,18 +79,8 @@ export function argumentsOf(operation: AnyOperation, fixed: Readonly<Record<stri
   return JSON.parse(JSON.stringify(schema)) as JsonSchema
 }
 
-/** A name with the characters and the length that every client accepts; a digest keeps truncated names distinct. */
-export function toolName(text: string): string {
-  const name = text.replaceAll(/[^A-Za-z0-9_.-]/g, '_')
-  const max = LIMITS.mcpToolNameCharsMax
-  return name.length <= max ? name : `${name.slice(0, max - 9)}_${digest(text).slice(0, 8)}`
-}
-
 /** The tokens of English or JSON text of a length, estimated at four characters each. */
 export const estimatedTokens = (length: number) => Math.ceil(length / 4)
-
-/** SHA-256 of a text, hex. */
-export const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 
 /** @returns an error for the first hidden character, other than line breaks and tabs */
 export function findHidden(text: string, pointer: string): InputError | undefined {
@@ -111,8 +101,11 @@ export interface Source {
   readonly name: string
   /** The operations that its tools may run, whatever a manifest contains. */
   readonly operations: readonly AnyOperation[]
-  /** @param scope of an admin */
-  readonly candidates: (scope: WorkspaceScope) => Promise<Candidate[]>
+  /**
+   * @param scope of an admin
+   * @param chosen the candidates that are needed, by `candidate` or by name; the source may return others besides. Default: all
+   */
+  readonly candidates: (scope: WorkspaceScope, chosen?: readonly string[]) => Promise<Candidate[]>
   /** Runs before each call. @throws Problem if the source is disabled */
   readonly admit?: (scope: WorkspaceScope) => Promise<void>
   /** The input of the operation, without fixed fields, for a call. Default: the arguments. */
@@ -129,6 +122,8 @@ export interface Source {
   readonly follow?: (scope: WorkspaceScope, waiting: Waiting & { readonly output: never }) => Promise<unknown>
   /** The result of the tool for an output of the operation. Default: the output. */
   readonly answer?: (output: never) => ToolOutput
+  /** Others than the author of the tool wrote what it returns: it is fenced, and never taken for content of MCP. */
+  readonly isUntrusted?: true
   /** What a call runs instead of its operation if its client has answered {@link ToolOutput.asks}. */
   readonly resume?: (
     tool: Tool,

@@ -16,6 +16,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
 import { flowSummary } from '../flows/flow-summary.ts'
 import { exportedTool } from '../functions/exported-tool.ts'
+import { type OpenApiSource, readOpenApi } from '../mcp-servers/remote/openapi/read-tools.ts'
 import { type ReviewInput, reviewTools } from '../mcp-servers/review/review-tools.ts'
 
 /** A flow's definition, and the functions that it may call. */
@@ -93,6 +94,8 @@ export const TASKS = {
 
   /** Of the compiled module of a function. */
   exportedTool: (code: string) => exportedTool(code),
+
+  openApiTools: (source: OpenApiSource) => readOpenApi(source),
 
   check: (flow: FlowSource) => {
     const { ir, faults, warnings, definition } = compiled(flow)

@@ -1,5 +1,8 @@
 /** `tenon mcp`: from a collection to a published server and tool calls, by command line only. */
 
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect, inject, test } from 'vitest'
 import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
 import { callTool } from '../../support/clients/mcp.ts'
@@ -117,4 +120,31 @@ test('mcp config: TOML for codex, the address for claude-desktop; another client
   }
   expect(await config('--client', 'toString')).toMatchObject(unknown)
   expect(await config()).toMatchObject(unknown)
+})
+
+test('mcp sources: document registered from a file, listed, changed, accepted, deleted', async () => {
+  const workspace = await createTestWorkspace()
+  const env = operatorEnv(workspace)
+  const tenon = (...args: string[]) => runCommand(['mcp', ...args], { env })
+  const folder = await mkdtemp(join(tmpdir(), 'tenon-'))
+  const document = join(folder, 'shop.yaml')
+  const write = (summary: string) =>
+    writeFile(
+      document,
+      `openapi: 3.1.0\npaths: { /orders: { get: { operationId: list, summary: ${summary} } } }\n`,
+    )
+  await write('Orders')
+  const more = ['--document', document, '--headers', '{"X-Client": {"value": "tenon"}}']
+  const added = await tenon('sources', 'add', 'shop', 'https://shop.example/api', ...more)
+  expect(JSON.parse(added.stdout)).toMatchObject({ name: 'shop', tools: 1, headers: { 'X-Client': {} } })
+  expect((await tenon('sources', 'list')).stdout).toMatch(
+    /^shop +openapi +ready +1 tools +https:\/\/shop\.example\/api\n$/,
+  )
+  await write('Late orders')
+  const drifted = JSON.parse((await tenon('sources', 'refresh', 'shop', '--document', document)).stdout)
+  expect(drifted).toMatchObject({ state: 'drifted', drift: { changed: ['list'] } })
+  const accepted = await tenon('sources', 'refresh', 'shop', '--document', document, '--accept')
+  expect(JSON.parse(accepted.stdout)).toMatchObject({ state: 'ready', hash: drifted.drift.hash })
+  expect(JSON.parse((await tenon('sources', 'delete', 'shop')).stdout)).toMatchObject({ deleted: true })
+  await rm(folder, { recursive: true })
 })

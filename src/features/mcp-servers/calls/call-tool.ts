@@ -179,7 +179,7 @@ async function run(
   args: Readonly<Record<string, unknown>>,
   call: CheckedCall,
 ): Promise<CallEnd> {
-  const source = SOURCES.find(({ name }) => name === tool.binding.source)
+  const source = sourceOf(tool)
   if (source === undefined) throw gone()
   await source.admit?.(scope)
   const answered = call.client && answersOf(scope, call.identity, call.client)
@@ -206,6 +206,9 @@ async function run(
     ? end
     : { ...end, result: { ...end.result, run: execution } }
 }
+
+const sourceOf = ({ binding }: Tool): Source | undefined =>
+  SOURCES.find(({ name }) => name === binding.source)
 
 const gone = () =>
   new Problem('state_conflict', { detail: 'What this tool was made of is no longer offered.' })
@@ -313,7 +316,8 @@ function tooLarge(tool: Tool, bytes: number): string {
 
 function resultOf(tool: Tool, { failed, text = 'null' }: Made, isStructured: boolean): CallEnd {
   const { value: output } = maskSecrets(JSON.parse(text), text)
-  const own = tool.output_schema === undefined ? contentOf(output) : undefined
+  const isUntrusted = sourceOf(tool)?.isUntrusted === true
+  const own = tool.output_schema === undefined && !isUntrusted ? contentOf(output) : undefined
   if (own !== undefined) {
     const { content, isError = false } = own
     return endOf({ content, is_error: isError })
@@ -328,7 +332,7 @@ function resultOf(tool: Tool, { failed, text = 'null' }: Made, isStructured: boo
     )
   }
   const asStructure = isStructured && tool.output_schema !== undefined && isObject(output)
-  const shown = asStructure ? summaryOf(output) : shownText(tool, output)
+  const shown = asStructure ? summaryOf(output) : shownText(output, isUntrusted)
   return endOf({
     content: [{ type: 'text', text: shown }],
     ...(asStructure && { structured_content: output }),
@@ -342,10 +346,10 @@ export const endOf = (result: ToolResult): CallEnd => ({
   result,
 })
 
-/** An output as text. Documents are written by others than the author of the tool, so they are fenced. */
-function shownText({ binding }: Tool, output: unknown): string {
+/** An output as text. */
+function shownText(output: unknown, isUntrusted: boolean): string {
   const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? 'null')
-  return binding.source === 'collections' ? fenced(text, randomBytes(8).toString('hex')) : text
+  return isUntrusted ? fenced(text, randomBytes(8).toString('hex')) : text
 }
 
 /** One line beside structured content, for logs and for models that see both. */
@@ -366,10 +370,11 @@ const endWith = (code: string, text: string): CallEnd => ({
 /** Shows the text of a problem and nothing else of an error: no stack and no SQL. */
 function toolErrorOf(error: unknown): CallEnd {
   if (error instanceof RpcRefusal) return refusal(error)
-  // A final server error comes from the tenant's own code, so its author may read it.
-  if (error instanceof Problem && (error.status < 500 || error.row.final))
-    return endWith(error.code, problemText(error))
+  if (error instanceof Problem && isShown(error)) return endWith(error.code, problemText(error))
   const cause = error instanceof Problem ? (error.cause ?? error) : error
   const code = error instanceof Problem ? error.code : 'internal'
   return { ...toolError(code, 'Something is wrong on our side. Try again later.'), cause }
 }
+
+/** A final server error comes from the tenant's own code, so its author may read it; that of an upstream from its server. */
+const isShown = ({ status, row, code }: Problem) => status < 500 || row.final || code.startsWith('upstream_')

@@ -49,7 +49,7 @@ const CandidateView = Type.Object({
 
 export const listCandidates = previewOperation({
   name: 'mcp_candidate.list',
-  summary: 'List what could be a tool: collections, published flows, events',
+  summary: 'List what could be a tool: collections, functions, published flows, events, sources',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({ data: Type.Array(CandidateView) }),
   http: { method: 'GET', path: `${SERVERS}/{server}/candidates` },
@@ -77,7 +77,7 @@ export const curate = previewOperation({
   http: { method: 'PUT', path: `${SERVERS}/{server}/curation`, body: '*' },
   run: async (scope, { server, tools, groups = [], prompts = {}, resources = {} }) => {
     const { id } = await findServer(scope, server)
-    const candidates = await candidatesOf(scope)
+    const candidates = await candidatesOf(scope, Object.keys(tools))
     const curation = { tools: byCandidate(tools, candidates), groups, prompts, resources }
     draftTools(curation, candidates)
     rejectErrors(

@@ -56,7 +56,8 @@ export interface Draft {
  */
 export async function draftOf(scope: WorkspaceScope, server: McpServer): Promise<Draft> {
   const { id, slug, name, description, curation, active_version } = server
-  const chosen = draftTools(curation, await candidatesOf(scope))
+  const candidates = await candidatesOf(scope, Object.keys(curation.tools))
+  const chosen = draftTools(curation, candidates)
   if (chosen.length === 0) throw new Problem('state_conflict', { detail: 'No tool is enabled in the draft.' })
   const tools = [...chosen, ...runTools(scope, chosen)].sort((a, b) => (a.name < b.name ? -1 : 1))
   const { prompts, resources } = curation

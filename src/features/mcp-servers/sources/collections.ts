@@ -112,6 +112,7 @@ export const collections: Source = {
   },
   input: (tool, { args }) => documentInput(tool, args),
   smaller: smallerPage,
+  isUntrusted: true,
 }
 
 /** The input for a page of which a share of the documents fits. */

@@ -1,4 +1,4 @@
-/** The sources of tools: collections, functions, flows and events. */
+/** The sources of tools: collections, functions, flows, events, and sources outside the platform. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { publishEvent } from '../../events/events-api.ts'
@@ -6,6 +6,7 @@ import { argumentsOf, type Candidate, type Source } from '../tool.ts'
 import { collections } from './collections.ts'
 import { flows } from './flows.ts'
 import { functions } from './functions.ts'
+import { remote } from './remote.ts'
 import { runs } from './runs.ts'
 
 const events: Source = {
@@ -36,9 +37,12 @@ const events: Source = {
   ],
 }
 
-export const SOURCES: readonly Source[] = [collections, functions, flows, runs, events]
+export const SOURCES: readonly Source[] = [collections, functions, flows, runs, events, remote]
 
-/** All candidates of a workspace. */
-export async function candidatesOf(scope: WorkspaceScope): Promise<Candidate[]> {
-  return (await Promise.all(SOURCES.map((source) => source.candidates(scope)))).flat()
+/**
+ * The candidates of a workspace.
+ * @param chosen those that are needed, by `candidate` or by name; others may be among the result. Default: all
+ */
+export async function candidatesOf(scope: WorkspaceScope, chosen?: readonly string[]): Promise<Candidate[]> {
+  return (await Promise.all(SOURCES.map((source) => source.candidates(scope, chosen)))).flat()
 }

@@ -1,0 +1,92 @@
+/** The tools of a source as the source defines them: their pinned form, and the comparison with what was read later. */
+
+import Type, { type Static } from 'typebox'
+import { canonical } from '../../../core/json.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import type { Annotations } from '../../../core/tool-access.ts'
+import { digest, type JsonSchema } from '../tool-name.ts'
+
+/** A tool that a source offers: most of a candidate ({@link Candidate} in tool.ts). */
+export interface Definition {
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  readonly input_schema: JsonSchema
+  readonly output_schema?: JsonSchema
+  readonly annotations: Annotations
+  /** Identifies it within the source: the `operationId` of OpenAPI, the name of an MCP tool. */
+  readonly key: string
+  /** What the kind of the source needs to call it. */
+  readonly call: Readonly<Record<string, unknown>>
+}
+
+/** The definition that a tool of a published version was made of. */
+export interface FrozenDefinition extends Pick<Definition, 'key' | 'call'> {
+  /** SHA-256 of the canonical definition, hex. */
+  readonly hash: string
+}
+
+/** A part of a source that is no tool. */
+export const Skipped = Type.Object({ part: Type.String(), reason: Type.String() })
+export type Skipped = Static<typeof Skipped>
+
+interface KeyHash {
+  readonly key: string
+  readonly hash: string
+}
+
+/** Definitions as they are stored. */
+export interface PinnedDefinitions {
+  /** JSON of the definitions, ordered as in the source. */
+  readonly json: string
+  readonly hashes: readonly KeyHash[]
+  /** Of all hashes, whatever their order. */
+  readonly hash: string
+  readonly skipped: readonly Skipped[]
+}
+
+/**
+ * Prepares definitions for the table. The time grows with their size, so that large ones are pinned in a worker thread.
+ * @throws RangeError if there are more than {@link LIMITS.mcpDefinitionsMax}, or they have more bytes than allowed together
+ */
+export function pinned(
+  definitions: readonly Definition[],
+  skipped: readonly Skipped[] = [],
+): PinnedDefinitions {
+  const { mcpDefinitionsMax: most, mcpDefinitionsBytesMax: bytesMax } = LIMITS
+  if (definitions.length > most) throw new RangeError(`It has more than ${most} tools.`)
+  const hashes = definitions.map((one) => ({ key: one.key, hash: digest(canonical(one)) }))
+  const json = JSON.stringify(definitions.map((one, index) => ({ ...one, hash: hashes[index]?.hash })))
+  if (Buffer.byteLength(json) > bytesMax)
+    throw new RangeError(`Its definitions of tools have more than ${bytesMax} bytes together.`)
+  const lines = hashes.map(({ key, hash }) => `${hash} ${key}`).sort()
+  return { json, hashes, hash: digest(lines.join('\n')), skipped: skipped.slice(0, LIMITS.mcpSourceNotesMax) }
+}
+
+const Names = Type.Array(Type.String(), { description: `At most ${LIMITS.mcpSourceNotesMax} of them.` })
+/** How a source differs from its pinned definitions. */
+export const Drift = Type.Object({
+  hash: Type.String({ description: 'Of the definitions that were read; `accept` of a refresh takes it.' }),
+  added: Names,
+  removed: Names,
+  changed: Names,
+})
+export type Drift = Static<typeof Drift>
+
+/** @returns undefined if all definitions are the pinned ones */
+export function driftOf(
+  before: Pick<PinnedDefinitions, 'hashes' | 'hash'>,
+  { hashes, hash }: Pick<PinnedDefinitions, 'hashes' | 'hash'>,
+): Drift | undefined {
+  if (before.hash === hash) return undefined
+  const old = new Map(before.hashes.map((one) => [one.key, one.hash]))
+  const now = new Map(hashes.map((one) => [one.key, one.hash]))
+  const shown = (keys: Iterable<string>, isNamed: (key: string) => boolean) =>
+    [...keys].filter(isNamed).slice(0, LIMITS.mcpSourceNotesMax)
+  return {
+    hash,
+    added: shown(now.keys(), (key) => !old.has(key)),
+    removed: shown(old.keys(), (key) => !now.has(key)),
+    changed: shown(now.keys(), (key) => old.has(key) && old.get(key) !== now.get(key)),
+  }
+}

@@ -1,0 +1,276 @@
+/**
+ * Reads the operations of an OpenAPI document as tools: pure and bounded, for a worker thread. The time grows with the size of the
+ * document, and with what its references expand to.
+ */
+
+import { createHash } from 'node:crypto'
+import { LIMITS } from '../../../../core/limits.ts'
+import type { Annotations } from '../../../../core/tool-access.ts'
+import { type JsonSchema, toolName } from '../../tool-name.ts'
+import { type Definition, type PinnedDefinitions, pinned, type Skipped } from '../definitions.ts'
+import { type Arguments, argumentsOf } from './arguments.ts'
+import { DocumentFault, type Fields, fieldsOf, listOf, parseDocument, resolve, textOf } from './document.ts'
+import { type SchemaBounds, SchemaReader } from './schemas.ts'
+
+/** A document, and what the source says about it. */
+export interface OpenApiSource {
+  readonly text: string
+  /** The URL of the document, to which its servers may be relative. */
+  readonly url: string
+  /** In place of the servers of the document. */
+  readonly base_url: string | null
+  /** Names of the headers that the source sets. */
+  readonly headers: readonly string[]
+}
+
+/** How a request of an operation is made; a published version freezes it. */
+export interface OpenApiCall extends Pick<Arguments, 'parameters' | 'body'> {
+  readonly server: string
+  readonly method: string
+  readonly path: string
+}
+
+/** From full schemas to shallow ones: the first with which all definitions fit into their limit. */
+const BOUNDS: readonly SchemaBounds[] = [
+  { depth: 8, nodes: 300 },
+  { depth: 4, nodes: 80 },
+  { depth: 2, nodes: 25 },
+  { depth: 1, nodes: 10 },
+]
+/** A larger schema of results is left out: models read it, and servers often differ from it. */
+const RESULT_BOUNDS: SchemaBounds = { depth: 5, nodes: 60 }
+
+/** @returns the pinned definitions, or what is wrong with the document */
+export function readOpenApi(source: OpenApiSource): { pinned: PinnedDefinitions } | { fault: string } {
+  try {
+    return { pinned: read(source) }
+  } catch (error) {
+    if (error instanceof DocumentFault || error instanceof RangeError) return { fault: error.message }
+    throw error
+  }
+}
+
+function read(source: OpenApiSource): PinnedDefinitions {
+  const document = parseDocument(source.text)
+  const server = serverOf(document, source)
+  const operations = operationsOf(document)
+  for (const bounds of BOUNDS) {
+    const made = definitionsOf({ document, source, server, bounds, patterns: new Map() }, operations)
+    if (made === undefined) continue
+    if (made.definitions.length > 0) return pinned(made.definitions, made.skipped)
+    const [first] = made.skipped
+    throw new DocumentFault(
+      first === undefined
+        ? 'The document has no operation.'
+        : `No operation of the document can be a tool. ${first.part}: ${first.reason}`,
+    )
+  }
+  throw new DocumentFault(
+    `Its definitions of tools have more than ${LIMITS.mcpDefinitionsBytesMax} bytes together.`,
+  )
+}
+
+interface Reading {
+  readonly document: Fields
+  readonly source: OpenApiSource
+  readonly server: URL
+  readonly bounds: SchemaBounds
+  readonly patterns: Map<string, boolean>
+}
+
+interface Operation {
+  readonly path: string
+  readonly method: string
+  readonly item: Fields
+  readonly operation: Fields
+}
+
+/** Without OPTIONS and TRACE, which are about the server. */
+const METHODS = ['get', 'head', 'post', 'put', 'patch', 'delete']
+
+/** @throws DocumentFault if there are too many */
+function operationsOf(document: Fields): Operation[] {
+  const found: Operation[] = []
+  for (const [path, given] of Object.entries(fieldsOf(document['paths']))) {
+    const item = resolve(document, given).value
+    for (const method of METHODS) {
+      if (!Object.hasOwn(item, method)) continue
+      found.push({ path, method, item, operation: fieldsOf(item[method]) })
+      if (found.length > LIMITS.mcpDefinitionsMax)
+        throw new DocumentFault(`The document has more than ${LIMITS.mcpDefinitionsMax} operations.`)
+    }
+  }
+  return found
+}
+
+/** @returns undefined if the definitions are too large together */
+function definitionsOf(reading: Reading, operations: readonly Operation[]) {
+  const names = new Names()
+  const definitions: Definition[] = []
+  const skipped: Skipped[] = []
+  let left: number = LIMITS.mcpDefinitionsBytesMax
+  for (const one of operations) {
+    const made = definitionOf(reading, one, names)
+    if ('reason' in made) skipped.push(made)
+    else {
+      definitions.push(made)
+      // With its hash.
+      left -= Buffer.byteLength(JSON.stringify(made)) + 80
+      if (left < 0) return undefined
+    }
+  }
+  return { definitions, skipped }
+}
+
+/** Keys and names of tools, each once; names also without regard to case. */
+class Names {
+  readonly #taken = new Set<string>()
+
+  /** @param texts the first that is free */
+  key(texts: readonly string[]): string {
+    return this.#take('key', texts, (text) => text)
+  }
+
+  name(text: string): string {
+    const name = toolName(text)
+    return this.#take('name', [name, toolName(`${name}_${shortHash(text)}`)], (one) => one.toLowerCase())
+  }
+
+  #take(kind: string, texts: readonly string[], fold: (text: string) => string): string {
+    const free = texts.find((text) => !this.#taken.has(`${kind} ${fold(text)}`))
+    if (free === undefined) throw new DocumentFault(`It has the same identity as another operation.`)
+    this.#taken.add(`${kind} ${fold(free)}`)
+    return free
+  }
+}
+
+const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 8)
+
+const KEY_CHARS_MAX = 200
+
+function definitionOf(reading: Reading, one: Operation, names: Names): Definition | Skipped {
+  const { path, method, operation } = one
+  const place = `${method.toUpperCase()} ${textOf(path)}`
+  try {
+    if (!path.startsWith('/')) throw new DocumentFault('Its path does not begin with a slash.')
+    refuseOwnServers(reading, one)
+    const { document, source, server, bounds, patterns } = reading
+    const reader = new SchemaReader(document, bounds, 'readOnly', patterns)
+    const { schema, ...request } = argumentsOf(document, one, reader, source.headers)
+    const output_schema = resultOf(reading, operation)
+    const id = textOf(operation['operationId'])?.trim().slice(0, KEY_CHARS_MAX)
+    const hashed = `${place.slice(0, KEY_CHARS_MAX - 9)} ${shortHash(place)}`
+    const key = names.key([...(id ? [id] : []), place.length > KEY_CHARS_MAX ? hashed : place])
+    const name = names.name(id || `${method}${path.replaceAll(/[{}]/g, '').replaceAll('/', '_')}`)
+    return {
+      key,
+      name,
+      ...textsOf(operation, name, place),
+      input_schema: schema,
+      ...(output_schema && { output_schema }),
+      annotations: annotationsOf(method),
+      call: {
+        server: server.href,
+        method: method.toUpperCase(),
+        path: textOf(path),
+        ...request,
+      } as Definition['call'],
+    }
+  } catch (error) {
+    if (!(error instanceof DocumentFault)) throw error
+    return { part: place.slice(0, KEY_CHARS_MAX), reason: error.message }
+  }
+}
+
+function textsOf({ summary, description }: Fields, name: string, place: string) {
+  const title = oneLine(textOf(summary) ?? '')
+    .slice(0, LIMITS.nameCharsMax)
+    .toWellFormed()
+  const text = textOf(description)?.trim() || title || `Sends ${place.slice(0, 300)}.`
+  const most = LIMITS.mcpDescriptionCharsMax
+  return {
+    title: title || name,
+    description: text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text,
+  }
+}
+
+const oneLine = (text: string) => text.replaceAll(/\s+/g, ' ').trim()
+
+/** A document does not say what a POST does, so it may change anything, as MCP presumes of a tool without hints. */
+function annotationsOf(method: string): Annotations {
+  const reads = method === 'get' || method === 'head'
+  return {
+    readOnlyHint: reads,
+    destructiveHint: !reads,
+    idempotentHint: reads || method === 'put' || method === 'delete',
+    openWorldHint: true,
+  }
+}
+
+/**
+ * The schema of the only successful response, if it is an object and small. It has types alone: other keywords become stricter
+ * or wider without notice.
+ */
+function resultOf({ document, patterns }: Reading, operation: Fields): JsonSchema | undefined {
+  const successful = Object.entries(fieldsOf(operation['responses'])).filter(([status]) => /^2/.test(status))
+  if (successful.length !== 1) return undefined
+  try {
+    const content = Object.entries(fieldsOf(resolve(document, successful[0]?.[1]).value['content']))
+    const [media] = content.filter(([type]) => /[/+]json\s*(;|$)/i.test(type))
+    const reader = new SchemaReader(document, RESULT_BOUNDS, 'writeOnly', patterns)
+    const schema = reader.read(resolve(document, media?.[1]).value['schema'])
+    if (schema['type'] !== 'object' || schema['anyOf'] !== undefined || reader.hasCuts) return undefined
+    return typesOnly(schema)
+  } catch (error) {
+    if (error instanceof DocumentFault) return undefined
+    throw error
+  }
+}
+
+function typesOnly({ type, description, properties, items }: JsonSchema): JsonSchema {
+  const members = Object.entries(fieldsOf(properties))
+  return {
+    ...(type !== undefined && { type }),
+    ...(description !== undefined && { description }),
+    ...(members.length > 0 && {
+      properties: Object.fromEntries(members.map(([name, one]) => [name, typesOnly(one as JsonSchema)])),
+    }),
+    ...(items !== undefined && { items: typesOnly(items as JsonSchema) }),
+  }
+}
+
+/** @throws DocumentFault if it is no HTTP URL, or credentials of the source would go to another origin than the document's */
+function serverOf(document: Fields, { url, base_url, headers }: OpenApiSource): URL {
+  if (base_url !== null) return new URL(base_url)
+  const server = firstServer(document, url) ?? new URL('/', url)
+  if (!/^https?:$/.test(server.protocol) || server.username !== '' || server.password !== '')
+    throw new DocumentFault('Its first server is no http or https URL without credentials: set `base_url`.')
+  if (headers.length === 0 || server.origin === new URL(url).origin) return server
+  throw new DocumentFault(
+    `Its server ${server.origin} is another one than that of \`url\`, and would get the headers of the source: confirm it by \`base_url\`.`,
+  )
+}
+
+/** The first of `servers`, with the defaults of its variables. */
+function firstServer({ servers }: Fields, url: string): URL | undefined {
+  const { url: template, variables } = fieldsOf(listOf(servers)[0])
+  if (typeof template !== 'string') return undefined
+  const text = template.replaceAll(/\{([^{}]+)\}/g, (whole, name: string) => {
+    const value = Object.hasOwn(fieldsOf(variables), name)
+      ? fieldsOf(fieldsOf(variables)[name])['default']
+      : undefined
+    return typeof value === 'string' ? value : whole
+  })
+  if (URL.canParse(text, url)) return new URL(text, url)
+  throw new DocumentFault('Its first server is no URL: set `base_url`.')
+}
+
+/** @throws DocumentFault for an operation with a server of its own, unless the source names the server of all */
+function refuseOwnServers({ source, server }: Reading, { item, operation }: Operation): void {
+  if (source.base_url !== null) return
+  const own = firstServer(operation, source.url) ?? firstServer(item, source.url)
+  if (own === undefined || own.href === server.href) return
+  throw new DocumentFault(
+    `It has a server of its own, ${own.origin}: set \`base_url\`, or register it as another source.`,
+  )
+}

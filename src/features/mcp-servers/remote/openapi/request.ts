@@ -1,0 +1,136 @@
+/** Builds the request of an operation from the arguments of a tool. No argument leaves its place in the request. */
+
+import type { Outbound } from '../../../../infra/http-client/egress.ts'
+import { headerOf, joinPairs, queryPairs, segmentOf } from '../../../../infra/http-client/parameter-styles.ts'
+import { bodyProblem } from '../../../operation-helpers.ts'
+import { type Body, FORM, type Parameter } from './arguments.ts'
+import type { OpenApiCall } from './read-tools.ts'
+
+type Arguments = Readonly<Record<string, unknown>>
+
+/**
+ * @param args valid for the schema of the tool
+ * @param own headers of the source, by name in lower case; no argument replaces them
+ * @throws Problem `validation_failed` for an argument that cannot be sent in its place
+ */
+export function requestOf(
+  call: OpenApiCall,
+  args: Arguments,
+  own: Readonly<Record<string, string>>,
+): Outbound {
+  const given = (place: Parameter['in']) =>
+    call.parameters
+      .filter((one) => one.in === place && isGiven(args, one.argument))
+      .map((one) => ({ parameter: one, value: sentValue(one, args[one.argument]) }))
+  const url = new URL(call.server)
+  url.pathname = `${url.pathname.replace(/\/$/, '')}${pathOf(call.path, given('path'))}`
+  url.search = queryOf(call.parameters, given('query'))
+  url.hash = ''
+  const body = call.body && bodyOf(call.body, args)
+  const headers = {
+    accept: 'application/json, text/*;q=0.8, */*;q=0.5',
+    'user-agent': 'tenon-mcp/1',
+    ...Object.fromEntries(given('header').map(({ parameter, value }) => headerPair(parameter, value))),
+    ...(body !== undefined && { 'content-type': call.body?.media ?? '' }),
+    ...own,
+  }
+  return { method: call.method, url, headers, ...(body !== undefined && { body }) }
+}
+
+interface Given {
+  readonly parameter: Parameter
+  readonly value: unknown
+}
+
+const isGiven = (args: Arguments, name: string) => Object.hasOwn(args, name) && args[name] !== undefined
+
+const sentValue = ({ json }: Parameter, value: unknown) => (json ? JSON.stringify(value) : value)
+
+/**
+ * Fills the path template. Values are percent-encoded; a value that servers could read as a step to another path, even after
+ * decoding it, is refused.
+ */
+function pathOf(template: string, given: readonly Given[]): string {
+  const byName = new Map(given.map((one) => [one.parameter.name, one]))
+  const filled = template.replaceAll(/\{([^{}]+)\}/g, (_whole, name: string) => {
+    const one = byName.get(name)
+    if (one === undefined) throw refused(name, 'is required.')
+    const text = segmentOf(one.parameter, one.value)
+    refuseSteps(one.parameter.argument, text)
+    return text
+  })
+  if (!filled.split('/').some(isStep)) return filled
+  throw refused(given[0]?.parameter.argument ?? '', 'must not be `.` or `..`.')
+}
+
+const isStep = (segment: string) => /^(?:\.|%2e){1,2}$/i.test(segment)
+
+const DECODINGS = 3
+
+/** @throws Problem `validation_failed` for an encoded text that is empty, or has control characters or steps in it */
+function refuseSteps(argument: string, text: string): void {
+  if (text === '') throw refused(argument, 'must not be empty: it is a part of a path.')
+  let decoded = text
+  // Servers behind each other may decode more than once.
+  for (let n = 0; n < DECODINGS; n += 1) {
+    decoded = decodedOf(decoded)
+    if (/\p{Cc}/u.test(decoded))
+      throw refused(argument, 'must not have control characters: it is a part of a path.')
+    if (decoded.split(/[/\\]/).some((part) => part === '.' || part === '..'))
+      throw refused(argument, 'must not have `.` or `..` as a step: it is a part of a path.')
+  }
+}
+
+function decodedOf(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+/** Members of an object may become parameters of their own; none replaces a parameter that is declared. */
+function queryOf(parameters: readonly Parameter[], given: readonly Given[]): string {
+  const declared = new Map(parameters.filter((one) => one.in === 'query').map((one) => [one.name, one]))
+  const pairs = given.flatMap(({ parameter, value }) => {
+    if (value === null) return []
+    const own = queryPairs(parameter, value)
+    const names = own.map(([name]) => decodeURIComponent(name))
+    const taken = names.find((name) => (declared.get(name) ?? parameter) !== parameter)
+    if (taken !== undefined)
+      throw refused(parameter.argument, `must not have a member that is sent as ${taken}.`)
+    return own
+  })
+  return joinPairs(pairs, '&')
+}
+
+function headerPair(parameter: Parameter, value: unknown): readonly [string, string] {
+  const text = headerOf(parameter, value)
+  if (/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) return [parameter.name.toLowerCase(), text]
+  throw refused(
+    parameter.argument,
+    'must have no line breaks and no characters above U+00FF: it is sent as a header.',
+  )
+}
+
+/** @returns undefined if no argument of the body is given */
+function bodyOf({ media, members, argument }: Body, args: Arguments): string | undefined {
+  if (argument !== undefined) return isGiven(args, argument) ? serialized(media, args[argument]) : undefined
+  const given = (members ?? []).filter((one) => isGiven(args, one.argument))
+  if (given.length === 0) return undefined
+  return serialized(media, Object.fromEntries(given.map((one) => [one.name, args[one.argument]])))
+}
+
+function serialized(media: string, value: unknown): string {
+  if (media !== FORM) return JSON.stringify(value)
+  // An object becomes `name[member]`, so that no member replaces another argument.
+  const style = { style: 'deepObject', explode: true, reserved: false }
+  const pairs = Object.entries(Object(value)).filter(([, one]) => one !== null)
+  return joinPairs(
+    pairs.flatMap(([name, one]) => queryPairs({ ...style, name }, one)),
+    '&',
+  )
+}
+
+const refused = (argument: string, detail: string) =>
+  bodyProblem(`/${argument}`, detail, `${argument} ${detail}`)

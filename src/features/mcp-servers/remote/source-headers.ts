@@ -1,0 +1,99 @@
+/** Headers that a source adds to every request: values in clear, and secrets of the workspace by name. */
+
+import Type, { type Static } from 'typebox'
+import { AnyName } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { type InputError, Problem } from '../../../core/problem.ts'
+import { isSecretName, REDACTED } from '../../../core/redact.ts'
+import { SecretName, valuesOf } from '../../flows/secrets.ts'
+import { rejectErrors } from '../tool.ts'
+import { controlsConnection, isHeaderName } from './header-names.ts'
+
+const TEXT = '^[\\t\\x20-\\x7e]*$'
+
+const HeaderChoice = Type.Union([
+  Type.Object(
+    {
+      secret: SecretName,
+      prefix: Type.Optional(
+        Type.String({ pattern: TEXT, maxLength: 100, description: 'In front of the secret: `Bearer `.' }),
+      ),
+    },
+    { additionalProperties: false, description: 'A secret of the workspace, which is a string.' },
+  ),
+  Type.Object({ value: Type.String({ pattern: TEXT, maxLength: 1_000 }) }, { additionalProperties: false }),
+])
+export const HeaderChoices = Type.Record(AnyName, HeaderChoice, {
+  maxProperties: LIMITS.mcpSourceHeadersMax,
+  description: 'Headers of every request, by name. No tool can replace them.',
+})
+export type HeaderChoices = Static<typeof HeaderChoices>
+
+/** @throws Problem `validation_failed` for invalid and repeated names, and for a secret that is written in clear */
+export function checkHeaders(headers: HeaderChoices): void {
+  const names = Object.keys(headers)
+  const lower = names.map((name) => name.toLowerCase())
+  rejectErrors(
+    names.map((name, index): InputError | undefined => {
+      const detail = headerFault(name, headers[name])
+      const repeated = lower.indexOf(name.toLowerCase()) < index ? 'is given twice' : undefined
+      const found = detail ?? repeated
+      const pointer = `/headers/${name.slice(0, 100)}`
+      return found === undefined ? undefined : { in: 'body', name: 'headers', pointer, detail: found }
+    }),
+  )
+}
+
+function headerFault(name: string, choice: HeaderChoices[string] | undefined): string | undefined {
+  if (!isHeaderName(name)) return 'is no name of a header'
+  if (controlsConnection(name)) return 'controls the connection, and cannot be set'
+  if (choice !== undefined && 'value' in choice && isSecretName(name))
+    return 'holds a secret: write {"secret": "<name of a secret of the workspace>"}'
+  return undefined
+}
+
+/** Headers of one request, and a function that takes their secrets out of a text. */
+export interface LentHeaders {
+  /** By name in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly redact: (text: string) => string
+}
+
+/**
+ * The headers with their current values.
+ * @throws Problem `state_conflict` if a secret does not exist, or is no text that a header can have
+ */
+export async function lendHeaders(scope: WorkspaceScope, choices: HeaderChoices): Promise<LentHeaders> {
+  const names = Object.values(choices).flatMap((choice) => ('secret' in choice ? [choice.secret] : []))
+  const values = names.length === 0 ? new Map<string, unknown>() : await valuesOf(scope, names)
+  const secrets: string[] = []
+  const textOf = (choice: HeaderChoices[string]): string => {
+    if ('value' in choice) return choice.value
+    const value = values.get(choice.secret)
+    if (typeof value !== 'string' || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
+      throw unusable(choice.secret, value)
+    secrets.push(value)
+    return `${choice.prefix ?? ''}${value}`
+  }
+  const headers = Object.fromEntries(
+    Object.entries(choices).map(([name, choice]) => [name.toLowerCase(), textOf(choice)]),
+  )
+  return { headers, redact: (text) => secrets.reduce(withoutSecret, text) }
+}
+
+/** Servers may repeat a secret, also in JSON and in URLs. */
+const withoutSecret = (text: string, secret: string): string =>
+  [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)].reduce(
+    (shown, form) => shown.replaceAll(form, REDACTED),
+    text,
+  )
+
+function unusable(name: string, value: unknown): Problem {
+  const why = value === undefined ? 'does not exist' : 'is no single line of text, as a header needs'
+  const detail = `The secret ${name} of the source ${why}.`
+  return new Problem('state_conflict', {
+    detail,
+    hint: 'An admin stores it: PUT /v1/flows/workspaces/{ws}/secrets/{name}.',
+  })
+}

@@ -1,0 +1,195 @@
+/** Sources of tools outside the platform: registered with their pinned definitions, read again, deleted. */
+
+import Type, { type Static } from 'typebox'
+import { Id, Input, Ref, Slug, Time } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { PageInput, PageOf } from '../../../core/page.ts'
+import { Problem } from '../../../core/problem.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { conflictIf, fieldProblem, findRow, listPage, previewOperation } from '../../operation-helpers.ts'
+import { Ws } from '../servers.ts'
+import { Drift, type PinnedDefinitions, Skipped } from './definitions.ts'
+import { kindOf } from './kinds.ts'
+import { checkHeaders, HeaderChoices } from './source-headers.ts'
+import type { RemoteSource } from './source-kind.ts'
+import { findSource, forgetSource, requireRoom, storeFailure, storeRead } from './source-store.ts'
+
+const SOURCES = '/v1/mcp/workspaces/{ws}/sources'
+const Source = Ref('source of tools, or its name')
+const Kind = Type.Union([Type.Literal('openapi'), Type.Literal('mcp')])
+const Url = Type.String({ maxLength: 2_000, pattern: '^https?://', description: 'Without credentials.' })
+const Document = Type.Union([Type.String(), Type.Record(Type.String(), Type.Unknown())], {
+  description: 'OpenAPI 3.0 or 3.1, as an object, or as text in JSON or YAML. Default: what `url` answers.',
+})
+
+const McpSource = Type.Object({
+  id: Id('src'),
+  name: Type.String(),
+  kind: Kind,
+  url: Type.String(),
+  base_url: Type.Union([Type.String(), Type.Null()]),
+  headers: HeaderChoices,
+  tools: Type.Integer({ description: 'The number of pinned definitions.' }),
+  hash: Type.String({ description: 'SHA-256 of the pinned definitions.' }),
+  skipped: Type.Array(Skipped, { description: 'What is no tool, and why.' }),
+  state: Type.Union(
+    ['ready', 'drifted', 'failed'].map((state) => Type.Literal(state)),
+    {
+      description:
+        '`drifted`: when it was last read, the source differed from what is pinned. `failed`: it could not be read.',
+    },
+  ),
+  drift: Type.Union([Drift, Type.Null()]),
+  error: Type.Union([Type.String(), Type.Null()]),
+  checked_at: Time,
+  created_by: Type.String(),
+  created_at: Time,
+  updated_at: Time,
+})
+type McpSource = Static<typeof McpSource>
+
+const COLUMNS = sql`id, name, kind, url, base_url, headers, jsonb_array_length(hashes) as tools, hash, skipped,
+  state, drift, error, checked_at, created_by, created_at, updated_at`
+
+export const createSource = previewOperation({
+  name: 'mcp_source.create',
+  summary: 'Register an OpenAPI document or another MCP server as a source of tools, and pin its definitions',
+  input: Input({
+    ws: Ws,
+    name: Slug,
+    kind: Kind,
+    url: Url,
+    document: Type.Optional(Document),
+    base_url: Type.Optional(Url),
+    headers: Type.Optional(HeaderChoices),
+  }),
+  output: McpSource,
+  http: {
+    method: 'POST',
+    path: SOURCES,
+    body: '*',
+    bodyBytesMax: LIMITS.mcpSourceBodyBytesMax,
+    status: () => 201,
+    location: ({ name }, { ws }) => `${SOURCES.replace('{ws}', String(ws))}/${name}`,
+  },
+  run: async (scope, { name, kind, url, document, base_url = null, headers = {} }) => {
+    checkUrl('url', url)
+    if (base_url !== null) checkUrl('base_url', base_url)
+    checkHeaders(headers)
+    if (kind !== 'openapi' && (document !== undefined || base_url !== null))
+      throw fieldProblem(document === undefined ? 'base_url' : 'document', 'is for the kind openapi alone.')
+    const source: RemoteSource = { id: scope.newId('src'), name, kind, url, base_url, headers }
+    return insert(scope, source, await kindOf(source).read(scope, source, document))
+  },
+})
+
+/** URLs are shown and logged, so they hold no credentials. @throws Problem `validation_failed` */
+function checkUrl(field: string, text: string): void {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined) throw fieldProblem(field, 'is not an absolute URL.')
+  if (url.username !== '' || url.password !== '')
+    throw fieldProblem(field, 'must hold no credentials: use `headers` with a secret of the workspace.')
+}
+
+/** @throws Problem `conflict` if the name is taken; `state_conflict` if the workspace has no room for it */
+async function insert(
+  scope: WorkspaceScope,
+  { id, name, kind, url, base_url, headers }: RemoteSource,
+  { json, hashes, hash, skipped }: PinnedDefinitions,
+): Promise<McpSource> {
+  const bytes = Buffer.byteLength(json)
+  await requireRoom(scope, id, bytes)
+  return findRow<McpSource>(
+    scope,
+    'source',
+    sql`insert into mcp_sources
+        (id, name, kind, url, base_url, headers, definitions, bytes, hashes, hash, skipped, created_by)
+      values (${id}, ${name}, ${kind}, ${url}, ${base_url}::text, ${JSON.stringify(headers)}::jsonb, ${json}::jsonb,
+        ${bytes}, ${JSON.stringify(hashes)}::jsonb, ${hash}, ${JSON.stringify(skipped)}::jsonb, ${scope.actor.subject})
+      returning ${COLUMNS}`,
+  ).catch(
+    conflictIf({
+      mcp_sources_tenant_id_workspace_id_name_key: 'There is a source with this name already.',
+    }),
+  )
+}
+
+export const listSources = previewOperation({
+  name: 'mcp_source.list',
+  summary: 'List the sources of tools outside the platform',
+  input: Input({ ...PageInput, ws: Ws }),
+  output: PageOf(McpSource),
+  http: { method: 'GET', path: SOURCES },
+  run: (scope, input) => listPage<McpSource>(scope, input, sql`select ${COLUMNS} from mcp_sources`, 'name'),
+})
+
+export const getSource = previewOperation({
+  name: 'mcp_source.get',
+  summary: 'Read a source of tools',
+  input: Input({ ws: Ws, source: Source }),
+  output: McpSource,
+  http: { method: 'GET', path: `${SOURCES}/{source}` },
+  run: async (scope, { source }) => shown(scope, (await findSource(scope, source)).id),
+})
+
+const shown = (scope: WorkspaceScope, id: string) =>
+  findRow<McpSource>(scope, 'source', sql`select ${COLUMNS} from mcp_sources where id = ${id}`)
+
+export const refreshSource = previewOperation({
+  name: 'mcp_source.refresh',
+  summary: 'Read the definitions of a source again; those that differ are pinned when they are accepted',
+  input: Input({
+    ws: Ws,
+    source: Source,
+    document: Type.Optional(Document),
+    accept: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description: '`drift.hash` that was reviewed: pins the definitions if they still have it.',
+      }),
+    ),
+  }),
+  output: McpSource,
+  http: {
+    method: 'POST',
+    path: `${SOURCES}/{source}/refresh`,
+    body: '*',
+    bodyBytesMax: LIMITS.mcpSourceBodyBytesMax,
+  },
+  run: async (scope, { source, document, accept }) => {
+    const found = await findSource(scope, source)
+    const read = await kindOf(found)
+      .read(scope, found, document)
+      .catch((error: unknown) => storeFailure(scope, found, error))
+    if (read !== undefined) await storeRead(scope, found, read, accept)
+    return shown(scope, found.id)
+  },
+})
+
+export const deleteSource = previewOperation({
+  name: 'mcp_source.delete',
+  summary: 'Delete a source that no active version of a server uses',
+  input: Input({ ws: Ws, source: Source }),
+  output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: `${SOURCES}/{source}` },
+  run: async (scope, { source }) => {
+    const { id, name } = await findSource(scope, source)
+    const tool = JSON.stringify({ tools: [{ binding: { fixed: { source: id } } }] })
+    const users = sql`select s.slug from mcp_servers s join mcp_server_versions v
+      on v.tenant_id = s.tenant_id and v.workspace_id = s.workspace_id and v.server_id = s.id
+        and v.version = s.active_version
+      where v.manifest @> ${tool}::jsonb`
+    const [used = [], [gone] = []] = await scope.batch(
+      sql`${users} order by s.slug limit ${LIMITS.mcpSourceNotesMax}`,
+      sql`delete from mcp_sources where id = ${id} and not exists (${users}) returning id`,
+    )
+    forgetSource(scope, id)
+    if (gone !== undefined) return { id, deleted: true as const }
+    const servers = used.map(({ slug }) => String(slug)).join(', ')
+    throw new Problem('state_conflict', {
+      detail: `Tools of the source ${name} are in the active version of: ${servers}.`,
+      hint: 'Publish these servers without the tools, or delete them.',
+    })
+  },
+})

@@ -1,0 +1,123 @@
+/** Tools over sources outside the platform: OpenAPI documents and other MCP servers. Each has the definition that was pinned. */
+
+import Type from 'typebox'
+import { Input } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { previewOperation } from '../../operation-helpers.ts'
+import type { Definition, FrozenDefinition } from '../remote/definitions.ts'
+import { kindOf } from '../remote/kinds.ts'
+import { findCachedSource } from '../remote/source-store.ts'
+import type { Candidate, Source, ToolOutput } from '../tool.ts'
+
+/** `ws`, `source` and `definition` are fixed by the version. */
+const RemoteCall = {
+  ws: Type.String(),
+  source: Type.String({ description: 'Its id.' }),
+  definition: Type.Object({
+    key: Type.String(),
+    hash: Type.String(),
+    call: Type.Record(Type.String(), Type.Unknown()),
+  }),
+  input: Type.Record(Type.String(), Type.Unknown(), { description: 'Arguments of the tool.' }),
+}
+const RemoteAnswer = Type.Object({ output: Type.Unknown(), failed: Type.Boolean() })
+/** No route: only tools run these operations. */
+const http = { method: 'POST', path: '/v1/mcp/sources/{source}/call', body: '*' } as const
+
+interface RemoteCall {
+  readonly source: string
+  readonly definition: FrozenDefinition
+  readonly input: Readonly<Record<string, unknown>>
+}
+
+/** @throws Problem `state_conflict` if the source was deleted */
+async function callRemote(
+  scope: WorkspaceScope,
+  { source, definition, input }: RemoteCall,
+): Promise<ToolOutput> {
+  const found = await findCachedSource(scope, source).catch((error: unknown) => {
+    if (!(error instanceof Problem) || error.code !== 'not_found') throw error
+    throw new Problem('state_conflict', { detail: 'The source of this tool was deleted.' })
+  })
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(timedOut()), LIMITS.mcpSourceCallMs)
+  return kindOf(found)
+    .call(scope, found, definition, input, late.signal)
+    .finally(() => clearTimeout(timer))
+}
+
+const timedOut = () =>
+  new Problem('upstream_timeout', {
+    detail: `The server of the tool has not answered within ${LIMITS.mcpSourceCallMs / 1_000} s.`,
+    members: { may_have_arrived: true },
+  })
+
+const readSource = previewOperation({
+  name: 'mcp_source.query',
+  summary: 'Call a tool of a source that only reads',
+  reads: true,
+  input: Input(RemoteCall),
+  output: RemoteAnswer,
+  http,
+  run: callRemote,
+})
+
+const changeSource = previewOperation({
+  name: 'mcp_source.call',
+  summary: 'Call a tool of a source',
+  input: Input(RemoteCall),
+  output: RemoteAnswer,
+  http,
+  run: callRemote,
+})
+
+interface Row {
+  readonly id: string
+  readonly name: string
+  readonly kind: string
+  readonly definition: Definition & FrozenDefinition
+}
+
+export const remote: Source = {
+  name: 'remote',
+  operations: [readSource, changeSource],
+  candidates: async (scope, chosen) => {
+    const rows = await scope.rows<Row>(sql`
+      select s.id, s.name, s.kind, d.definition from mcp_sources s,
+        jsonb_array_elements(s.definitions) with ordinality as d (definition, n)
+      ${isChosen(chosen)} order by s.name, d.n`)
+    return rows.map((row) => candidate(scope, row))
+  },
+  input: (_tool, { args }) => ({ input: args }),
+  answer: (output: ToolOutput) => output,
+  isUntrusted: true,
+}
+
+/** Thousands of definitions are not read for a draft that has a few. */
+const isChosen = (chosen: readonly string[] | undefined): Sql =>
+  chosen === undefined
+    ? sql``
+    : sql`where s.kind || ':' || s.name || ':' || (d.definition ->> 'key') = any(${textArray(chosen)}::text[])
+        or d.definition ->> 'name' = any(${textArray(chosen)}::text[])`
+
+function candidate(scope: WorkspaceScope, { id, name: source, kind, definition }: Row): Candidate {
+  const { key, hash, call, name, annotations, ...texts } = definition
+  const reads = annotations.readOnlyHint
+  return {
+    candidate: `${kind}:${source}:${key}`,
+    name,
+    ...texts,
+    annotations,
+    scope: name,
+    risk: reads ? 'read' : 'write',
+    binding: {
+      source: 'remote',
+      operation: (reads ? readSource : changeSource).name,
+      fixed: { ws: scope.ref.workspaceId, source: id, definition: { key, hash, call } },
+      arguments: 'input',
+    },
+  }
+}

@@ -1,0 +1,16 @@
+/** Names of tools, digests and the type of schemas. Worker threads import it, so it imports no feature, not even a type. */
+
+import { createHash } from 'node:crypto'
+import { LIMITS } from '../../core/limits.ts'
+
+export type JsonSchema = Readonly<Record<string, unknown>>
+
+/** A name with the characters and the length that every client accepts; a digest keeps truncated names distinct. */
+export function toolName(text: string): string {
+  const name = text.replaceAll(/[^A-Za-z0-9_.-]/g, '_')
+  const max = LIMITS.mcpToolNameCharsMax
+  return name.length <= max ? name : `${name.slice(0, max - 9)}_${digest(text).slice(0, 8)}`
+}
+
+/** SHA-256 of a text, hex. */
+export const digest = (text: string) => createHash('sha256').update(text).digest('hex')
