@@ -4,19 +4,27 @@ import type { FastifyInstance } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
 import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES } from '../access/authentication/official-resource.ts'
 import type { Platform } from '../app/platform.ts'
+import { LIMITS } from '../core/limits.ts'
 import { notFound } from '../core/problem.ts'
 import { issuerUrl } from '../infra/config.ts'
+import { ExpiringHashes } from '../infra/valkey/expiring-hashes.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { ANSWERS_CHANNEL, ClientAnswers } from './hosted/client-answers.ts'
 import { mountHostedServers } from './hosted/hosted-servers.ts'
+import { HostedSessions } from './hosted/hosted-sessions.ts'
 import { mountPlatformServer } from './platform/platform-server.ts'
 import { serverJson } from './server-json.ts'
 
 export function mountMcp(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
-  const onError = (error: unknown) => platform.log.error({ err: error }, 'answers of mcp clients')
-  const answers = new ClientAnswers(new Notifier(platform.config.REDIS_URL, ANSWERS_CHANNEL, onError))
-  app.addHook('onClose', () => answers.close())
-  mountHostedServers(app, platform, authServices, answers)
+  const { REDIS_URL } = platform.config
+  const onError = (error: unknown) => platform.log.error({ err: error }, 'sessions of mcp clients')
+  const answers = new ClientAnswers(new Notifier(REDIS_URL, ANSWERS_CHANNEL, onError))
+  const states = new ExpiringHashes(REDIS_URL, LIMITS.mcpSessionSeconds, onError)
+  app.addHook('onClose', () => {
+    answers.close()
+    states.close()
+  })
+  mountHostedServers(app, platform, authServices, new HostedSessions(answers, states))
   mountPlatformServer(app, platform, authServices)
   mountMetadata(app, platform, authServices)
   mountServerJson(app, platform, authServices)

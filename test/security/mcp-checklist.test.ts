@@ -21,6 +21,9 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   T6: ['wrong method, origin, content type or size: refused with its status'],
   T7: ['T7: a session is of one client at one server; an unknown, changed or foreign one is 404'],
+  T8: [
+    'GET: 405 without a session, 404 with one of another client; T8: what is missed is told again, and is not stored',
+  ],
   T9: ['T9: streams and resources of a stream have a limit; a refusal leaves other streams open'],
   T10: ['resources: listed, read, filled in; documents through their tool'],
   T11: ['any wrong token: the same 401 invalid_token'],
@@ -104,7 +107,6 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
 
 /** Numbers without a test of that kind. */
 const OTHERWISE: Readonly<Record<string, string>> = {
-  T8: 'A stream is never resumed: it belongs to one request.',
   T42: 'There is no container engine.',
   T43: 'There is no container engine.',
   T45: 'The test below.',

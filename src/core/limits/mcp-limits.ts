@@ -64,6 +64,8 @@ export const MCP_LIMITS = {
   /** Time in which a client answers a request in the stream of a call, and the characters of the answer (versions up to 2025-11-25). */
   mcpAnswerWaitMs: 300_000,
   mcpAnswerCharsMax: 64_000,
+  /** Time after which the log level and the subscriptions of a session that is not used are forgotten, in seconds. */
+  mcpSessionSeconds: 86_400,
   /** Rounds of requests in one call. */
   mcpRoundsMax: 10,
 } as const

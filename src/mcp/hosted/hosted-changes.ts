@@ -11,7 +11,7 @@ import { watchDocuments } from '../../features/mcp-servers/watch-documents.ts'
 import type { McpChange, McpChanges } from '../protocol/mcp-server.ts'
 import { documentOf } from './hosted-content.ts'
 
-interface Listening {
+export interface Listening {
   readonly scope: WorkspaceScope
   readonly server: PublishedServer
   /** True if the client may read the documents of a collection. */
@@ -23,39 +23,72 @@ interface Listening {
   readonly end: () => void
 }
 
-export function changesOf({ scope, server, isReadable, recheck, onError, end }: Listening): McpChanges {
-  return {
-    listen: (uris, onChange) => {
-      const watched = uris.flatMap((uri) => {
-        const document = documentOf(uri)
-        return document !== undefined && isReadable(document.collection) ? [{ uri, ...document }] : []
+/** Watches a server for one client. */
+export class ServerChanges {
+  readonly #listening: Listening
+  readonly #onChange: (change: McpChange) => void
+  readonly #timer: NodeJS.Timeout
+  #version: number
+  #documents: Promise<() => void> = Promise.resolve(() => {})
+
+  constructor(listening: Listening, onChange: (change: McpChange) => void) {
+    this.#listening = listening
+    this.#onChange = onChange
+    this.#version = listening.server.version
+    this.#timer = setInterval(() => {
+      this.#check().catch((error: unknown) => {
+        // A check that fails on the server is no refusal.
+        if (error instanceof Problem && error.status < 500) listening.end()
+        else listening.onError(error)
       })
-      const documents = watchAll(scope, watched, { onChange, end })
-      documents.catch((error: unknown) => {
-        onError(error)
-        end()
-      })
-      let version = server.version
-      const check = async () => {
-        const now = await recheck()
-        if (now.version === version) return
-        version = now.version
-        for (const list of ['tools', 'prompts', 'resources'] as const) onChange(list)
-      }
-      const timer = setInterval(() => {
-        check().catch((error: unknown) => {
-          // A check that fails on the server is no refusal.
-          if (error instanceof Problem && error.status < 500) end()
-          else onError(error)
-        })
-      }, LIMITS.mcpListenCheckMs)
-      return () => {
-        clearInterval(timer)
-        documents.then((stop) => stop()).catch(() => {})
-      }
-    },
+    }, LIMITS.mcpListenCheckMs)
+  }
+
+  /** The version that the client knows, or has been told of. */
+  get version(): number {
+    return this.#version
+  }
+
+  /** Watches these resources in place of those before. Only documents that the client may read are watched. */
+  watch(uris: readonly string[]): void {
+    this.#stopDocuments()
+    const { scope, isReadable, onError, end } = this.#listening
+    const watched = uris.flatMap((uri) => {
+      const document = documentOf(uri)
+      return document !== undefined && isReadable(document.collection) ? [{ uri, ...document }] : []
+    })
+    this.#documents = watchAll(scope, watched, { onChange: this.#onChange, end })
+    this.#documents.catch((error: unknown) => {
+      onError(error)
+      end()
+    })
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+    this.#stopDocuments()
+  }
+
+  #stopDocuments(): void {
+    // One that failed has ended the stream already.
+    this.#documents.then((stop) => stop()).catch(() => {})
+  }
+
+  async #check(): Promise<void> {
+    const { version } = await this.#listening.recheck()
+    if (version === this.#version) return
+    this.#version = version
+    for (const list of ['tools', 'prompts', 'resources'] as const) this.#onChange(list)
   }
 }
+
+export const changesOf = (listening: Listening): McpChanges => ({
+  listen: (uris, onChange) => {
+    const changes = new ServerChanges(listening, onChange)
+    changes.watch(uris)
+    return () => changes.stop()
+  },
+})
 
 interface WatchedDocument {
   readonly uri: string

@@ -154,8 +154,13 @@ export function rpc(
   method: string,
   params: unknown = {},
   id: unknown = 1,
+  headers: Readonly<Record<string, string>> = {},
 ): Promise<Reply> {
-  return call('POST', path, { as, body: { jsonrpc: '2.0', id, method, params }, headers: RPC })
+  return call('POST', path, {
+    as,
+    body: { jsonrpc: '2.0', id, method, params },
+    headers: { ...RPC, ...headers },
+  })
 }
 
 export const callTool = (path: string, as: Caller, name: string, args: unknown = {}, id: unknown = 1) =>
