@@ -150,6 +150,17 @@ export const LIMITS = {
   registrationsMax: 10_000,
   registrationBytesMax: 16_384,
   registrationKept: { unusedHours: 24, idleDays: 90 },
+  /** Documents that describe clients: how long a copy needs not be read again, and how long it is kept if that fails. */
+  clientDocuments: {
+    urlCharsMax: 200,
+    bytesMax: 10_000,
+    timeoutMs: 3_000,
+    freshSeconds: { least: 60, usual: 3_600, most: 86_400 },
+    keptHours: 24,
+    failureMs: 10_000,
+    failuresMax: 1_000,
+    concurrentMax: 20,
+  },
   /** Minimum interval at which tokens with an unknown key make this process reload the signing keys. */
   signingKeysReloadMs: 1_000,
   externalIssuers: { max: 100, tokenSeconds: 86_400, jwksBytesMax: 262_144, groupsMax: 200 },

@@ -40,9 +40,14 @@ function mountMetadata(
   platform: Platform,
   { mcpServers: hosted, manifestKeys, officialClients, identity }: AuthServices,
 ): void {
-  const metadata = (resource: string, name: string, scopes: readonly string[]) => ({
+  const metadata = (
+    resource: string,
+    name: string,
+    scopes: readonly string[],
+    issuer = issuerUrl(platform.config),
+  ) => ({
     resource,
-    authorization_servers: [issuerUrl(platform.config)],
+    authorization_servers: [issuer],
     // Clients ask for all of them at once; the challenge of a tool names what it needs besides.
     scopes_supported: scopes,
     bearer_methods_supported: ['header'],
@@ -52,7 +57,9 @@ function mountMetadata(
     const { ws, server: name } = request.params as { ws: string; server: string }
     const server = await hosted.find(ws, name)
     if (server === undefined) throw notFound('MCP server')
-    return reply.headers(PUBLIC).send(metadata(hosted.resource(ws, name), server.name, server.baseline))
+    const issuer = server.authorizationServer ?? undefined
+    const document = metadata(hosted.resource(ws, name), server.name, server.baseline, issuer)
+    return reply.headers(PUBLIC).send(document)
   })
   app.get(`${PROTECTED_RESOURCE}${OFFICIAL_MCP_PATH}`, async (_request, reply) =>
     reply.headers(PUBLIC).send(metadata(officialClients.resource, 'Tenon', [OFFICIAL_SCOPES.read])),

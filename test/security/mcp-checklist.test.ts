@@ -30,8 +30,12 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T12: [
     'wire: token of another server: refused, in both directions',
     'token of a server used elsewhere: 401',
+    'T12, T13: %s: 401 as for any other',
   ],
-  T13: ['unpublished server: the same 404 with and without a token'],
+  T13: [
+    'unpublished server: the same 404 with and without a token',
+    'of an issuer for one tenant, which names another: refused by the server of the other',
+  ],
   T14: [
     'scope widened afterwards: its tokens and refreshed tokens do not reach the new tool',
     'another server at the same URL: tokens are not refreshed for it, and its consent page is shown',
@@ -47,6 +51,8 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T19: [
     'client registration: %s: refused',
     'client registration: limit of an address: refused; unused clients: removed',
+    'T19: faulty, large, slow or redirected document: refused with the reason, and not read again at once',
+    'T19: private, link-local or unlisted address, or no https: no request is sent',
   ],
   T20: ['hostile name of a client: escaped; no scripts, never in a frame'],
   T21: ['forged Host header: metadata shows the configured address'],
@@ -110,7 +116,7 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   T42: 'There is no container engine.',
   T43: 'There is no container engine.',
   T45: 'The test below.',
-  T46: '`npm run conformance:mcp`, which fetches the suites.',
+  T46: '`npm run conformance:mcp` and `npm run conformance:mcp -- clients`, which fetch the suites and the clients of others.',
 }
 
 const files = readdirSync('test', { recursive: true, encoding: 'utf8' }).filter((name) =>

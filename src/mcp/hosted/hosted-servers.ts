@@ -17,16 +17,16 @@ import { usesSearch } from '../../features/mcp-servers/search/search-tool-list.t
 import { runSearchTool, type VisibleTool } from '../../features/mcp-servers/search/search-tools.ts'
 import { runTools } from '../../features/mcp-servers/sources/runs.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
-import { challengeOf } from '../challenge.ts'
+import { Challenges, challengeOf, missingScope } from '../challenge.ts'
 import { bearerOf, type Message, mountEndpoint, type RequestEnd } from '../endpoint.ts'
 import { refuseForeignOrigin } from '../origins.ts'
 import type { McpServer, McpTasks, ToolResult } from '../protocol/mcp-server.ts'
 import { changesOf, checkSubscriptions, type Listening, ServerChanges } from './hosted-changes.ts'
 import { completionsFor, documentReaders, promptsOf, resourcesOf } from './hosted-content.ts'
-import { answerOf, missingScope, shownResult } from './hosted-results.ts'
+import { answerOf, shownResult } from './hosted-results.ts'
 import { type HostedSessions, hasSession } from './hosted-sessions.ts'
 import { tasksOf } from './hosted-tasks.ts'
-import { Challenges, isGranted, offeredTools, readsStructuredContent, visibleTools } from './offered-tools.ts'
+import { isGranted, offeredTools, readsStructuredContent, visibleTools } from './offered-tools.ts'
 import type { RequestState } from './request-state.ts'
 import { calledTool } from './tool-search.ts'
 
@@ -286,7 +286,7 @@ class HostedServerHandler {
       : `This tool of ${server.slug} needs the scope ${scope}.`
     if (!this.#challenges.admits(request, client, scope)) {
       state.deniedCode = 'insufficient_scope'
-      return missingScope(detail, scopes, client)
+      return missingScope(detail, scopes, client.scopes)
     }
     const { ws, server: name } = request.params as PathParams
     const error = { error: 'insufficient_scope', error_description }
