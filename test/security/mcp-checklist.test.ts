@@ -37,6 +37,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'documents: not readable without the scope of their tool; recorded as calls of it',
     '%s: each step of the gate: %s',
     'tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call',
+    'token without the scope: no resource; reads are recorded as calls of the tool',
   ],
   T16: ['client without a person: shown what its token allows'],
   T17: ['one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant'],
@@ -61,13 +62,19 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T29: ['secrets in a document: masked in results'],
   T30: [
     'schema that changed after publication: the tool says that it is outdated',
-    'one document that is too large: says so, and how to read a part of it',
+    'one document that is too large: the fields that fit, and how to read the others',
+    '10 MB of base64 or of an image: refused on the way in, a link on the way out',
+    'content by its type: image, audio, embedded file; what is no UTF-8 is no text',
   ],
-  T32: ['arguments outside the schema: refused; hostile strings are treated as plain values'],
+  T32: [
+    'arguments outside the schema: refused; hostile strings are treated as plain values',
+    'keys and buckets in arguments: no way out of the own bucket',
+  ],
   T34: ['T34: forms that ask for secrets, and pages of other hosts, are not sent'],
   T35: [
     'long flow: a handle, which another client cannot use; cancelled by its starter',
     'an execution that goes on is a task of its starter alone; cancelled once, acknowledged twice',
+    'handle of another principal, server or tenant, expired or without the scope: as unknown',
   ],
   T36: [
     'T36: a state that was changed, or is of other arguments, another client or another tool, is refused',
