@@ -4,6 +4,7 @@ import { isObject } from '../core/json.ts'
 import { Problem } from '../core/problem.ts'
 import type { CallClient } from '../features/mcp-servers/calls/call-client.ts'
 
+import type { CallResult } from '../features/mcp-servers/calls/call-tool.ts'
 import type { Manifest } from '../features/mcp-servers/manifest.ts'
 import {
   completionsOf,
@@ -22,7 +23,6 @@ import type {
   McpPrompts,
   McpResources,
   ResourceContents,
-  ToolResult,
 } from './mcp-server.ts'
 
 export function promptsOf({ prompts = {} }: Manifest): McpPrompts | undefined {
@@ -92,7 +92,7 @@ interface ToolReader {
   /** Tells if the client may call a tool. */
   readonly isGranted: Grants
   /** Calls a tool as the client. @param via runs in its place */
-  readonly call: (tool: Tool, args: Record<string, unknown>, via?: Tool) => Promise<ToolResult | undefined>
+  readonly call: (tool: Tool, args: Record<string, unknown>, via?: Tool) => Promise<CallResult | undefined>
   /** The name of the tool whose result the client has under a handle. */
   readonly keptResultTool: (handle: string) => Promise<string | undefined>
 }
@@ -175,14 +175,14 @@ export function resourcesOf({ resources = {}, tools }: Manifest, reader: ToolRea
   }
 }
 
-function documentContents(uri: string, result: ToolResult | undefined) {
-  if (result === undefined || result.isError) return failed(result)
-  return [{ uri, mimeType: 'application/json', text: JSON.stringify(result.structuredContent) }]
+function documentContents(uri: string, result: CallResult | undefined) {
+  if (result === undefined || result.is_error) return failed(result)
+  return [{ uri, mimeType: 'application/json', text: JSON.stringify(result.structured_content) }]
 }
 
 /** A page of a file, and how to read the next one. */
-function fileContents(result: ToolResult | undefined): ResourceContents[] | undefined {
-  if (result === undefined || result.isError) return failed(result)
+function fileContents(result: CallResult | undefined): ResourceContents[] | undefined {
+  if (result === undefined || result.is_error) return failed(result)
   return result.content.flatMap((block): ResourceContents[] => {
     if (block.type === 'resource') {
       const { mimeType = 'application/octet-stream', ...file } = block.resource
@@ -198,7 +198,7 @@ function fileContents(result: ToolResult | undefined): ResourceContents[] | unde
 const NOT_FOUND = /^(not_found|NoSuchKey|InvalidKey|KeyTooLongError):/
 
 /** @throws Problem `validation_failed` with the text of any other error */
-function failed(result: ToolResult | undefined): undefined {
+function failed(result: CallResult | undefined): undefined {
   const [first] = result?.content ?? []
   const text = first?.type === 'text' ? first.text : ''
   if (result === undefined || NOT_FOUND.test(text)) return undefined

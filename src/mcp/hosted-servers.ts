@@ -187,11 +187,10 @@ class HostedServerHandler {
       resources: resourcesOf(manifest, {
         isGranted: grants,
         keptResultTool: (handle) => keptResultTool(scope, server.id, handle),
-        call: async (read, args, via) => {
+        call: (read, args, via) => {
           state.toolScope = scopeOf(server.slug, read)
           const reading = { tool: read.name, arguments: args, asResource: true, ...(via && { via }) }
-          const result = await this.#call(request, state, version, reading)
-          return result && shownResult(result)
+          return this.#call(request, state, version, reading)
         },
       }),
       call: async (_name, _args, of) => {
