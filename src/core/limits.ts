@@ -347,6 +347,8 @@ export const LIMITS = {
   sessionIdleMs: 20_000,
   /** Per stream: at most 8 MiB together. */
   eventsReadAtOnce: 32,
+  /** How long one request looks through past events of other topics. */
+  eventsScanMs: 2_000,
   feedQueueBytesMax: 1_048_576,
   /** A client that reads nothing for this long during the replay of past events is disconnected. */
   feedStallMs: 30_000,

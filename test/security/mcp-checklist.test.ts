@@ -44,6 +44,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'documents: not readable without the scope of their tool; recorded as calls of it',
     '%s: each step of the gate: %s',
     'tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call',
+    'token without the scope: no resource; reads are recorded as calls of the tool',
   ],
   T16: ['client without a person: shown what its token allows'],
   T17: ['one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant'],
@@ -75,7 +76,9 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T29: ['secrets in a document: masked in results'],
   T30: [
     'schema that changed after publication: the tool says that it is outdated',
-    'one document that is too large: says so, and how to read a part of it',
+    'one document that is too large: the fields that fit, and how to read the others',
+    '10 MB of base64 or of an image: refused on the way in, a link on the way out',
+    'content by its type: image, audio, embedded file; what is no UTF-8 is no text',
     'T30: upstream answers %s: a bounded result that says so, fenced',
   ],
   T31: ['T31: $ref %s: the operation is no tool, and nothing is fetched'],
@@ -83,6 +86,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'arguments outside the schema: refused; hostile strings are treated as plain values',
     'T32: argument %j of a path: refused, nothing is sent',
     'any text: stays in its segment, or is refused',
+    'keys and buckets in arguments: no way out of the own bucket',
   ],
   T33: [
     'T33: redirect to another server: never reached, and no credentials arrive',
@@ -93,6 +97,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T35: [
     'long flow: a handle, which another client cannot use; cancelled by its starter',
     'an execution that goes on is a task of its starter alone; cancelled once, acknowledged twice',
+    'handle of another principal, server or tenant, expired or without the scope: as unknown',
   ],
   T36: [
     'T36: a state that was changed, or is of other arguments, another client or another tool, is refused',

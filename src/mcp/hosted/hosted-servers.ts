@@ -12,6 +12,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { scopeOf } from '../../core/tool-access.ts'
 import { recordCall } from '../../features/mcp-servers/calls/call-log.ts'
 import { type CallResult, callTool, type ToolCall } from '../../features/mcp-servers/calls/call-tool.ts'
+import { keptResultTool } from '../../features/mcp-servers/calls/kept-results.ts'
 import { findPublished, type PublishedVersion } from '../../features/mcp-servers/manifest.ts'
 import { usesSearch } from '../../features/mcp-servers/search/search-tool-list.ts'
 import { runSearchTool, type VisibleTool } from '../../features/mcp-servers/search/search-tools.ts'
@@ -167,10 +168,14 @@ class HostedServerHandler {
       tools: () => offeredTools(client, sets, hasSearch),
       prompts: promptsOf(manifest),
       complete: completionsFor(manifest),
-      resources: resourcesOf(manifest, grants, async (read, id) => {
-        state.toolScope = scopeOf(server.slug, read)
-        const result = await this.#call(request, state, version, { tool: read.name, arguments: { id } })
-        return result && shownResult(result)
+      resources: resourcesOf(manifest, {
+        isGranted: grants,
+        keptResultTool: (handle) => keptResultTool(scope, server.id, handle),
+        call: (read, args, via) => {
+          state.toolScope = scopeOf(server.slug, read)
+          const reading = { tool: read.name, arguments: args, asResource: true, ...(via && { via }) }
+          return this.#call(request, state, version, reading)
+        },
       }),
       call: async (_name, _args, of) => {
         if (refused !== undefined) return refused
@@ -251,7 +256,7 @@ class HostedServerHandler {
     request: FastifyRequest,
     state: RequestState,
     version: PublishedVersion,
-    call: Pick<ToolCall, 'tool' | 'arguments' | 'client'>,
+    call: Pick<ToolCall, 'tool' | 'arguments' | 'client' | 'asResource' | 'via'>,
     visible: () => readonly VisibleTool[] = () => [],
   ): Promise<CallResult | undefined> {
     state.recorded = true
@@ -259,7 +264,7 @@ class HostedServerHandler {
     const made = {
       ...callContext(request, state.server),
       ...callerOf(state),
-      isStructured: readsStructuredContent(request) && !isWithinCall,
+      isStructured: call.asResource || (readsStructuredContent(request) && !isWithinCall),
       ...call,
     }
     return isSearch
