@@ -11,6 +11,7 @@ import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { type Principal, roleFor } from '../core/policy.ts'
 import { notFound, Problem } from '../core/problem.ts'
+import { CHAIN_DEPTH_HEADER } from '../core/run.ts'
 import { problemMembers, problemText } from '../features/mcp-servers/calls/problem-text.ts'
 import { challengeOf } from './challenge.ts'
 import { bearerOf, type Message, mountEndpoint } from './endpoint.ts'
@@ -140,12 +141,17 @@ class PlatformServerHandler {
   async #call(
     found: PlatformTool | undefined,
     args: Readonly<Record<string, unknown>>,
-    { id: requestId, ip: address, rateLimits = [] }: FastifyRequest,
+    { id: requestId, ip: address, rateLimits = [], headers }: FastifyRequest,
     principal: Principal,
   ): Promise<ToolResult> {
     if (found === undefined) return failure(notFound('tool'))
-    const { operation, requestIdField } = found
-    const given = requestIdField === undefined ? args : { ...args, [requestIdField]: requestId }
+    const { operation, requestIdField, chainDepthField } = found
+    const chainDepth = headers[CHAIN_DEPTH_HEADER]
+    const given = {
+      ...args,
+      ...(requestIdField !== undefined && { [requestIdField]: requestId }),
+      ...(chainDepthField !== undefined && chainDepth !== undefined && { [chainDepthField]: chainDepth }),
+    }
     const toolCall = { operation, args: given, principal, requestId, address, rateLimits }
     try {
       return success(operation, await this.#run(toolCall))
