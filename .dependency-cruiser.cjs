@@ -14,7 +14,7 @@ const INTERFACES = [
   'events/(events|events-api)',
   'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-tool|functions)',
-  'mcp-servers/remote/openapi/read-tools',
+  'mcp-servers/remote/(mcp/mcp-definitions|openapi/read-tools)',
   'objects/workspace-objects',
   'quotas/quotas-api',
   'tenants/(jobs|tenants|workspace-settings)',

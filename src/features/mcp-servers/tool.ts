@@ -36,6 +36,8 @@ export interface Candidate {
   readonly input_schema: JsonSchema
   readonly output_schema?: JsonSchema
   readonly annotations: Annotations
+  /** What another server says of its tool: an admin may set the hints as it does, which by themselves count for nothing. */
+  readonly claimed_annotations?: Annotations
   /** Last part of the scope. Default: the name. */
   readonly scope: string
   readonly risk: 'read' | 'write'
@@ -117,7 +119,7 @@ export interface Source {
   readonly follow?: (scope: WorkspaceScope, waiting: Waiting & { readonly output: never }) => Promise<unknown>
   /** The result of the tool for an output of the operation. Default: the output. */
   readonly answer?: (output: never) => ToolOutput
-  /** Others than the author of the tool wrote what it returns: it is fenced, and never taken for content of MCP. */
+  /** Others than the author of the tool wrote what it returns: it is fenced, and not taken for content of MCP by its form. */
   readonly isUntrusted?: true
   /** What a call runs instead of its operation if its client has answered {@link ToolOutput.asks}. */
   readonly resume?: (
@@ -136,6 +138,8 @@ export interface Arguments {
 export interface ToolOutput {
   readonly output: unknown
   readonly failed: boolean
+  /** The output is content of MCP, see `calls/content.ts`. */
+  readonly isContent?: boolean
   readonly asks?: Asks
   /** The execution that the output is of. */
   readonly run?: RunState

@@ -29,7 +29,7 @@ import {
 } from './client-requests.ts'
 import { type Content, contentOf } from './content.ts'
 import { problemText } from './problem-text.ts'
-import { fenced, maskSecrets } from './untrusted-text.ts'
+import { fenced, fencedContent, maskSecrets } from './untrusted-text.ts'
 
 /** The result as in MCP. The output is in it once: as `structured_content`, or as the text of `content`. */
 interface ToolResult {
@@ -263,13 +263,18 @@ function tooLarge(tool: Tool, bytes: number): string {
   return `The result has ${bytes} bytes; at most ${budgetOf(tool)} are returned.${advice}`
 }
 
-function resultOf(tool: Tool, { failed, text = 'null' }: Made, isStructured: boolean): CallEnd {
+function resultOf(
+  tool: Tool,
+  { failed, isContent = false, text = 'null' }: Made,
+  isStructured: boolean,
+): CallEnd {
   const { value: output } = maskSecrets(JSON.parse(text), text)
   const isUntrusted = sourceOf(tool)?.isUntrusted === true
-  const own = tool.output_schema === undefined && !isUntrusted ? contentOf(output) : undefined
+  const mayBeContent = isContent || (tool.output_schema === undefined && !isUntrusted)
+  const own = mayBeContent ? contentOf(output) : undefined
   if (own !== undefined) {
     const { content, isError = false } = own
-    return endOf({ content, is_error: isError })
+    return endOf({ content: isUntrusted ? fencedContent(content, newTag()) : content, is_error: isError })
   }
   const error = failed ? undefined : resultError(tool, output)
   if (error !== undefined) {
@@ -295,10 +300,12 @@ const endOf = (result: ToolResult): CallEnd => ({
   result,
 })
 
+const newTag = () => randomBytes(8).toString('hex')
+
 /** An output as text. */
 function shownText(output: unknown, isUntrusted: boolean): string {
   const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? 'null')
-  return isUntrusted ? fenced(text, randomBytes(8).toString('hex')) : text
+  return isUntrusted ? fenced(text, newTag()) : text
 }
 
 /** One line beside structured content, for logs and for models that see both. */

@@ -23,7 +23,11 @@ const RemoteCall = {
   }),
   input: Type.Record(Type.String(), Type.Unknown(), { description: 'Arguments of the tool.' }),
 }
-const RemoteAnswer = Type.Object({ output: Type.Unknown(), failed: Type.Boolean() })
+const RemoteAnswer = Type.Object({
+  output: Type.Unknown(),
+  failed: Type.Boolean(),
+  isContent: Type.Optional(Type.Boolean()),
+})
 /** No route: only tools run these operations. */
 const http = { method: 'POST', path: '/v1/mcp/sources/{source}/call', body: '*' } as const
 
