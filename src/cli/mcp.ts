@@ -69,10 +69,13 @@ function approvalNeeded(base: string, { version, diff, reasons }: Publication): 
   return `Version ${version} is not active until an admin approves it: POST ${base}/versions/${version}/approve\n${lines}`
 }
 
-/** Without a file: all tools of the workspace that only read; with `--writes`, all. Sources outside may have thousands. */
+/**
+ * Without a file: all tools of the workspace that only read; with `--writes`, all. Sources outside may have thousands, and
+ * events come from all workspaces of the tenant.
+ */
 async function defaultTools(client: ApiClient, path: string, { writes = false }: PublishOptions) {
   const { data } = await client.get<{ data: Candidate[] }>(`${path}/candidates`)
-  const isOutside = ({ candidate }: Candidate) => /^(openapi|mcp):/.test(candidate)
+  const isOutside = ({ candidate }: Candidate) => /^(openapi|mcp|events:stream:read)/.test(candidate)
   const wanted = data.filter((one) => !isOutside(one) && (writes || one.risk === 'read'))
   return Object.fromEntries(wanted.map(({ candidate }) => [candidate, { enabled: true }]))
 }
