@@ -7,7 +7,7 @@ import type { Annotations } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { FunctionTool } from '../../functions/exported-tool.ts'
 import { invokeVersion } from '../../functions/functions.ts'
-import { asksOf } from '../calls/client-requests.ts'
+import { functionRequests } from '../calls/client-requests.ts'
 import { type Arguments, argumentsOf, type Candidate, type Source, type Tool, toolName } from '../tool.ts'
 
 interface FunctionRow {
@@ -31,7 +31,7 @@ export const functions: Source = {
   },
   input: inputOf,
   answer: (output: unknown) => {
-    const asks = asksOf(output)
+    const asks = functionRequests(output)
     return asks === undefined ? { output, failed: false } : { output: undefined, failed: false, asks }
   },
   resume: (tool, { answers: { responses, state }, ...call }) => ({
@@ -49,7 +49,7 @@ function inputOf({ binding }: Tool, { args, client }: Arguments) {
   return client?.capabilities === undefined ? input : { ...input, context: contextOf(client) }
 }
 
-/** The second argument of a function: whose client can be asked, and what it has answered. */
+/** The second argument of a function: the capabilities of the client, and its answers. */
 const contextOf = ({ capabilities, inputResponses }: NonNullable<Arguments['client']>, state?: unknown) => ({
   mcp: {
     clientCapabilities: capabilities ?? {},

@@ -20,7 +20,10 @@ import type { Answers } from '../calls/call-client.ts'
 import { argumentsOf, type Source, type Tool } from '../tool.ts'
 import { decisionsOf, followRun, isAddressedTo, RUN_RESULT, runOutput } from './run-outcome.ts'
 
-/** Decides what the client was asked, and goes on. */
+/**
+ * Decides the approvals that the client was asked about; then the call follows the execution again.
+ * A tool over a flow has `flow` fixed, a tool over executions `flows`.
+ */
 export function resumeRun({ binding }: Tool, { answers }: { readonly answers: Answers }) {
   const { run } = answers.state as { run: string }
   const { ws, flow, flows = [flow] } = binding.fixed
@@ -99,7 +102,7 @@ const runAnswer = previewOperation({
   },
 })
 
-/** Decisions that an elicitation has returned. Those on what is not open any more have no effect. */
+/** Decides by the answers to an elicitation. Decisions on approvals that are no longer open have no effect. */
 const runDecide = previewOperation({
   name: 'mcp_run.decide',
   summary: 'Decide approvals that name the caller',
