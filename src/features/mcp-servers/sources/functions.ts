@@ -3,7 +3,7 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { Annotations } from '../../../core/tool-access.ts'
+import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { FunctionTool } from '../../functions/exported-tool.ts'
 import { invokeVersion } from '../../functions/functions.ts'
@@ -58,12 +58,6 @@ const contextOf = ({ capabilities, inputResponses }: NonNullable<Arguments['clie
   },
 })
 
-const READS: Annotations = {
-  readOnlyHint: true,
-  destructiveHint: false,
-  idempotentHint: true,
-  openWorldHint: false,
-}
 const CHANGES: Annotations = {
   readOnlyHint: false,
   destructiveHint: true,
@@ -83,7 +77,7 @@ function candidate({ id, name: called, version, tool }: FunctionRow): Candidate 
     input_schema: input_schema ?? argumentsOf(invokeVersion, fixed),
     // The output of an MCP tool is an object.
     ...(output_schema?.['type'] === 'object' && { output_schema }),
-    annotations: read_only ? READS : CHANGES,
+    annotations: read_only ? READ_ONLY : CHANGES,
     scope: name,
     risk: read_only ? 'read' : 'write',
     binding: {

@@ -9,7 +9,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import type { Annotations } from '../../../core/tool-access.ts'
+import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { decide } from '../../flows/approvals/approvals.ts'
 import { cancelExecution } from '../../flows/executions/commands.ts'
@@ -131,13 +131,7 @@ const runDecide = previewOperation({
   },
 })
 
-const READS: Annotations = {
-  readOnlyHint: true,
-  destructiveHint: false,
-  idempotentHint: true,
-  openWorldHint: false,
-}
-const CHANGES: Annotations = { ...READS, readOnlyHint: false, destructiveHint: true }
+const CHANGES: Annotations = { ...READ_ONLY, readOnlyHint: false, destructiveHint: true }
 
 interface RunTool {
   readonly verb: string
@@ -155,7 +149,7 @@ const TOOLS: readonly RunTool[] = [
     title: 'State of a run',
     description:
       'Says how far a run is, and what it waits for; its output or error if it has ended. Does not wait.',
-    annotations: READS,
+    annotations: READ_ONLY,
   },
   {
     verb: 'result',
@@ -163,7 +157,7 @@ const TOOLS: readonly RunTool[] = [
     wait_seconds: LIMITS.mcpFlowWaitSeconds,
     title: 'Result of a run',
     description: `Waits up to ${LIMITS.mcpFlowWaitSeconds} s for the end of a run, and returns its output or error.`,
-    annotations: READS,
+    annotations: READ_ONLY,
   },
   {
     verb: 'cancel',
