@@ -1,12 +1,12 @@
 /** Tools over functions: one calls a fixed version of each. What the module exports as `tool` describes it. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { FunctionTool } from '../../functions/exported-tool.ts'
 import { invokeVersion } from '../../functions/functions.ts'
+import type { Answers } from '../calls/call-client.ts'
 import { functionRequests } from '../calls/client-requests.ts'
 import { type Arguments, argumentsOf, type Candidate, type Source, type Tool, toolName } from '../tool.ts'
 
@@ -39,21 +39,22 @@ export const functions: Source = {
     input: {
       ...inputOf(tool, call),
       ...tool.binding.fixed,
-      context: contextOf({ ...call.client, inputResponses: responses }, state),
+      context: contextOf(call.client, responses, state),
     },
   }),
 }
 
 function inputOf({ binding }: Tool, { args, client }: Arguments) {
   const input = binding.arguments === 'input' ? { input: args } : args
+  // Answers count only in `resume`, where they are checked against the requests.
   return client?.capabilities === undefined ? input : { ...input, context: contextOf(client) }
 }
 
 /** The second argument of a function: the capabilities of the client, and its answers. */
-const contextOf = ({ capabilities, inputResponses }: NonNullable<Arguments['client']>, state?: unknown) => ({
+const contextOf = (client: Arguments['client'], responses?: Answers['responses'], state?: unknown) => ({
   mcp: {
-    clientCapabilities: capabilities ?? {},
-    ...(isObject(inputResponses) && { inputResponses }),
+    clientCapabilities: client?.capabilities ?? {},
+    ...(responses && { inputResponses: responses }),
     ...(typeof state === 'string' && { requestState: state }),
   },
 })
