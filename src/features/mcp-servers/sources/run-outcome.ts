@@ -13,7 +13,7 @@ import type { JsonSchema, RunState, ToolOutput } from '../tool.ts'
 export const RUN_RESULT: JsonSchema = {
   type: 'object',
   properties: {
-    run: { type: 'string', description: 'Handle of the execution, for the tools run_….' },
+    run: { type: 'string', description: 'Id of the execution, for the tools run_….' },
     status: {
       type: 'string',
       enum: ['pending', 'running', 'waiting', 'suspended', 'completed', 'faulted', 'cancelled'],
