@@ -59,10 +59,10 @@ const isAlive = (pid: number): boolean => existsSync(`/proc/${pid}`)
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'tenon-engine-'))
   const engine = join(folder, 'docker')
-  const words = [process.execPath, join(SUPPORT, 'fake-engine.mjs'), folder].map((word) => `'${word}'`)
+  const words = [process.execPath, join(SUPPORT, 'fake-engine.ts'), folder].map((word) => `'${word}'`)
   await writeFile(engine, `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`)
   await chmod(engine, 0o755)
-  const echo = [process.execPath, join(SUPPORT, 'stdio-mcp-server.mjs'), 'behaving']
+  const echo = [process.execPath, join(SUPPORT, 'stdio-mcp-server.ts'), 'behaving']
   ;[workspace, node] = await Promise.all([
     createMcpWorkspace(),
     startInProcessNode({
@@ -132,32 +132,30 @@ test('T42: image: runs hardened for one call, gets its secrets by a file alone, 
   expect(containers.filter(({ pid, file = '' }) => isAlive(pid) || existsSync(file))).toEqual([])
 })
 
-const HOSTILE: readonly [string, object, RegExp][] = [
-  ['flood', {}, /upstream_invalid: .*wrote a message of more than 4194304 bytes/],
-  ['chatter', {}, /upstream_invalid: .*wrote more than 10000 messages/],
-  ['hang', { timeout_seconds: 2 }, /upstream_timeout: .*within 2 s/],
-  ['forges', { timeout_seconds: 2 }, /upstream_timeout: .*within 2 s/],
-  ['exit', {}, /upstream_invalid: .*exited \(3\)/],
-  ['noise', {}, /upstream_invalid: .*what is no message/],
-  ['asks', {}, /upstream_invalid: .*asks for more \(sampling/],
+const HOSTILE: readonly [string, RegExp][] = [
+  ['flood', /upstream_invalid: .*wrote a message of more than 4194304 bytes/],
+  ['chatter', /upstream_invalid: .*wrote more than 10000 messages/],
+  ['hang', /upstream_timeout: .*within 3 s/],
+  ['forges', /upstream_timeout: .*within 3 s/],
+  ['exit', /upstream_invalid: .*exited \(3\)/],
+  ['noise', /upstream_invalid: .*what is no message/],
+  ['asks', /upstream_invalid: .*asks for more \(sampling/],
 ]
 
 test('T43: servers that flood, hang, end, forge or ask back: a clear error, and nothing is left', async () => {
   const env = { KEY: { secret: 'key' } }
-  await Promise.all(HOSTILE.map(([name, limits]) => ok(register(name, { limits, env }))))
-  const tools = HOSTILE.map(([name]) => enabled(name, 'echo'))
-  const server = await publishMcpServer(workspace, 'hostile', Object.assign({}, ...tools))
+  await ok(register('hostile', { limits: { timeout_seconds: 3 }, env }))
+  const tools = enabled('hostile', ...HOSTILE.map(([tool]) => tool))
+  const server = await publishMcpServer(workspace, 'hostile', tools)
   await Promise.all(
-    HOSTILE.map(async ([name, , wanted]) => {
-      const result = await use(server, `${name}_echo`, { text: 'a' })
+    HOSTILE.map(async ([tool, wanted]) => {
+      const result = await use(server, `hostile_${tool}`)
       expect(result.is_error).toBe(true)
       expect(result.content[0].text).toMatch(wanted)
       expect(JSON.stringify(result)).not.toContain(KEY)
     }),
   )
-  await vi.waitFor(() =>
-    expect(HOSTILE.flatMap(([name]) => runs(imageNamed(name))).filter(({ pid }) => isAlive(pid))).toEqual([]),
-  )
+  await vi.waitFor(() => expect(runs(imageNamed('hostile')).filter(({ pid }) => isAlive(pid))).toEqual([]))
 })
 
 test('T43: names of tools of other servers: within the source, or left out', async () => {
@@ -210,14 +208,13 @@ test('image that cannot be run: refused, with the reason and who can change it',
 })
 
 test('experimental feature that was switched off: its tools are not called any more', async () => {
-  const name = { name: 'switched', image: imageNamed('behaving') }
-  await ok(register('switched', name))
-  const server = await publishMcpServer(workspace, 'switched', enabled('switched', 'state'))
+  const server = await publishMcpServer(workspace, 'switched', enabled('behaving', 'state'))
+  const runsBefore = engineCalls().length
   await configure(workspace, { experimental: [] })
-  const refused = await use(server, 'switched_state')
+  const refused = await use(server, 'behaving_state')
   expect(refused.content[0].text).toMatch(/^feature_not_enabled/)
+  expect(engineCalls()).toHaveLength(runsBefore)
   await configure(workspace, { experimental: ['mcp.images'] })
-  expect((await use(server, 'switched_state')).is_error).toBe(false)
 })
 
 test('T45: commands: only those of the operator run on the host, by name', async () => {
