@@ -71,7 +71,7 @@ async function aServer({ url, clientId, clientSecret }: Running) {
   const { id } = await data.post<{ id: string }>('/v1/collections/bench/documents', { n: 1 })
   await admin.call('PUT', '/v1/quotas', { workspace_id, limits: { mcp_servers: 2 } })
   const base = `/v1/mcp/workspaces/${workspace_id}/servers`
-  const { path } = await admin.post<{ path: string }>(base, { name: 'Bench', slug: 'bench' })
+  const { path } = await admin.post<{ path: string }>(base, { name: 'Bench', slug: 'bench', search: 'off' })
   // With the six tools of `bench`, nearly as many as a server may have.
   const others = Array.from({ length: 15 }, (_, n) => `other${n}`)
   for (const name of others) await data.post(`/v1/collections/${name}/documents`, { n: 1 })

@@ -185,7 +185,7 @@ const ERRORS = {
   unsupported_call: {
     title: 'A type of call is not supported in this release',
     explanation:
-      'Calls by AsyncAPI, gRPC, A2A and MCP are not supported. Use `http` or `openapi` to call another server.',
+      'Calls by AsyncAPI, gRPC and A2A are not supported, nor `call: mcp` of a server outside the workspace. Use `http` or `openapi` to call another server.',
     example: task('call: ¦grpc'),
     fix: task('call: http', 'with: { method: GET, endpoint: https://example.com }'),
   },

@@ -1,9 +1,10 @@
-/** The part of the JSON Schema for editors that describes calls: HTTP, OpenAPI, platform functions, authentication. */
+/** The part of the JSON Schema for editors that describes calls: HTTP, OpenAPI, MCP, platform functions, authentication. */
 
 import type { Catalogue } from '../compile/compile-context.ts'
 import { CLIENT_AUTHENTICATIONS, ENCODINGS, GRANTS } from '../components/authentication.ts'
 import { UNSUPPORTED_CALLS } from '../tasks/call.ts'
 import { DELIVERIES, HTTP_ERRORS, HTTP_OUTPUTS, METHODS } from '../tasks/call-http.ts'
+import { MCP, MCP_NAME } from '../tasks/call-mcp.ts'
 import {
   EXPRESSION,
   either,
@@ -190,6 +191,11 @@ export const CALLS: Readonly<Record<string, Schema>> = {
     authentication: ref('authentication'),
     ...OPTIONS,
   }),
+  mcp: mappingRequiring('A tool of an MCP server of the workspace.', ['server', 'tool'], {
+    server: text('The slug or the id of the server.', { pattern: MCP_NAME }),
+    tool: text('The name of the tool, as the server lists it.', { pattern: MCP_NAME }),
+    arguments: pairs('Arguments of the tool, by name.'),
+  }),
   functionArguments: named('Arguments, by name.', ref('filter')),
 }
 
@@ -199,20 +205,22 @@ const awaitCallback = mappingRequiring(
   { timeout: ref('duration', 'How long after the start of the task, at most.') },
 )
 
-/** The task types of `call`: HTTP, OpenAPI, each function of the catalogue, and functions under `use`. */
+/** The task types of `call`: HTTP, OpenAPI, MCP, each function of the catalogue, and functions under `use`. */
 export function callTasks(catalogue: Catalogue): readonly TaskKeys[] {
   const names = Object.keys(catalogue)
   const http = { const: 'http', description: 'Sends an HTTP request.' }
   const openapi = { const: 'openapi', description: 'Calls an operation of an OpenAPI document.' }
+  const mcp = { const: MCP, description: 'Calls a tool of an MCP server of the workspace.' }
   const own = {
     description:
       'A function under `use.functions`, or of the catalogue by its full name: name:version@catalog.',
     type: 'string',
-    not: { enum: ['http', 'openapi', ...UNSUPPORTED_CALLS, ...names] },
+    not: { enum: ['http', 'openapi', MCP, ...UNSUPPORTED_CALLS, ...names] },
   }
   return [
     { keys: { call: http, with: ref('http'), awaitCallback }, required: ['call', 'with'] },
     { keys: { call: openapi, with: ref('openapi'), awaitCallback }, required: ['call', 'with'] },
+    { keys: { call: mcp, with: ref('mcp'), awaitCallback }, required: ['call', 'with'] },
     ...names.map((name) => callOf(name, catalogue)),
     { keys: { call: own, with: ref('functionArguments') }, required: ['call'] },
   ]

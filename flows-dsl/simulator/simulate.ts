@@ -6,6 +6,7 @@ import { Machine, newState } from '../machine/machine.ts'
 import type { Command, Effect } from '../machine/state.ts'
 import { TaskIndex, typeOf } from '../machine/task-index.ts'
 import { AWAIT_CALLBACK, OPEN_CALLBACK } from '../tasks/call.ts'
+import { MCP, toolPath } from '../tasks/call-mcp.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
 import { Clock, MockAnswers, missingAnswer, parseDelay, requestOf, type TimedAnswer } from './mocks.ts'
 import {
@@ -268,7 +269,8 @@ function nothingWaits({ task }: PlannedDecision, what: string): SimulationInvali
 
 /** The names under which mocks may answer an effect: the function, the flow, or the kind of event it awaits. */
 function namesOf(effect: Exclude<Effect, { do: 'sleep' }>): string[] {
-  if (effect.do === 'call') return [effect.function]
+  if (effect.do === 'call')
+    return effect.function === MCP ? [toolPath(effect.arguments), MCP] : [effect.function]
   if (effect.what !== 'workflow') return [effect.what]
   return [`${effect.details['namespace']}/${effect.details['name']}`, effect.what]
 }

@@ -17,6 +17,7 @@ import {
   requestOf,
   summaryOf,
 } from './call-http.ts'
+import { compileMcp, MCP, type McpBody, mcpCallOf, toolPath } from './call-mcp.ts'
 import {
   type Child,
   type ChildResult,
@@ -37,10 +38,10 @@ interface FunctionBody extends WithCallback {
   readonly local?: true
 }
 
-type CallBody = FunctionBody | (HttpBody & WithCallback) | (OpenApiBody & WithCallback)
+type CallBody = FunctionBody | ((HttpBody | OpenApiBody | McpBody) & WithCallback)
 
 /** Kinds of call that OWS has and this release does not support. */
-export const UNSUPPORTED_CALLS = ['asyncapi', 'grpc', 'a2a', 'mcp']
+export const UNSUPPORTED_CALLS = ['asyncapi', 'grpc', 'a2a']
 
 export const call: TaskType<CallBody> = {
   kind: 'call',
@@ -76,7 +77,8 @@ export const call: TaskType<CallBody> = {
       : { taskState: { ...state, received: { output } } as unknown as Json }
   },
   summary(body) {
-    return 'endpoint' in body ? summaryOf(body) : `call ${nameOf(body)}`
+    if ('endpoint' in body) return summaryOf(body)
+    return `call ${isMcp(body) ? toolPath(mcpCallOf(body)) : nameOf(body)}`
   },
 }
 
@@ -90,6 +92,7 @@ function compileCall(task: MapNode, context: CompileContext): CallBody | undefin
   context.functions.add(name)
   if (name === 'http') return compileHttp(task, context)
   if (name === 'openapi') return compileOpenApi(task, context)
+  if (name === MCP) return compileMcp(task, context)
   const known = fieldOf(context.catalogue, name)
   return known === undefined
     ? reportFunction(task, name, given, context)
@@ -162,6 +165,8 @@ function callOf(body: CallBody, task: TaskContext): Child {
   return { key: 'call', call: nameOf(body), arguments: argumentsOf(body, task), ...local }
 }
 
+const isMcp = (body: CallBody): body is McpBody => 'function' in body && body.function === MCP
+
 function nameOf(body: CallBody): string {
   if ('function' in body) return body.function
   return 'endpoint' in body ? 'http' : 'openapi'
@@ -184,6 +189,7 @@ function reportFunction(task: MapNode, name: string, at: Location, context: Comp
   const known = [
     'http',
     'openapi',
+    MCP,
     ...context.components.names('functions'),
     ...Object.keys(context.catalogue),
   ]

@@ -11,8 +11,10 @@ import { PayloadReader } from '../infra/temporal/payload-reader.ts'
 import type { TenantWorkflows } from '../infra/temporal/temporal.ts'
 import type { Ran, ThreadTask } from '../infra/thread-pool.ts'
 import { internalsOf, type PlatformServices } from './internals.ts'
+import { signStatement } from './issuer/signatures.ts'
 import { ProviderSettings } from './issuer/users/identity-provider-settings.ts'
 import { newLinkToken } from './issuer/users/user-links.ts'
+import type { McpToolCall } from './rate-limit/limiter.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 
 const servicesOf = (scope: Scope): PlatformServices => internalsOf(scope).services
@@ -83,6 +85,12 @@ export function issuerAdminOf(scope: AdminScope) {
   }
 }
 
+/** The external issuers (`iss`) whose tokens may name the tenant of the scope. */
+export const trustedIssuersOf = (scope: WorkspaceScope): string[] =>
+  servicesOf(scope)
+    .trustedIssuers.filter(({ tenants }) => tenants?.has(scope.ref.tenantId) ?? true)
+    .map(({ issuer }) => issuer)
+
 /** Checks, encrypts and shows the identity providers of workspaces. */
 export function providerSettingsOf(scope: AdminScope): ProviderSettings {
   const { secrets, publicUrl } = servicesOf(scope)
@@ -114,6 +122,40 @@ export function payloadsOf(scope: AdminScope): PayloadReader {
 /** The default number of a tenant's event streams, and its open ones; null if Valkey is unavailable. */
 export async function streamsOf(scope: AdminScope, tenantId: TenantId) {
   return servicesFor(scope, tenantId).limiter.streamsOf(tenantId)
+}
+
+/**
+ * Charges one call of a tool that has a rate of its own.
+ * @throws Problem `rate_limited` with the seconds to wait
+ */
+export async function limitMcpTool(
+  scope: WorkspaceScope,
+  call: Pick<McpToolCall, 'serverId' | 'tool' | 'callsPerMinute'>,
+): Promise<void> {
+  const { tenantId } = scope.ref
+  const { refused } = await servicesOf(scope).limiter.limitMcpTool({ tenantId, ...call })
+  if (refused !== undefined) throw refused
+}
+
+/** The `typ` of the signature of a manifest. */
+const MANIFEST_SIGNATURE = 'tenon-mcp-manifest+jws'
+
+/** Signs a published version of an MCP server. @returns a compact JWS with `iss` and the claims as payload */
+export function signManifest(
+  scope: WorkspaceScope,
+  claims: {
+    readonly server_id: string
+    readonly version: number
+    /** SHA-256 of the canonical manifest, hex. */
+    readonly hash: string
+    /** RFC 3339. */
+    readonly published_at: string
+  },
+): Promise<string> {
+  const { signingKeys, publicUrl } = servicesOf(scope)
+  const iss = `${publicUrl}/auth`
+  const { workspaceId: workspace_id } = scope.ref
+  return signStatement(signingKeys, MANIFEST_SIGNATURE, { iss, workspace_id, ...claims })
 }
 
 /** Encrypts for this workspace and this purpose only. */

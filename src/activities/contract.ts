@@ -32,6 +32,8 @@ export interface FunctionCall {
   readonly timeout_ms?: number
   /** The step, equal for all attempts of a call (`StepRef.callPath`): the idempotency key derives from it. */
   readonly call_path?: string
+  /** The starter of the execution, for calls of tools. */
+  readonly started_by?: string
 }
 
 /** The output of an inline request and its duration, which the workflow cannot measure: its clock stands still within a task. */
@@ -65,7 +67,7 @@ export interface Activities {
   signalExecutions(target: TenantRef, which: 'all' | 'active'): Promise<void>
   /** Closes the object store to the identities of suspended workspaces, and opens it to those of active ones; idempotent. */
   syncStorageAccess(target: TenantRef): Promise<void>
-  /** Calls a function of the catalogue; repeated attempts have its effect once. */
+  /** Calls a function of the catalogue, or a tool of an MCP server (`mcp`); repeated attempts have its effect once. */
   callFunction(call: FunctionCall): Promise<Json>
   /** Creates the execution of a flow that another execution runs, and selects its version; idempotent. */
   startSubflow(call: FunctionCall): Promise<Json>

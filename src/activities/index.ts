@@ -1,5 +1,6 @@
 /** Implements all activities of the contract by operations in a scope of the calling workflow. */
 
+import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -21,6 +22,7 @@ import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
 import type { Activities } from './contract.ts'
 import { callFunction } from './flow/call-function.ts'
+import { callMcpTool } from './flow/call-mcp-tool.ts'
 import {
   type LentCallSecrets,
   rejectSecrets,
@@ -80,10 +82,13 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     indexFailed: (call, input, name, failure) => indexFailed(indexBuildContext(call), input, name, failure),
     callFunction: async (call, request) => {
       const work = async (lent?: LentCallSecrets) =>
-        callFunction(await scopes.active(call, 'service'), request, lent)
+        request.function === MCP
+          ? callMcpTool(await scopes.toolCaller(call, request.started_by), request)
+          : callFunction(await scopes.active(call, 'service'), request, lent)
       const output = withCallSecrets(record(call), secretNamesOf(call, request), work)
-      // Only invocations last long enough for heartbeats.
-      return limitOutput(await (request.function === 'function.invoke' ? withHeartbeat(output) : output))
+      // Only invocations and tools last long enough for heartbeats.
+      const isLong = request.function === 'function.invoke' || request.function === MCP
+      return limitOutput(await (isLong ? withHeartbeat(output) : output))
     },
     startSubflow: async (call, request) => {
       rejectSecrets(request.arguments)

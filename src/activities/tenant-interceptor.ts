@@ -28,7 +28,7 @@ export interface ActivityContext {
   readonly ref: TenantRef
   readonly workflowId: string
   readonly ids: IdSource
-  /** The number of executions that started one another by events, up to this one; 0 if no event started it. */
+  /** The number of executions that started one another by events or tools, up to this one; 0 for the first. */
   readonly chainDepth: number
 }
 
@@ -135,6 +135,17 @@ export class Scopes {
   /** The scope of the workflow's workspace, for work that a suspension stops. @throws Suspended */
   active(call: ActivityContext, role: Role): Promise<WorkspaceScope> {
     return this.#access.continueActive(workspaceOf(call), actorOf(call, role), call.ids)
+  }
+
+  /**
+   * As {@link active}, for a call of a tool: executions that it starts are one deeper in the chain than this one, and have the
+   * same starter, who may not approve in them what nobody may approve for oneself.
+   */
+  toolCaller(call: ActivityContext, starter: string | undefined): Promise<WorkspaceScope> {
+    const { workflowId: subject, chainDepth } = call
+    const actor = { subject, role: 'workspace_admin', chainDepth } as const
+    const onBehalfOf = starter === undefined ? {} : { onBehalfOf: starter }
+    return this.#access.continueActive(workspaceOf(call), { ...actor, ...onBehalfOf }, call.ids)
   }
 
   /**

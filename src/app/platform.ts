@@ -19,7 +19,7 @@ import { Relay } from '../features/events/outbox-relay.ts'
 import { ApprovalMailer } from '../features/flows/approvals/approval-mailer.ts'
 import { CallbackVerifier } from '../features/flows/executions/callbacks.ts'
 import { ExecutionReconciler } from '../features/flows/executions/reconciler.ts'
-import { ExecutionNotifier, ExecutionWatcher } from '../features/flows/executions/watcher.ts'
+import { EXECUTIONS_CHANNEL, ExecutionWatcher } from '../features/flows/executions/watcher.ts'
 import { StreamConsumers } from '../features/flows/triggers/stream-consumer.ts'
 import { WebhookVerifier } from '../features/flows/triggers/webhook-verifier.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
@@ -40,6 +40,7 @@ import { PayloadStore } from '../infra/temporal/payload-store.ts'
 import { Temporal } from '../infra/temporal/temporal.ts'
 import { ThreadPool } from '../infra/thread-pool.ts'
 import { openMemo, TtlCache } from '../infra/ttl-cache.ts'
+import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
 
 /** A dependency that /readyz and `tenon doctor` ping. */
@@ -153,7 +154,7 @@ function openServices(
     streams: new Streams(config.REDIS_URL, onLost),
     executionWatcher: new ExecutionWatcher(
       database,
-      new ExecutionNotifier(config.REDIS_URL, onUnseen),
+      new Notifier(config.REDIS_URL, EXECUTIONS_CHANNEL, onUnseen),
       onUnseen,
     ),
     limiter: new Limiter(config, onLost),
@@ -170,6 +171,7 @@ function openServices(
     ),
     userMails: new UserMails(mailer, log, publicUrl(config)),
     issuerState,
+    trustedIssuers: config.OIDC_ISSUERS,
     publicUrl: publicUrl(config),
     memo: openMemo(),
     threads: new ThreadPool(),

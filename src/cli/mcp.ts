@@ -1,9 +1,12 @@
-/** `tenon mcp publish|call|token`: publishes hosted MCP servers, calls their tools, and configures clients of them. */
+/** `tenon mcp publish|verify|call|token`: publishes and verifies hosted MCP servers, calls their tools, and configures clients of them. */
 
 import type { Command } from 'commander'
 import { type ApiClient, ApiError, fetchToken } from './client.ts'
 import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
+import { mcpConfigVerb } from './mcp/config.ts'
+import { mcpInspectVerb } from './mcp/inspect.ts'
 import { mcpAdminVerbs, serversClient } from './mcp-admin.ts'
+import { verify } from './mcp-verify.ts'
 import { need, readCallerFile } from './settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
@@ -132,6 +135,13 @@ export function mcpVerbs(program: Command): void {
     ],
   )
   mcpAdminVerbs(servers)
+  addVerb(
+    servers,
+    'verify <server> [version]',
+    'check a version, by default the active one, against its signature',
+    verify,
+    [WORKSPACE, ['--keys <file>', 'key set stored earlier; default: that of the platform']],
+  )
   addVerb(servers, 'call <server> <tool>', 'call a tool and print its result', callTool, [
     WORKSPACE,
     ['--arguments <json>', `arguments of the tool: ${JSON_NOTATION}`, '{}'],
@@ -140,4 +150,6 @@ export function mcpVerbs(program: Command): void {
     WORKSPACE,
     ['--scope <scopes>', 'separated by spaces; default: the scopes that only read'],
   ])
+  mcpInspectVerb(servers)
+  mcpConfigVerb(servers)
 }

@@ -120,6 +120,8 @@ export interface Actor {
   readonly lookups?: Readonly<Record<string, readonly unknown[]>>
   /** For an execution: its chain depth. */
   readonly chainDepth?: number
+  /** For an execution that calls a tool: its starter, on whose behalf the tool starts others. */
+  readonly onBehalfOf?: string
 }
 
 /** The role in which a principal may run an operation with these roles; undefined if it may not. */

@@ -17,6 +17,8 @@ export interface ScopedTool {
   /** The stable identity of the tool, `<source>:<thing>:<verb>`; its name may change. */
   readonly candidate: string
   readonly annotations: Annotations
+  /** The title of its group, if it has one. */
+  readonly groupTitle?: string | null
 }
 
 /** Weakest first. */

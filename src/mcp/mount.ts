@@ -1,18 +1,33 @@
-/** Mounts the MCP endpoints: hosted servers, the official server, and the OAuth metadata documents. */
+/** Mounts the MCP endpoints: hosted servers, the official server, and the documents that describe them to clients. */
 
 import type { FastifyInstance } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
 import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES } from '../access/authentication/official-resource.ts'
 import type { Platform } from '../app/platform.ts'
+import { LIMITS } from '../core/limits.ts'
 import { notFound } from '../core/problem.ts'
 import { issuerUrl } from '../infra/config.ts'
-import { mountHostedServers } from './hosted-servers.ts'
-import { mountPlatformServer } from './platform-server.ts'
+import { ExpiringHashes } from '../infra/valkey/expiring-hashes.ts'
+import { Notifier } from '../infra/valkey/notifier.ts'
+import { ANSWERS_CHANNEL, ClientAnswers } from './hosted/client-answers.ts'
+import { mountHostedServers } from './hosted/hosted-servers.ts'
+import { HostedSessions } from './hosted/hosted-sessions.ts'
+import { mountPlatformServer } from './platform/platform-server.ts'
+import { serverJson } from './server-json.ts'
 
 export function mountMcp(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
-  mountHostedServers(app, platform, authServices)
+  const { REDIS_URL } = platform.config
+  const onError = (error: unknown) => platform.log.error({ err: error }, 'sessions of mcp clients')
+  const answers = new ClientAnswers(new Notifier(REDIS_URL, ANSWERS_CHANNEL, onError))
+  const states = new ExpiringHashes(REDIS_URL, LIMITS.mcpSessionSeconds, onError)
+  app.addHook('onClose', () => {
+    answers.close()
+    states.close()
+  })
+  mountHostedServers(app, platform, authServices, new HostedSessions(answers, states))
   mountPlatformServer(app, platform, authServices)
   mountMetadata(app, platform, authServices)
+  mountServerJson(app, platform, authServices)
 }
 
 const PUBLIC = { 'access-control-allow-origin': '*', 'cache-control': 'no-store' }
@@ -23,11 +38,16 @@ const PROTECTED_RESOURCE = '/.well-known/oauth-protected-resource'
 function mountMetadata(
   app: FastifyInstance,
   platform: Platform,
-  { mcpServers: hosted, officialClients, identity }: AuthServices,
+  { mcpServers: hosted, manifestKeys, officialClients, identity }: AuthServices,
 ): void {
-  const metadata = (resource: string, name: string, scopes: readonly string[]) => ({
+  const metadata = (
+    resource: string,
+    name: string,
+    scopes: readonly string[],
+    issuer = issuerUrl(platform.config),
+  ) => ({
     resource,
-    authorization_servers: [issuerUrl(platform.config)],
+    authorization_servers: [issuer],
     // Clients ask for all of them at once; the challenge of a tool names what it needs besides.
     scopes_supported: scopes,
     bearer_methods_supported: ['header'],
@@ -37,10 +57,15 @@ function mountMetadata(
     const { ws, server: name } = request.params as { ws: string; server: string }
     const server = await hosted.find(ws, name)
     if (server === undefined) throw notFound('MCP server')
-    return reply.headers(PUBLIC).send(metadata(hosted.resource(ws, name), server.name, server.baseline))
+    const issuer = server.authorizationServer ?? undefined
+    const document = metadata(hosted.resource(ws, name), server.name, server.baseline, issuer)
+    return reply.headers(PUBLIC).send(document)
   })
   app.get(`${PROTECTED_RESOURCE}${OFFICIAL_MCP_PATH}`, async (_request, reply) =>
     reply.headers(PUBLIC).send(metadata(officialClients.resource, 'Tenon', [OFFICIAL_SCOPES.read])),
+  )
+  app.get('/.well-known/tenon-manifest-keys', async (_request, reply) =>
+    reply.headers(PUBLIC).send(await manifestKeys()),
   )
   // The URL of the issuer has a path, so clients look for its metadata below the root (RFC 8414 §3.1).
   for (const name of ['oauth-authorization-server', 'openid-configuration']) {
@@ -55,4 +80,18 @@ function mountMetadata(
       })
     })
   }
+}
+
+/** Public as the metadata of RFC 9728 is. The path is not below /.well-known, so its requests are limited here. */
+function mountServerJson(app: FastifyInstance, platform: Platform, { mcpServers }: AuthServices): void {
+  app.get('/v1/mcp/workspaces/:ws/servers/:server/server.json', async (request, reply) => {
+    const { headers, refused } = await platform.limiter.limitAnonymous(request.ip)
+    reply.headers(headers)
+    if (refused !== undefined) throw refused
+    const { ws, server: name } = request.params as { ws: string; server: string }
+    const server = await mcpServers.find(ws, name)
+    if (server === undefined) throw notFound('MCP server')
+    const url = mcpServers.resource(server.ref.workspaceId, server.slug)
+    return reply.headers(PUBLIC).send(serverJson(server, await mcpServers.description(server), url))
+  })
 }

@@ -1,4 +1,4 @@
-/** Carries the chain depth, the number of executions that led to this one by events, to everything that it starts. */
+/** Carries the chain depth, the number of executions that led to this one by events or tools, to everything that it starts. */
 
 import { defaultPayloadConverter, type Headers } from '@temporalio/common'
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow'
@@ -13,7 +13,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
       {
         execute: async (input, next) => {
           const [first] = input.args as readonly Partial<FlowRunInput>[]
-          // An execution started by an event has its depth in the input; one started by another execution, in the header.
+          // An execution started by an event or a tool has its depth in the input; one started by another execution, in the header.
           depth = chainDepthOf(input.headers) ?? first?.trigger?.chain_depth ?? 0
           return next(input)
         },

@@ -40,8 +40,8 @@ test('scopes: requested by entry points only', async () => {
     'api/callbacks.ts',
     'api/request-pipeline.ts',
     'api/webhooks.ts',
-    'mcp/hosted-servers.ts',
-    'mcp/platform-server.ts',
+    'mcp/hosted/hosted-servers.ts',
+    'mcp/platform/platform-server.ts',
   ])
 })
 
@@ -50,7 +50,10 @@ test('rights of a service key: assumed for tools of MCP servers and for the look
     'access/access.ts',
     'features/collections/resolve-store.ts',
     'features/mcp-servers/calls/call-tool.ts',
+    // Results of tools have documents.
+    'features/mcp-servers/calls/kept-results.ts',
     'features/mcp-servers/sources/collections.ts',
+    'features/mcp-servers/watch-documents.ts',
   ])
 })
 

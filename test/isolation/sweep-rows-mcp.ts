@@ -40,6 +40,7 @@ export const MCP_ROWS = {
   'mcp_curation.replace': row(`/${SLUG}/curation`, () => ({ tools: {} })),
   'mcp_version.create': row(`/${SLUG}/publish`, () => ({})),
   'mcp_version.list': row(`/${SLUG}/versions`),
+  'mcp_version.get': row(`/${SLUG}/versions/1`),
   'mcp_version.activate': row(`/${SLUG}/versions/1/activate`, () => ({})),
   'mcp_version.approve': row(`/${SLUG}/versions/1/approve`, () => ({})),
   'mcp_server.call': row(`/${SLUG}/call`, () => ({ tool: 'notes_list', arguments: {} })),

@@ -75,6 +75,24 @@ test('scopes of one collection: together, by what they do to it', async () => {
   expect(items[2]).toMatch(/notes_get.*notes_list|notes_list.*notes_get/)
 })
 
+test('group: its tools together, by what they do; its title cannot hide the effect', async () => {
+  const mcpServer = await publishMcpServer(workspace, 'titled', NOTES)
+  const groups = [
+    { name: 'harmless', title: 'Only reads & lists', tools: ['notes_get', 'notes_list', 'notes_delete'] },
+  ]
+  const as = workspace.operator
+  await ok(call('PUT', `${mcpServer.base}/curation`, { as, body: { tools: NOTES, groups } }))
+  await ok(call('POST', `${mcpServer.base}/publish`, { as, body: {} }))
+  const all = ['list', 'get', 'create', 'update', 'delete'].map((verb) => `notes_${verb}`)
+  const items = (await pageFor(mcpServer, scopesOf(mcpServer, ...all))).split('<li>').slice(1)
+  expect(items.map((item) => /<p><b>([^<]*)/.exec(item)?.[1])).toEqual([
+    'Change or delete notes',
+    'Only reads &amp; lists: change or delete',
+    'Add to notes',
+    'Only reads &amp; lists: read',
+  ])
+})
+
 test('scope that the server does not offer: not shown', async () => {
   const mcpServer = await publishMcpServer(workspace, 'unknown', LIST)
   const html = await pageFor(mcpServer, `${scopesOf(mcpServer, 'notes_list')} mcp:unknown:trust_me please`)

@@ -5,6 +5,7 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId } from '../../core/tenant.ts'
 import type { AdminScope, WorkspaceScope } from '../scope.ts'
+import type { Audit } from './audit.ts'
 import { type AuditActor, type AuditEvent, type AuditOwner, digestOf } from './entry.ts'
 
 /** Frequent operations. Of a start, the row of the execution also says who requested it, and when; of a tool, the log of calls. */
@@ -43,13 +44,7 @@ export async function runAudited(
     before: null,
   }
   const output = await runWithJson(operation, scope, args).catch(async (error: unknown) => {
-    const { code, status } = error instanceof Problem ? error : new Problem('internal')
-    const outcome = status === 401 || status === 403 || status === 429 ? 'denied' : 'failed'
-    const owner = await ownerOf(scope, args)
-    const event: AuditEvent = { ...common, owner, outcome, status, code, after: null }
-    // As for requests: refusals by a rate limit are expected in large numbers.
-    if (status === 429) audit.countOnly(event)
-    else audit.enqueueThrottled(event)
+    recordFailure(audit, { ...common, owner: await ownerOf(scope, args) }, error)
     throw error
   })
   const owner = await ownerOf(scope, output)
@@ -58,6 +53,19 @@ export async function runAudited(
   if (isAsync) audit.enqueue(event)
   else await audit.append(event)
   return output
+}
+
+/** Records a call that was refused or has failed. As for requests, refusals by a rate limit are only counted: they are many. */
+export function recordFailure(
+  audit: Audit,
+  call: Omit<AuditEvent, 'outcome' | 'status' | 'code' | 'after'>,
+  error: unknown,
+): void {
+  const { code, status } = error instanceof Problem ? error : new Problem('internal')
+  const outcome = status === 401 || status === 403 || status === 429 ? 'denied' : 'failed'
+  const event: AuditEvent = { ...call, outcome, status, code, after: null }
+  if (status === 429) audit.countOnly(event)
+  else audit.enqueueThrottled(event)
 }
 
 /** Tenant and workspace of the scope, or those that a record names, within the bounds of an admin. */

@@ -1,6 +1,6 @@
 /** Wires authentication for the API: the embedded issuer, token verifiers, MCP clients, and the payload session cookie. */
 
-import { decodeJwt } from 'jose'
+import { decodeJwt, type JWK } from 'jose'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Config, issuerUrl, publicUrl } from '../../infra/config.ts'
@@ -30,6 +30,8 @@ export interface AuthServices {
   readonly identity: () => Promise<EmbeddedIssuer>
   readonly auth: Authenticator
   readonly mcpServers: McpServerRegistry
+  /** The keys of signatures of manifests. */
+  readonly manifestKeys: () => Promise<{ readonly keys: readonly JWK[] }>
   readonly mcpClients: McpClients
   readonly officialClients: OfficialClients
   readonly payloadSession: PayloadSession
@@ -66,8 +68,9 @@ export function openAuthServices(
     })
     return issuer
   }
+  const external = new Map(externalIssuers(config, services, now))
   const issuers = new Map<string, TokenIssuer>([
-    ...externalIssuers(config, services, now),
+    ...external,
     [issuerUrl(config), embeddedIssuer(identity, subjectStatus)],
   ])
   const auth = new Authenticator(database, issuers, services.keys, services.tenantStates)
@@ -75,7 +78,8 @@ export function openAuthServices(
     identity,
     auth,
     mcpServers,
-    mcpClients: new McpClients(mcpServers, identity, subjectStatus),
+    manifestKeys: () => services.signingKeys.published(),
+    mcpClients: new McpClients(mcpServers, identity, external, subjectStatus),
     officialClients: new OfficialClients(publicUrl(config), { identity, auth, subjectStatus }),
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
     approvalSession: new HolderSession(secrets, publicUrl(config), APPROVAL_SESSION),

@@ -25,6 +25,10 @@ export interface PublishedServer {
   readonly list: 'auto' | 'granted' | 'grantable'
   /** How a call without the scope is answered: HTTP 403, or a tool error. */
   readonly challenge: 'auto' | 'http' | 'tool_error'
+  /** Whether clients are shown the search of tools instead of all of them; `auto`: if there are many. */
+  readonly search: 'auto' | 'on' | 'off'
+  /** The `iss` of the external issuer of its tokens; null: the embedded one. */
+  readonly authorizationServer: string | null
 }
 
 /** A version of a server, by the id of the server: another one may be published later at the same URL. */
@@ -67,7 +71,8 @@ export class McpServerRegistry {
     if (!isWorkspaceId(ws)) return undefined
     const [[row] = []] = await this.#system.readShared(sql`
       select s.tenant_id as "tenantId", s.workspace_id as "workspaceId", s.id, s.slug, s.name,
-        s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge
+        s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge, s.search,
+        s.authorization_server as "authorizationServer"
       from mcp_servers s
         join mcp_server_versions v on v.tenant_id = s.tenant_id and v.workspace_id = s.workspace_id
           and v.server_id = s.id and v.version = s.active_version
@@ -83,10 +88,21 @@ export class McpServerRegistry {
   async tools({ ref, id }: Pick<PublishedServer, 'ref' | 'id'>, version: number): Promise<ScopedTool[]> {
     return this.#system.rows<ScopedTool>(sql`
       select tool ->> 'name' as name, tool ->> 'title' as title, tool ->> 'scope' as scope,
-        tool ->> 'candidate' as candidate, tool -> 'annotations' as annotations
+        tool ->> 'candidate' as candidate, tool -> 'annotations' as annotations,
+        (select one ->> 'title' from jsonb_array_elements(v.manifest -> 'groups') as groups (one)
+          where one ->> 'name' = tool ->> 'group') as "groupTitle"
       from mcp_server_versions v, jsonb_array_elements(v.manifest -> 'tools') as tools (tool)
       where v.tenant_id = ${ref.tenantId} and v.workspace_id = ${ref.workspaceId} and v.server_id = ${id}
         and v.version = ${version}`)
+  }
+
+  /** The description in the active version; may be empty. */
+  async description({ ref, id, version }: PublishedServer): Promise<string> {
+    const row = await this.#system.row<{ description: string }>(sql`
+      select v.manifest ->> 'description' as description from mcp_server_versions v
+      where v.tenant_id = ${ref.tenantId} and v.workspace_id = ${ref.workspaceId} and v.server_id = ${id}
+        and v.version = ${version}`)
+    return row?.description ?? ''
   }
 
   /** The resource indicator (RFC 8707), which is also the URL of the endpoint, in the caller's spelling. */
@@ -99,13 +115,15 @@ export class McpServerRegistry {
     return `${this.#base}/.well-known/oauth-protected-resource${mcpPath(ws, server)}`
   }
 
-  /** The server that a resource indicator names, byte for byte. */
+  /** The server that a resource indicator names, byte for byte, if the embedded issuer gives tokens for it. */
   async byResource(resource: string): Promise<PublishedServer | undefined> {
     if (!resource.startsWith(this.#base)) return undefined
     const path = resource.slice(this.#base.length)
     const [, ws, server] =
       /^\/v1\/mcp\/workspaces\/([a-z0-9_]+)\/servers\/([a-z0-9_-]+)\/mcp$/.exec(path) ?? []
-    return ws === undefined || server === undefined ? undefined : this.find(ws, server)
+    if (ws === undefined || server === undefined) return undefined
+    const found = await this.find(ws, server)
+    return found?.authorizationServer === null ? found : undefined
   }
 
   /**

@@ -5,6 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import { EFFECTS, type Effect, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
+import { documentHostOf } from './client-ids.ts'
 import type { ScopeAccess } from './grants.ts'
 import type { Prompt } from './sign-in.ts'
 import type { Brand } from './users/users-store.ts'
@@ -143,9 +144,7 @@ export function consentPage(prompt: Prompt): Page {
     const text = `<p>${escapeHtml(email)} may not use <b>${escapeHtml(clientName)}</b> for this.</p>`
     return page('Not for this account', `${text}${form(others)}`, 403, originOf(prompt))
   }
-  const warning = prompt.registered
-    ? '<p class="fault">This client registered itself. Its name is not verified.</p>'
-    : ''
+  const warning = `${clientWarning(prompt)}${prompt.registered && prompt.isLocal ? LOCAL_WARNING : ''}`
   const server = serverName === '' ? '' : `<b>${escapeHtml(serverName)}</b><br>`
   const body = `<p><b>${escapeHtml(clientName)}</b> wants to act for you, ${escapeHtml(email)}, at ${server}<code>${escapeHtml(resource)}</code></p>
 <p>It will be able to:</p>${accessList(access)}<p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${warning}
@@ -158,6 +157,18 @@ export function consentPage(prompt: Prompt): Page {
   )
 }
 
+/** Tells where an unknown client comes from. */
+export function clientWarning({ registered, clientId }: Pick<Prompt, 'registered' | 'clientId'>): string {
+  if (!registered) return ''
+  const host = documentHostOf(clientId)
+  if (host === undefined)
+    return '<p class="fault">This client registered itself. Its name is not verified.</p>'
+  return `<p class="fault"><code>${escapeHtml(host)}</code> describes this client, as <code>${escapeHtml(clientId)}</code>. Its name is not verified.</p>`
+}
+
+const LOCAL_WARNING =
+  '<p class="fault">It runs on your own machine, where any program can pretend to be it. Allow it only if you have just started it yourself.</p>'
+
 const OWN_SCOPES: Readonly<Record<string, string>> = {
   api: 'Use the REST API as you, with all that your account may do',
   openid: 'Know which account you signed in with',
@@ -168,7 +179,7 @@ const OWN_SCOPES: Readonly<Record<string, string>> = {
 }
 
 /**
- * Describes the scopes with their tools, those of one collection and effect together. The most powerful ones come first, so
+ * Describes the scopes with their tools, those of one group or collection, and of one effect, together. The most powerful ones come first, so
  * that a long list cannot hide them.
  */
 export function accessList(access: readonly ScopeAccess[]): string {
@@ -196,10 +207,20 @@ function scopeLines({ scope, tools }: ScopeAccess): string {
 
 const VERBS: Readonly<Record<Effect, string>> = { reads: 'Read', adds: 'Add to', changes: 'Change or delete' }
 
-/** `Read orders` if all tools of a scope read the collection orders; undefined if they have not that much in common. */
+const EFFECT_OF_GROUP: Readonly<Record<Effect, string>> = {
+  reads: 'read',
+  adds: 'add',
+  changes: 'change or delete',
+}
+
+/**
+ * `Read orders` if all tools of a scope read the collection orders, `Shop: read` if they read and are in the group Shop;
+ * undefined if they have not that much in common. The title of a group is the author's, so the effect is always beside it.
+ */
 function headingOf({ tools }: ScopeAccess): string | undefined {
-  const headings = tools.map(({ candidate, annotations }) => {
+  const headings = tools.map(({ candidate, annotations, groupTitle }) => {
     const [source, collection] = candidate.split(':')
+    if (groupTitle) return `${groupTitle}: ${EFFECT_OF_GROUP[effectOf(annotations)]}`
     return source === 'collections' ? `${VERBS[effectOf(annotations)]} ${collection}` : undefined
   })
   const [first] = headings

@@ -60,12 +60,37 @@ export class SigningKeys {
   async rotate(revoke: boolean): Promise<string> {
     const made = await makeKey()
     const kid = made.kid ?? ''
-    const older = revoke
-      ? sql`delete from signing_keys where id <> ${kid}`
-      : sql`delete from signing_keys where id not in (select id from (${VERIFYING}) verifying)`
-    await this.#system.batch(this.#insert(kid, made), older)
+    const older = revoke ? [sql`delete from signing_keys where id <> ${kid}`] : []
+    await this.#system.batch(this.#insert(kid, made), ...older)
     this.#readMs = Number.NEGATIVE_INFINITY
+    await this.#erasePrivateKeys()
     return kid
+  }
+
+  /** All public keys but revoked ones: those that sign, and those that were replaced. Tokens are not verified by these. */
+  async published(): Promise<{ keys: JWK[] }> {
+    const rows = await this.#system.rows<{ sealed: Buffer }>(
+      sql`select sealed from signing_keys order by created_at desc, id`,
+    )
+    return {
+      keys: rows.map(({ sealed }) => ({ ...publicPart(this.#open(sealed)), alg: ALGORITHM, use: 'sig' })),
+    }
+  }
+
+  /** Leaves the public part of keys whose tokens have expired. */
+  async #erasePrivateKeys(): Promise<void> {
+    const rows = await this.#system.rows<{ id: string; sealed: Buffer }>(
+      sql`select id, sealed from signing_keys where id not in (select id from (${VERIFYING}) verifying)`,
+    )
+    const replaced = rows
+      .map(({ id, sealed }) => ({ id, jwk: this.#open(sealed) }))
+      .filter(({ jwk }) => jwk.d)
+    await this.#system.batch(
+      ...replaced.map(
+        ({ id, jwk }) =>
+          sql`update signing_keys set sealed = ${this.#seal(publicPart(jwk))} where id = ${id}`,
+      ),
+    )
   }
 
   #load(): Promise<KeySet> {
@@ -88,7 +113,7 @@ export class SigningKeys {
     this.#readMs = startedMs
     if (this.#known?.keys.map(({ kid }) => kid).join() === keys.map(({ kid }) => kid).join())
       return this.#known
-    const find = createLocalJWKSet({ keys: keys.map(({ d: _private, ...key }) => key) })
+    const find = createLocalJWKSet({ keys: keys.map(publicPart) })
     this.#known = { keys: [signing, ...others], find }
     return this.#known
   }
@@ -98,15 +123,24 @@ export class SigningKeys {
       sql`select sealed from (${VERIFYING}) verifying
         order by created_at <= now() - make_interval(secs => ${SETTLED_SECONDS}) desc, created_at desc, id`,
     )
-    return rows.map(({ sealed }) => JSON.parse(this.#secrets.open(PURPOSE, sealed).toString()))
+    return rows.map(({ sealed }) => this.#open(sealed))
+  }
+
+  #open(sealed: Buffer): JWK {
+    return JSON.parse(this.#secrets.open(PURPOSE, sealed).toString())
+  }
+
+  #seal(key: JWK): Buffer {
+    return this.#secrets.seal(PURPOSE, Buffer.from(JSON.stringify(key)))
   }
 
   #insert(id: string, key: JWK): Sql {
-    const sealed = this.#secrets.seal(PURPOSE, Buffer.from(JSON.stringify(key)))
-    return sql`insert into signing_keys (id, sealed, created_at) values (${id}, ${sealed}, clock_timestamp())
+    return sql`insert into signing_keys (id, sealed, created_at) values (${id}, ${this.#seal(key)}, clock_timestamp())
       on conflict (id) do nothing`
   }
 }
+
+const publicPart = ({ d: _private, ...key }: JWK): JWK => key
 
 /** The newest key, and those that were replaced recently. */
 const VERIFYING = sql`

@@ -60,6 +60,11 @@ export class Limiter {
     return this.#charge(this.#rates.ofMcpClient(client))
   }
 
+  /** Charges one call of a tool of a hosted MCP server, by any caller. */
+  limitMcpTool(call: McpToolCall): Promise<RateLimitDecision> {
+    return this.#charge([this.#rates.ofMcpTool(call)])
+  }
+
   /** Charges one request that needs no credential: sign-in, documentation, readiness. */
   limitAnonymous(address: string): Promise<RateLimitDecision> {
     return this.#charge([this.#rates.ofAnonymous(networkOf(address))])
@@ -120,6 +125,14 @@ export class Limiter {
   }
 }
 
+/** A call of a tool that has a rate of its own. */
+export interface McpToolCall {
+  readonly tenantId: TenantId
+  readonly serverId: string
+  readonly tool: string
+  readonly callsPerMinute: number
+}
+
 /** Maps requests to the buckets that they are charged to. Names of buckets are built here only. */
 export class Rates {
   readonly #rates: Readonly<Record<DataRole | 'admin' | RateClass, Rate>>
@@ -168,6 +181,12 @@ export class Rates {
     const { tenantId } = server.ref
     const bucket = `${bucketPrefix(tenantId)}mcp_client:${digest(subject)}`
     return [{ bucket, limit: this.#limits.mcpClient }, this.#tenant(tenantId)]
+  }
+
+  /** As many calls at once as in a minute; then they come back evenly. */
+  ofMcpTool({ tenantId, serverId, tool, callsPerMinute }: McpToolCall): BucketCharge {
+    const bucket = `${bucketPrefix(tenantId)}mcp_tool:${serverId}:${digest(tool)}`
+    return { bucket, limit: limitOf('tool', { perMinute: callsPerMinute, burst: callsPerMinute }) }
   }
 
   ofAnonymous(network: string): BucketCharge {

@@ -10,7 +10,7 @@ import type { Rate } from '../../core/units.ts'
 const MINUTE_US = 60_000_000
 
 /** Also the name of the policy in headers and problems. */
-export type Counted = 'key' | 'subject' | 'address' | 'tenant'
+export type Counted = 'key' | 'subject' | 'address' | 'tenant' | 'tool'
 
 /** A bucket that holds `burst` requests and refills evenly with `perMinute`. Times are in microseconds. */
 export interface Limit {

@@ -2,15 +2,33 @@
 export const MCP_LIMITS = {
   /** Some clients read only the first page of tools/list, so there is only one. */
   mcpToolsMax: 100,
+  /** Above it, clients are shown `tool_search` by default: models choose worse from longer lists. */
+  mcpToolsListedMax: 40,
+  mcpSearchQueryCharsMax: 200,
+  mcpSearchHits: 5,
+  mcpSearchHitsMax: 20,
+  /** Names of arguments of a tool that are searched. */
+  mcpSearchArgumentsMax: 200,
+  mcpToolIndexesCachedMax: 200,
   mcpToolNameCharsMax: 64,
+  mcpGroupsMax: 20,
   mcpDescriptionCharsMax: 2_000,
   mcpCandidateThingsMax: 100,
   mcpArgumentsDepthMax: 64,
+  /** Manifests of more characters are reviewed in a worker thread; 20,000 take about 10 ms. The CPU time of a review there. */
+  mcpReview: { charsInline: 20_000, cpuMs: 15_000 },
+  mcpToolCallsPerMinuteMax: 10_000,
   /** Of a whole JSON-RPC message. */
   mcpMessageDepthMax: 70,
   /** Of the result of a tool, as JSON: about 25,000 tokens. A tool may have another limit, up to the second. */
   mcpResultBytesDefault: 100_000,
   mcpResultBytesMax: 1_048_576,
+  /** A larger result is kept for its principal: of so many bytes, so long, and so many of a principal at a server. */
+  mcpKeptResultBytesMax: 5_242_880,
+  mcpKeptResultSeconds: 3_600,
+  mcpKeptResultsPerPrincipal: 10,
+  /** Of a workspace, together. */
+  mcpKeptResultsBytesMax: 52_428_800,
   /** Fields of a collection that the conditions of its tools may name. */
   mcpComparableFieldsMax: 100,
   /** Conditions of one query. */
@@ -49,4 +67,11 @@ export const MCP_LIMITS = {
   mcpRequestStateCharsMax: 16_000,
   /** Time in which a client answers what a tool asks, in milliseconds. */
   mcpRequestStateMs: 86_400_000,
+  /** Time in which a client answers a request in the stream of a call, and the characters of the answer (versions up to 2025-11-25). */
+  mcpAnswerWaitMs: 300_000,
+  mcpAnswerCharsMax: 64_000,
+  /** Time after which the log level and the subscriptions of a session that is not used are forgotten, in seconds. */
+  mcpSessionSeconds: 86_400,
+  /** Rounds of requests in one call. */
+  mcpRoundsMax: 10,
 } as const

@@ -1,4 +1,4 @@
-/** Finds the secrets and flows that a definition refers to and its workspace does not have. */
+/** Finds the secrets, flows and MCP tools that a definition refers to and its workspace does not have. */
 
 import type { Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
@@ -7,20 +7,25 @@ import { LIMITS } from '../../core/limits.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import type { Tasks } from '../threads/run-in-thread.ts'
 import { type Fault, FLOWS } from './definitions.ts'
+import { wrongToolCalls } from './tool-references.ts'
 
-/** The secrets and flows that a definition names, each with its location. */
+/** The secrets, flows and tools that a definition names, each with its location. */
 type FlowReferences = NonNullable<ReturnType<Tasks['check']>['references']>
 
 /**
- * A fault per secret that is missing, and a warning per flow that is not published: it may be published later.
+ * A fault per secret or tool that is missing and per argument that its tool does not take, and a warning per flow that is not published: it may be published later.
  * Each has a location and the nearest name.
  */
 export async function missingReferences(
   scope: WorkspaceScope,
-  { secrets, flows }: FlowReferences,
+  { secrets, flows, tools }: FlowReferences,
 ): Promise<{ readonly faults: Static<typeof Fault>[]; readonly warnings: Static<typeof Fault>[] }> {
-  const [faults, warnings] = await Promise.all([missingSecrets(scope, secrets), missingFlows(scope, flows)])
-  return { faults, warnings }
+  const [missing, wrong, warnings] = await Promise.all([
+    missingSecrets(scope, secrets),
+    wrongToolCalls(scope, tools),
+    missingFlows(scope, flows),
+  ])
+  return { faults: [...missing, ...wrong], warnings }
 }
 
 async function missingSecrets(

@@ -7,7 +7,13 @@ import { curate, listCandidates } from './curation/curation.ts'
 import { createSource, deleteSource, getSource, listSources, refreshSource } from './remote/sources.ts'
 import { previewServer } from './review/review.ts'
 import { createServer, deleteServer, getServer, listServers, updateServer } from './servers.ts'
-import { activateServerVersion, approveServerVersion, listServerVersions, publishServer } from './versions.ts'
+import {
+  activateServerVersion,
+  approveServerVersion,
+  getServerVersion,
+  listServerVersions,
+  publishServer,
+} from './versions.ts'
 
 export const MCP_OPERATIONS: readonly AnyOperation[] = [
   listServers,
@@ -20,6 +26,7 @@ export const MCP_OPERATIONS: readonly AnyOperation[] = [
   previewServer,
   publishServer,
   listServerVersions,
+  getServerVersion,
   activateServerVersion,
   approveServerVersion,
   callServer,

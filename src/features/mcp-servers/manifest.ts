@@ -15,6 +15,7 @@ import {
 } from '../../core/tool-access.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
+import type { Group } from './curation/groups.ts'
 import type { Prompts, Resources } from './prompts.ts'
 import type { McpServer } from './servers.ts'
 import { digest, type Tool } from './tool.ts'
@@ -23,6 +24,7 @@ export interface Manifest {
   readonly name: string
   readonly description: string
   readonly tools: readonly Tool[]
+  readonly groups?: readonly Group[]
   readonly prompts?: Prompts
   readonly resources?: Resources
 }

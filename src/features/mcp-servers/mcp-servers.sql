@@ -9,10 +9,14 @@ create table tenon.mcp_servers (
   name text not null,
   description text not null,
   state text not null check (state in ('created', 'curated', 'published', 'suspended')),
-  curation jsonb not null default '{"tools": {}, "prompts": {}, "resources": {}}',
+  curation jsonb not null default '{"tools": {}, "groups": [], "prompts": {}, "resources": {}}',
   -- Which tools clients are shown, and how a call without the scope is answered.
   list text not null default 'auto' check (list in ('auto', 'granted', 'grantable')),
   challenge text not null default 'auto' check (challenge in ('auto', 'http', 'tool_error')),
+  -- Whether clients are shown the search of tools instead of all of them.
+  search text not null default 'auto' check (search in ('auto', 'on', 'off')),
+  -- The external issuer of its tokens; null: the embedded one.
+  authorization_server text,
   active_version integer,
   latest_version integer not null default 0,
   created_by text not null,
@@ -34,6 +38,8 @@ create table tenon.mcp_server_versions (
   version integer not null,
   hash text not null,
   manifest jsonb not null,
+  -- Compact JWS of the platform about server, version, hash and time.
+  signature text not null,
   -- Scopes that the issuer may grant for this version, and the read-only ones among them.
   scopes jsonb not null,
   baseline jsonb not null,

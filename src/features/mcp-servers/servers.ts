@@ -3,12 +3,14 @@
 import Type, { type Static } from 'typebox'
 import { AnyName, Id, Input, Name, Ref, Slug, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { trustedIssuersOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
+import { conflictIf, fieldProblem, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import { ArgumentChoices } from './curation/curated-arguments.ts'
+import { Groups } from './curation/groups.ts'
 import { Prompts, Resources } from './prompts.ts'
 import { findHidden, rejectErrors } from './tool.ts'
 
@@ -21,6 +23,9 @@ const Description = Type.String({ maxLength: LIMITS.mcpDescriptionCharsMax })
 export const Choice = Type.Object(
   {
     enabled: Type.Boolean(),
+    pinned: Type.Optional(
+      Type.Boolean({ description: 'In `tools/list` also where clients search for tools.' }),
+    ),
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
     title: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax })),
     description: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.mcpDescriptionCharsMax })),
@@ -49,6 +54,13 @@ export const Choice = Type.Object(
               description: 'How long a call of a flow waits for its output.',
             }),
           ),
+          calls_per_minute: Type.Optional(
+            Type.Integer({
+              minimum: 1,
+              maximum: LIMITS.mcpToolCallsPerMinuteMax,
+              description: 'By all callers together. So many may come at once.',
+            }),
+          ),
         },
         { additionalProperties: false, description: 'Of a call.' },
       ),
@@ -71,7 +83,8 @@ export const Tools = Type.Record(AnyName, Choice, { maxProperties: 1_000 })
 export type Choice = Static<typeof Choice>
 
 /** The draft of a server. */
-const Curation = Type.Object({ tools: Tools, prompts: Prompts, resources: Resources })
+const Curation = Type.Object({ tools: Tools, groups: Groups, prompts: Prompts, resources: Resources })
+export type Curation = Static<typeof Curation>
 
 /** Settings of the endpoint, which take effect at once. */
 const EndpointSettings = {
@@ -89,10 +102,25 @@ const EndpointSettings = {
         'How a call without the scope is answered: 403 with a challenge (`http`), or a tool error. `auto`: a challenge, unless the client cannot use it.',
     },
   ),
+  search: Type.Union(
+    ['auto', 'on', 'off'].map((mode) => Type.Literal(mode)),
+    {
+      description: `Whether clients are shown \`tool_search\` and \`tool_call\` instead of all tools but the pinned ones. \`auto\`: above ${LIMITS.mcpToolsListedMax} tools.`,
+    },
+  ),
 }
+const AuthorizationServer = Type.Union(
+  [Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax }), Type.Null()],
+  {
+    description:
+      'The issuer of its tokens: an `issuer` of OIDC_ISSUERS that serves the tenant. null, the default: the platform.',
+  },
+)
 const SettingsInput = {
+  authorization_server: Type.Optional(AuthorizationServer),
   list: Type.Optional(EndpointSettings.list),
   challenge: Type.Optional(EndpointSettings.challenge),
+  search: Type.Optional(EndpointSettings.search),
 }
 
 export const McpServer = Type.Object({
@@ -104,6 +132,7 @@ export const McpServer = Type.Object({
   active_version: Type.Union([Type.Integer(), Type.Null()]),
   latest_version: Type.Integer({ description: '0 where none is published.' }),
   ...EndpointSettings,
+  authorization_server: AuthorizationServer,
   curation: Curation,
   path: Type.String({ description: 'Of the MCP endpoint, below the base URL.' }),
   created_by: Type.String(),
@@ -113,7 +142,7 @@ export const McpServer = Type.Object({
 export type McpServer = Static<typeof McpServer>
 
 export const SERVER_COLUMNS = sql`id, slug, name, description, state, active_version, latest_version, list, challenge,
-  curation,
+  search, authorization_server, curation,
   '/v1/mcp/workspaces/' || workspace_id || '/servers/' || slug || '/mcp' as path,
   created_by, created_at, updated_at`
 
@@ -143,19 +172,36 @@ export const createServer = previewOperation({
     status: () => 201,
     location: ({ path }) => path?.replace(/\/mcp$/, ''),
   },
-  run: async (scope, { name, description = '', list = 'auto', challenge = 'auto', ...input }) => {
+  run: async (scope, { name, description = '', ...input }) => {
+    const { list = 'auto', challenge = 'auto', search = 'auto' } = input
     rejectErrors([findHidden(name, '/name'), findHidden(description, '/description')])
+    const { authorization_server: issuer = null } = input
+    rejectUntrusted(scope, issuer)
     const slug = input.slug ?? slugOf(name)
     return findRow<McpServer>(
       scope,
       'MCP server',
-      sql`insert into mcp_servers (id, slug, name, description, list, challenge, state, created_by)
-        values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, ${list}, ${challenge}, 'created',
+      sql`insert into mcp_servers
+          (id, slug, name, description, list, challenge, search, authorization_server, state, created_by)
+        values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, ${list}, ${challenge}, ${search}, ${issuer},
+          'created',
           ${scope.actor.subject})
         returning ${SERVER_COLUMNS}`,
     ).catch(SERVER_EXISTS)
   },
 })
+
+/** @throws Problem `validation_failed` if the configuration trusts no such issuer for the tenant */
+function rejectUntrusted(scope: WorkspaceScope, issuer: string | null): void {
+  if (issuer === null) return
+  const trusted = trustedIssuersOf(scope)
+  if (trusted.includes(issuer)) return
+  const detail =
+    trusted.length === 0
+      ? 'The operator has configured no issuer for this tenant (OIDC_ISSUERS): leave it out.'
+      : `It may be ${trusted.join(', ')}, or null for the platform itself.`
+  throw fieldProblem('authorization_server', detail)
+}
 
 /** @throws Problem `validation_failed` if the name has no letters or digits */
 function slugOf(name: string): string {
@@ -206,8 +252,12 @@ export const updateServer = previewOperation({
   }),
   output: McpServer,
   http: { method: 'PATCH', path: `${SERVERS}/{server}`, body: '*' },
-  run: async (scope, { server, name, description, suspended, list, challenge }) => {
+  run: async (
+    scope,
+    { server, name, description, suspended, list, challenge, search, authorization_server: issuer },
+  ) => {
     rejectErrors([findHidden(name ?? '', '/name'), findHidden(description ?? '', '/description')])
+    rejectUntrusted(scope, issuer ?? null)
     return findRow<McpServer>(
       scope,
       'MCP server',
@@ -216,6 +266,9 @@ export const updateServer = previewOperation({
           description = coalesce(${description ?? null}::text, description),
           list = coalesce(${list ?? null}::text, list),
           challenge = coalesce(${challenge ?? null}::text, challenge),
+          authorization_server = case when ${issuer !== undefined}::boolean then ${issuer ?? null}::text
+            else authorization_server end,
+          search = coalesce(${search ?? null}::text, search),
           state = case
             when ${suspended ?? null}::boolean then 'suspended'
             when not ${suspended ?? null}::boolean and state = 'suspended' then case

@@ -3,11 +3,12 @@
 import Type, { type Static } from 'typebox'
 import { Input, OptionalTime, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { signManifest } from '../../access/scope-services.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { previewOperation } from '../operation-helpers.ts'
+import { findRow, previewOperation } from '../operation-helpers.ts'
 import { Diff, hashOf, scopesOf, Widened } from './manifest.ts'
 import { type Draft, draftOf, Reason, ReviewClass } from './review/review.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
@@ -62,6 +63,8 @@ async function store(
   const isActive = isAccepted || (kind === 'safe' && widened.length === 0)
   const state = isActive ? ('active' as const) : ('needs_approval' as const)
   const { subject } = scope.actor
+  const published_at = new Date().toISOString()
+  const signature = await signManifest(scope, { server_id: id, version, hash, published_at })
   const changed = new Problem('conflict', {
     detail: 'The server was changed by another request at the same time. Publish it again.',
   })
@@ -71,11 +74,11 @@ async function store(
   const [, [moved] = []] = await scope
     .batch(
       sql`insert into mcp_server_versions
-          (server_id, version, hash, manifest, scopes, baseline, widened, class, reasons,
-            published_by, approved_by, approved_at)
-        select id, ${version}, ${hash}, ${JSON.stringify(manifest)}::jsonb, ${JSON.stringify(scopes)}::jsonb,
+          (server_id, version, hash, manifest, signature, scopes, baseline, widened, class, reasons,
+            published_by, published_at, approved_by, approved_at)
+        select id, ${version}, ${hash}, ${JSON.stringify(manifest)}::jsonb, ${signature}, ${JSON.stringify(scopes)}::jsonb,
           ${JSON.stringify(baseline)}::jsonb, ${JSON.stringify(widened)}::jsonb, ${kind},
-          ${JSON.stringify(reasons)}::jsonb, ${subject}, ${isAccepted ? subject : null}::text,
+          ${JSON.stringify(reasons)}::jsonb, ${subject}, ${published_at}::timestamptz, ${isAccepted ? subject : null}::text,
           case when ${isAccepted}::boolean then now() end
         from mcp_servers where ${isUnchanged} for update`,
       sql`update mcp_servers set latest_version = ${version}, updated_at = now(),
@@ -92,7 +95,11 @@ async function store(
 
 const Version = Type.Object({
   version: Type.Integer(),
-  hash: Type.String(),
+  hash: Type.String({ description: 'SHA-256 of the canonical manifest, hex.' }),
+  signature: Type.String({
+    description:
+      'Compact JWS (RFC 7515) by a key of `/.well-known/tenon-manifest-keys`; its payload has `server_id`, `version`, `hash`, `published_at`.',
+  }),
   active: Type.Boolean(),
   tools: Type.Array(Type.Object({ name: Type.String(), title: Type.String(), scope: Type.String() })),
   published_by: Type.String(),
@@ -110,12 +117,12 @@ type Version = Static<typeof Version>
 
 /** Of a version `v` that may be, or may have been, the active one. */
 const APPROVED = sql`(not v.needs_approval or v.approved_at is not null)`
-const COLUMNS = sql`v.version, v.hash, v.version is not distinct from s.active_version as active,
+const COLUMNS = sql`v.version, v.hash, v.signature, v.version is not distinct from s.active_version as active,
   jsonb_path_query_array(v.manifest, '$.tools[*]') as tools, v.published_by, v.published_at,
   case when ${APPROVED} then 'published' else 'needs_approval' end as state, v.widened,
   v.class, v.reasons, v.approved_by, v.approved_at`
 
-/** Without the texts and schemas of its tools, which only MCP clients get. */
+/** Without the texts and schemas of its tools, which are in the manifest. */
 function toVersion(row: Version): Version {
   return { ...row, tools: row.tools.map(({ name, title, scope }) => ({ name, title, scope })) }
 }
@@ -143,6 +150,33 @@ const OneVersion = {
   server: Server,
   version: Type.Integer({ minimum: 1, maximum: 2147483647 }),
 }
+
+/** The columns of a version of a server. @param more columns */
+const selectVersion = (serverId: string, version: number, more = sql``): Sql => sql`
+  select ${COLUMNS} ${more} from mcp_server_versions v
+    join mcp_servers s on s.tenant_id = v.tenant_id and s.workspace_id = v.workspace_id and s.id = v.server_id
+  where v.server_id = ${serverId} and v.version = ${version}`
+
+const WithManifest = Type.Object({
+  ...Version.properties,
+  manifest: Type.Record(Type.String(), Type.Unknown(), {
+    description: 'What was published: its canonical JSON has the hash.',
+  }),
+})
+
+export const getServerVersion = previewOperation({
+  name: 'mcp_version.get',
+  summary: 'Read a published version of a hosted MCP server with its manifest and signature',
+  input: Input(OneVersion),
+  output: WithManifest,
+  http: { method: 'GET', path: `${SERVERS}/{server}/versions/{version}` },
+  run: async (scope, { server, version }) => {
+    const { id } = await findServer(scope, server)
+    const statement = selectVersion(id, version, sql`, v.manifest`)
+    const row = await findRow<Static<typeof WithManifest>>(scope, 'version', statement)
+    return { ...toVersion(row), manifest: row.manifest }
+  },
+})
 
 export const activateServerVersion = previewOperation({
   name: 'mcp_version.activate',
@@ -192,12 +226,7 @@ async function moveActiveVersion(
   statement: Sql,
   refusal: string,
 ): Promise<Version> {
-  const [[moved] = [], [row] = []] = await scope.batch(
-    statement,
-    sql`select ${COLUMNS} from mcp_server_versions v
-        join mcp_servers s on s.tenant_id = v.tenant_id and s.workspace_id = v.workspace_id and s.id = v.server_id
-      where v.server_id = ${id} and v.version = ${version}`,
-  )
+  const [[moved] = [], [row] = []] = await scope.batch(statement, selectVersion(id, version))
   if (row === undefined) throw notFound('version')
   if (moved === undefined) throw new Problem('state_conflict', { detail: refusal })
   return toVersion(row as unknown as Version)

@@ -253,7 +253,9 @@ export async function consumeQuota(
 }
 
 const Rate = Type.Object({
-  policy: Type.Enum(['key', 'subject', 'address', 'tenant'], { description: 'Whose requests are counted.' }),
+  policy: Type.Enum(['key', 'subject', 'address', 'tenant', 'tool'], {
+    description: 'Whose requests are counted.',
+  }),
   per_minute: Type.Integer(),
   limit: Type.Integer({ description: 'How many may come at once.' }),
   window_seconds: Type.Integer({ description: 'After which none that were used are missing any more.' }),

@@ -6,9 +6,11 @@ import { type Location, nodeAt, type SourceNode } from '../../../flows-dsl/compi
 import { graphOf } from '../../../flows-dsl/graph/build-graph.ts'
 import { mermaidOf } from '../../../flows-dsl/graph/mermaid.ts'
 import { canonical, type FlowIR } from '../../../flows-dsl/ir.ts'
+import { pointerTo } from '../../../flows-dsl/json.ts'
 import { TaskIndex } from '../../../flows-dsl/machine/task-index.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import { type Simulation, SimulationInvalid } from '../../../flows-dsl/simulator/types.ts'
+import { MCP, type McpBody, mcpCallOf } from '../../../flows-dsl/tasks/call-mcp.ts'
 import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
@@ -16,6 +18,7 @@ import { flowSummary } from '../flows/flow-summary.ts'
 import { exportedTool } from '../functions/exported-tool.ts'
 import { type McpSourceTools, readMcpTools } from '../mcp-servers/remote/mcp/mcp-definitions.ts'
 import { type OpenApiSource, readOpenApi } from '../mcp-servers/remote/openapi/read-tools.ts'
+import { type ReviewInput, reviewTools } from '../mcp-servers/review/review-tools.ts'
 
 /** A flow's definition, and the functions that it may call. */
 interface FlowSource {
@@ -34,14 +37,25 @@ interface Refused {
 const compiled = ({ source, catalogue }: FlowSource) =>
   compile(source, { catalogue, sizeBytesMax: LIMITS.flowSourceBytesMax })
 
-/** The secrets and flows of its workspace that a flow refers to. */
-interface FlowReferences {
-  readonly secrets: readonly (Location & { readonly name: string })[]
-  /** The flows that it runs, other than itself; `version` is that of the document, or `latest`. */
-  readonly flows: readonly (Location & Readonly<Record<'namespace' | 'name' | 'version', string>>)[]
+/** A tool that a flow calls. */
+interface ToolReference {
+  readonly server: Named
+  readonly tool: Named
+  /** The location of `with.arguments`, or of `with`, and each argument; undefined if an expression yields them. */
+  readonly arguments?: Location & { readonly names: readonly Named[] }
 }
 
-/** The secrets and flows of the workspace that a flow refers to, each with its location. */
+type Named = Location & { readonly name: string }
+
+/** The secrets, flows and tools of its workspace that a flow refers to. */
+interface FlowReferences {
+  readonly secrets: readonly Named[]
+  /** The flows that it runs, other than itself; `version` is that of the document, or `latest`. */
+  readonly flows: readonly (Location & Readonly<Record<'namespace' | 'name' | 'version', string>>)[]
+  readonly tools: readonly ToolReference[]
+}
+
+/** The secrets, flows and tools of the workspace that a flow refers to, each with its location. */
 function referencesOf(ir: FlowIR, definition: SourceNode): FlowReferences {
   const locate = (pointer: string) => {
     const { line, column } = nodeAt(definition, pointer)?.at ?? definition
@@ -54,11 +68,30 @@ function referencesOf(ir: FlowIR, definition: SourceNode): FlowReferences {
     const isItself = namespace === ir.document.namespace && name === ir.document.name
     return isItself ? [] : [{ namespace, name, version, ...locate(`${pointer}/run/workflow/name`) }]
   })
-  return { secrets, flows }
+  const tools = new TaskIndex(ir).all().flatMap(({ kind, pointer, body }) => {
+    if (kind !== 'call' || (body as Partial<McpBody>).function !== MCP) return []
+    const { server, tool, names } = mcpCallOf(body as McpBody)
+    const given = `${pointer}/with/arguments`
+    const at = nodeAt(definition, given) === undefined ? `${pointer}/with` : given
+    return {
+      server: { name: server, ...locate(`${pointer}/with/server`) },
+      tool: { name: tool, ...locate(`${pointer}/with/tool`) },
+      ...(names && {
+        arguments: {
+          ...locate(at),
+          names: names.map((name) => ({ name, ...locate(pointerTo(given, name)) })),
+        },
+      }),
+    }
+  })
+  return { secrets, flows, tools }
 }
 
 export const TASKS = {
   validate: (validation: Validation) => evaluate(validation),
+
+  /** Of the draft and the active version of an MCP server. */
+  reviewTools: (input: ReviewInput) => reviewTools(input),
 
   /** Of the compiled module of a function. */
   exportedTool: (code: string) => exportedTool(code),

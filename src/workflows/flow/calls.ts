@@ -10,6 +10,7 @@ import {
 import { ERRORS, FlowError, OUTCOME_UNKNOWN } from '../../../flows-dsl/errors.ts'
 import { isObject, type Json, type JsonObject, omitUndefined } from '../../../flows-dsl/json.ts'
 import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'
+import { MCP } from '../../../flows-dsl/tasks/call-mcp.ts'
 import type { Activities, CallFailure, FunctionCall, InlineResult } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type FirstAttempt, QUEUES } from '../../core/work.ts'
@@ -24,7 +25,7 @@ export const SUBFLOW = '$subflow'
 /** The name of the call that opens a callback. */
 export const OPEN_CALLBACK_CALL = '$callback'
 
-const SLOW = new Set(['http', 'openapi', 'function.invoke'])
+const SLOW = new Set(['http', 'openapi', 'function.invoke', MCP])
 /** Safe methods (RFC 9110 §9.2.1). */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
 const RETRY = {
@@ -39,9 +40,10 @@ const CALLS_QUEUE = { taskQueue: QUEUES.calls, heartbeatTimeout: LIMITS.callHear
 /** How often a request is sent at most, if its worker is lost each time. */
 const REQUESTS_MAX = 3
 
-/** A call, and the names of the secrets that the execution may use. */
+/** A call, the names of the secrets that the execution may use, and its starter. */
 interface Call extends CallRequest {
   readonly secrets?: readonly string[]
+  readonly startedBy?: string
 }
 
 /** Whether a call may take seconds, so that it has its own queue and the record shows it while it lasts. */
@@ -111,12 +113,13 @@ export async function callUntilAccepted(
   gate: ExecutionGate,
   firstAttempt?: FirstAttempt,
 ): Promise<Json> {
-  const { function: name, arguments: given, secrets, step } = request
+  const { function: name, arguments: given, secrets, startedBy, step } = request
   const call: FunctionCall = {
     function: name,
     arguments: given,
     ...(secrets && { secrets }),
     ...(name === 'http' && { timeout_ms: timeLimitOf(request), call_path: step.callPath }),
+    ...(name === MCP && startedBy !== undefined && { started_by: startedBy }),
     ...(firstAttempt && { first_attempt: firstAttempt }),
   }
   let sent = call

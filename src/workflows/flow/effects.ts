@@ -146,7 +146,11 @@ function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['
     status.show()
     const removeDetail = details.addStep(request.step)
     try {
-      const permitted = { ...request, ...(input.secrets && { secrets: Object.keys(input.secrets) }) }
+      const permitted = {
+        ...request,
+        startedBy: input.started_by,
+        ...(input.secrets && { secrets: Object.keys(input.secrets) }),
+      }
       const inline = permitted.local && (await callInline(permitted, services))
       if (inline) return inline.output
       const recorded = usesCallsQueue(permitted) ? recorder.flush('running') : undefined

@@ -14,13 +14,27 @@ const text = (words: string) => ({ type: 'text', text: words })
 const returns = (content: unknown[], isError = false) =>
   `export default () => (${JSON.stringify({ content, ...(isError && { isError }) })})`
 
-const elicitation = (message: string, field: string, type = 'string') => ({
+const form = (message: string, properties: Readonly<Record<string, object>>) => ({
   method: 'elicitation/create',
-  params: {
-    message,
-    requestedSchema: { type: 'object', properties: { [field]: { type } }, required: [field] },
-  },
+  params: { message, requestedSchema: { type: 'object', properties, required: Object.keys(properties) } },
 })
+const elicitation = (message: string, field: string, type = 'string') => form(message, { [field]: { type } })
+
+const DEFAULTS = {
+  name: { type: 'string', default: 'John Doe' },
+  age: { type: 'integer', default: 30 },
+  score: { type: 'number', default: 95.5 },
+  status: { type: 'string', enum: ['active', 'inactive', 'pending'], default: 'active' },
+  verified: { type: 'boolean', default: true },
+}
+const titled = (names: readonly string[]) => names.map((name) => ({ const: name, title: name.toUpperCase() }))
+const ENUMS = {
+  untitledSingle: { type: 'string', enum: ['option1', 'option2', 'option3'] },
+  titledSingle: { type: 'string', oneOf: titled(['value1', 'value2', 'value3']) },
+  legacyEnum: { type: 'string', enum: ['opt1', 'opt2', 'opt3'], enumNames: ['One', 'Two', 'Three'] },
+  untitledMulti: { type: 'array', items: { type: 'string', enum: ['option1', 'option2', 'option3'] } },
+  titledMulti: { type: 'array', items: { anyOf: titled(['value1', 'value2', 'value3']) } },
+}
 const sampling = (question: string) => ({
   method: 'sampling/createMessage',
   params: { messages: [{ role: 'user', content: text(question) }], maxTokens: 100 },
@@ -28,7 +42,8 @@ const sampling = (question: string) => ({
 const roots = { method: 'roots/list', params: {} }
 
 /** A function that asks its client round by round, and returns a text when all has been answered. */
-const asks = (rounds: readonly Readonly<Record<string, unknown>>[], done: string) => `
+const asks = (rounds: readonly Readonly<Record<string, unknown>>[], done: string, argument = 'unused') => `
+  export const tool = { input: { type: 'object', properties: { ${argument}: { type: 'string' } } } }
   const rounds = ${JSON.stringify(rounds)}
   export default (input, { mcp = {} }) => {
     const answers = mcp.inputResponses ?? {}
@@ -86,6 +101,14 @@ export const FUNCTIONS: Readonly<Record<string, string>> = {
   test_missing_capability: asks([{ question: sampling('Anything?') }], 'Yes.'),
   test_streaming_elicitation: asks([NAME], 'Hello!'),
   test_logging_tool: returns([text('Nothing is logged.')]),
+  test_sampling: asks([{ answer: sampling('Test prompt for sampling') }], 'LLM response: here.', 'prompt'),
+  test_elicitation: asks(
+    [{ form: form('Please enter your name', { username: { type: 'string' }, email: { type: 'string' } }) }],
+    'User response: accepted.',
+    'message',
+  ),
+  test_elicitation_sep1034_defaults: asks([{ form: form('Defaults', DEFAULTS) }], 'Elicitation completed.'),
+  test_elicitation_sep1330_enums: asks([{ form: form('Enums', ENUMS) }], 'Elicitation completed.'),
   greet: `export const tool = { input: { type: 'object', properties: { name: { type: 'string' } } } }
   export default ({ name }) => ({ content: [{ type: 'text', text: 'Hello, ' + name + '!' }] })`,
   json_schema_2020_12_tool: `export const tool = { input: {
@@ -111,6 +134,11 @@ export const FUNCTIONS: Readonly<Record<string, string>> = {
 /** Tasks and input of flows, by the name of the tool. @param approver the subject of the suite's client */
 export const flows = (approver: string): Readonly<Record<string, string>> => ({
   test_tool_with_progress: `
+do:
+  - one: { wait: { milliseconds: 700 } }
+  - two: { wait: { milliseconds: 700 } }
+  - three: { wait: { milliseconds: 700 } }`,
+  test_tool_with_logging: `
 do:
   - one: { wait: { milliseconds: 700 } }
   - two: { wait: { milliseconds: 700 } }

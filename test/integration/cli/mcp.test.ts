@@ -17,7 +17,7 @@ test('mcp publish: collection: server with instructions for clients; its token a
   const published = await tenon('publish', 'notes')
   expect(JSON.parse(published.stdout)).toMatchObject({
     version: 1,
-    diff: { added: ['notes_get', 'notes_list', 'notes_query'] },
+    diff: { added: ['event_read', 'notes_get', 'notes_list', 'notes_query', 'result_read'] },
   })
   const path = `/v1/mcp/workspaces/${workspace.workspaceId}/servers/notes/mcp`
   const [line = ''] = published.stderr.split('\n').filter((text) => text.startsWith('{'))
@@ -41,8 +41,8 @@ test('mcp publish: collection: server with instructions for clients; its token a
     slug: 'notes',
     active_version: 1,
   })
-  expect((await tenon('diff', 'notes')).stdout).toMatch(/^safe: 3 tools, about \d+ tokens\n/)
-  expect(JSON.parse((await tenon('preview', 'notes')).stdout).tools).toHaveLength(3)
+  expect((await tenon('diff', 'notes')).stdout).toMatch(/^safe: 5 tools, about \d+ tokens\n/)
+  expect(JSON.parse((await tenon('preview', 'notes')).stdout).tools).toHaveLength(5)
   expect((await tenon('audit', 'notes')).stdout).toMatch(/ ok +notes_query /)
   expect(await tenon('approve', 'notes', '1')).toMatchObject({
     code: 1,
@@ -55,6 +55,72 @@ test('mcp publish: collection: server with instructions for clients; its token a
   expect(JSON.parse((await tenon('clients', 'notes')).stdout).data).toEqual([])
   expect(await tenon('call', 'notes', 'notes_get', '--arguments', '{"id":"x"}')).toMatchObject({ code: 1 })
 }, 60_000)
+
+test('mcp inspect: each step of a client, and the tools with their tokens; a step that fails: exit code 1', async () => {
+  const { url } = inject('tenon')
+  const workspace = await createTestWorkspace()
+  await call('POST', '/v1/collections/notes/documents', { as: workspace.service, body: { text: 'by hand' } })
+  const env = operatorEnv(workspace)
+  const tenon = (...args: string[]) => runCommand(['mcp', ...args], { env })
+  await tenon('publish', 'notes')
+  const path = `/v1/mcp/workspaces/${workspace.workspaceId}/servers/notes/mcp`
+  const hosted = await tenon('inspect', 'notes')
+  expect([hosted.code, hosted.stdout.split('\n').slice(0, 7)]).toEqual([
+    0,
+    [
+      `${url}${path}`,
+      `ok    request without a token: 401, metadata at ${url}/.well-known/oauth-protected-resource${path}`,
+      expect.stringMatching(`^ok    metadata: issuer ${url}/auth; scopes mcp:notes:notes_get mcp:notes:`),
+      expect.stringMatching(/^ok {4}token: issued to /),
+      'ok    initialize, 2025-11-25: notes 1',
+      expect.stringMatching(/^ok {4}server\/discover, 2026-07-28: versions .*2026-07-28/),
+      expect.stringMatching(/^ok {4}tools\/list: 3 tools, about \d+ tokens$/),
+    ],
+  ])
+  expect(hosted.stdout).toMatch(/^notes_list +reads +\d+ {2}/m)
+  const platform = await tenon('inspect', 'platform')
+  expect([platform.code, platform.stdout]).toEqual([
+    0,
+    expect.stringMatching(/^flow_create +writes +\d+ {2}/m),
+  ])
+  await call('PATCH', path.replace(/\/mcp$/, ''), { as: workspace.operator, body: { suspended: true } })
+  expect(await tenon('inspect', 'notes')).toMatchObject({
+    code: 1,
+    stdout: expect.stringContaining('FAIL  request without a token: HTTP 404'),
+  })
+}, 60_000)
+
+test.each([
+  ['claude-code', (url: string) => ({ mcpServers: { tenon: { type: 'http', url } } })],
+  ['cursor', (url: string) => ({ mcpServers: { tenon: { url } } })],
+  ['vscode', (url: string) => ({ servers: { tenon: { type: 'http', url } } })],
+  ['gemini', (httpUrl: string) => ({ mcpServers: { tenon: { httpUrl } } })],
+  ['windsurf', (serverUrl: string) => ({ mcpServers: { tenon: { serverUrl } } })],
+  ['zed', (url: string) => ({ context_servers: { tenon: { url } } })],
+])('mcp config for %s: JSON alone on stdout, its place on stderr', async (client, expected) => {
+  const { url } = inject('tenon')
+  const env = operatorEnv(await createTestWorkspace())
+  const { stdout, stderr } = await runCommand(['mcp', 'config', 'platform', '--client', client], { env })
+  expect(JSON.parse(stdout)).toEqual(expected(`${url}/v1/mcp/platform/mcp`))
+  expect(stderr).toMatch(/\.json/)
+})
+
+test('mcp config: TOML for codex, the address for claude-desktop; another client: which there are', async () => {
+  const { url } = inject('tenon')
+  const env = operatorEnv(await createTestWorkspace())
+  const config = (...args: string[]) => runCommand(['mcp', 'config', 'platform', ...args], { env })
+  const codex = await config('--client', 'codex')
+  expect(codex.stdout).toBe(`[mcp_servers.tenon]\nurl = "${url}/v1/mcp/platform/mcp"\n`)
+  expect(codex.stderr).toContain('codex mcp login tenon')
+  expect((await config('--client', 'claude-desktop')).stdout).toBe(`${url}/v1/mcp/platform/mcp\n`)
+  const unknown = {
+    code: 1,
+    stdout: '',
+    stderr: expect.stringContaining('one of claude-code, claude-desktop'),
+  }
+  expect(await config('--client', 'toString')).toMatchObject(unknown)
+  expect(await config()).toMatchObject(unknown)
+})
 
 test('mcp sources: document registered from a file, listed, changed, accepted, deleted', async () => {
   const workspace = await createTestWorkspace()

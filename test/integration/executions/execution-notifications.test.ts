@@ -1,7 +1,7 @@
-/** ExecutionNotifier: publishes in one process, delivers in another, recovers when the server is away at first. */
+/** Notifier: publishes in one process, delivers in another, recovers when the server is away at first. */
 
 import { afterEach, expect, inject, test } from 'vitest'
-import { ExecutionNotifier } from '../../../src/features/flows/executions/watcher.ts'
+import { Notifier } from '../../../src/infra/valkey/notifier.ts'
 import { Ports } from '../../../stack/ports.ts'
 import { eventually, unique } from '../../support/fixtures/tenants.ts'
 import { startTcpProxy } from '../../support/servers/tcp-proxy.ts'
@@ -12,14 +12,14 @@ afterEach(() => {
   for (const each of connections.splice(0)) each.close()
 })
 
-function openNotifier(at: string, errors: unknown[] = []): ExecutionNotifier {
-  const notifier = new ExecutionNotifier(at, (error) => errors.push(error))
+function openNotifier(at: string, errors: unknown[] = []): Notifier {
+  const notifier = new Notifier(at, 'test', (error) => errors.push(error))
   connections.push(notifier)
   return notifier
 }
 
 /** Publishes until it is delivered: a subscription takes effect shortly after it was requested. */
-function deliver(received: readonly string[], publisher: ExecutionNotifier, name: string): Promise<true> {
+function deliver(received: readonly string[], publisher: Notifier, name: string): Promise<true> {
   return eventually(async () => {
     publisher.publish(name)
     return received.includes(name) ? true : undefined

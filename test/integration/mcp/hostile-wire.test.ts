@@ -247,7 +247,7 @@ describe('transport', () => {
   test('wrong method, origin, content type or size: refused with its status', async () => {
     for (const method of ['GET', 'DELETE', 'PUT']) {
       const { status, headers } = await call(method, ours.path, { as: reader })
-      expect([method, status, headers.get('allow')]).toEqual([method, 405, 'POST'])
+      expect([method, status, headers.get('allow')]).toEqual([method, 405, 'GET, POST'])
     }
     const list = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
     const send = async (body: unknown, headers: Record<string, string>) =>
@@ -285,7 +285,7 @@ describe('transport', () => {
         body: { jsonrpc: '2.0', id: 7, method, params: { _meta: _meta(version) } },
       })
     expect((await send('tools/list', '2027-01-01')).body.error.code).toBe(-32_022)
-    for (const method of ['subscriptions/listen', 'prompts/list', 'nothing']) {
+    for (const method of ['prompts/list', 'nothing']) {
       const { status, body } = await send(method, '2026-07-28')
       expect([status, body.error.code, body.id]).toEqual([404, -32_601, 7])
     }

@@ -44,6 +44,9 @@ async function run(as: Caller, tool: string, args: Record<string, unknown>) {
   return { text: content[0].text as string, isError: isError as boolean, structuredContent }
 }
 
+/** What is in the block around data. */
+const unfenced = (text: string) => text.split('\n').slice(2, -1).join('\n')
+
 /** The value that a tool returns. @throws if it returns an error */
 async function value(as: Caller, tool: string, args: Record<string, unknown>) {
   const { text, isError } = await run(as, tool, args)
@@ -234,7 +237,7 @@ describe('result above the budget', () => {
     const query = await run(as, 'collection_query', { name: 'large', filter: {} })
     expect(query.text).toMatch(/^output_too_large: .*\nAsk for a smaller limit\./)
     const small = await run(as, 'collection_list', { name: 'large', page_size: 1 })
-    expect([small.isError, JSON.parse(small.text).data]).toMatchObject([false, [{ text }]])
+    expect([small.isError, JSON.parse(unfenced(small.text)).data]).toMatchObject([false, [{ text }]])
     expect(small.structuredContent).toBeUndefined()
   })
 

@@ -32,7 +32,7 @@ const CLOSED_TO_USERS = {
     trigger.list trigger.rotate_secret trigger.pause trigger.resume trigger.test
     mcp_server.list mcp_server.create mcp_server.get mcp_server.update mcp_server.delete mcp_server.preview mcp_server.call
     mcp_candidate.list mcp_curation.replace
-    mcp_version.create mcp_version.list mcp_version.activate mcp_version.approve
+    mcp_version.create mcp_version.list mcp_version.get mcp_version.activate mcp_version.approve
     mcp_call.list mcp_call.verify mcp_client.create mcp_client.list mcp_client.delete
     mcp_source.list mcp_source.create mcp_source.get mcp_source.refresh mcp_source.delete`),
   /** Operations of keys, whose effects no rule of the workspace decides about. */

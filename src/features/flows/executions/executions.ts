@@ -143,14 +143,27 @@ export const startExecution = previewOperation({
     if (version !== undefined && alias !== undefined)
       throw new Problem('validation_failed', { detail: 'Give `version` or `alias`, not both.' })
     const id = scope.newId('run')
-    const by = scope.actor.subject
-    const trigger = { kind: 'manual' as const }
+    const by = scope.actor.onBehalfOf ?? scope.actor.subject
+    const trigger = { kind: 'manual' as const, ...deeper(scope) }
     const start = () => startFlow(scope, flow, version, { id, input, by, trigger, alias, correlationKey })
     if (wait > 0) await untilEnded(scope, id, start, wait * 1_000)
     else await start()
     return readExecution(scope, id)
   },
 })
+
+/**
+ * The chain depth of an execution that another one starts by a tool (`call: mcp`), as of one that an event starts.
+ * @throws Problem `state_conflict` if it is too deep, or flows that call one another would never end
+ */
+function deeper({ actor: { chainDepth } }: WorkspaceScope): { readonly chain_depth?: number } {
+  if (chainDepth === undefined) return {}
+  const depth = chainDepth + 1
+  if (depth <= LIMITS.chainDepthMax) return { chain_depth: depth }
+  throw new Problem('state_conflict', {
+    detail: `${LIMITS.chainDepthMax} executions have started one another, which is the maximum.`,
+  })
+}
 
 export const getExecution = previewOperation({
   name: 'execution.get',

@@ -1,7 +1,6 @@
 /** Watches executions: one query for all that are watched in this process, on each notification and at intervals. */
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { Redis } from 'ioredis'
 import { internalsOf } from '../../../access/internals.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -10,6 +9,7 @@ import type { StatementExecutor } from '../../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../../infra/retry.ts'
+import type { Notifier } from '../../../infra/valkey/notifier.ts'
 
 declare module '../../../access/internals.ts' {
   interface PlatformServices {
@@ -112,10 +112,13 @@ export class ExecutionWatch {
   }
 }
 
+/** The channel of ids of executions, and nothing of their content. A missed message is found by the next poll. */
+export const EXECUTIONS_CHANNEL = 'tenon:executions'
+
 export class ExecutionWatcher {
   readonly #system: SystemScope
   readonly #onError: (error: unknown) => void
-  readonly #notifier: ExecutionNotifier
+  readonly #notifier: Notifier
   readonly #watched = new Map<string, ExecutionWatch>()
   readonly #closed = new AbortController()
   /** The executions of the next query. */
@@ -123,7 +126,7 @@ export class ExecutionWatcher {
   #querying: Promise<void> | undefined
   #polling: Promise<void> | undefined
 
-  constructor(database: StatementExecutor, notifier: ExecutionNotifier, onError: (error: unknown) => void) {
+  constructor(database: StatementExecutor, notifier: Notifier, onError: (error: unknown) => void) {
     this.#system = new SystemScope('watcher', database)
     this.#notifier = notifier
     this.#onError = onError
@@ -229,47 +232,4 @@ function changed(asked: readonly (readonly [string, ExecutionWatch])[]): Sql {
     where (w.events, w.suspended, w.ended, w.gone)
       is distinct from (coalesce(e.events, 0), coalesce(e.suspended or e.paused, false),
         case when e.id is null then true else e.ended_at is not null end, e.id is null)`
-}
-
-const CHANNEL = 'tenon:executions'
-const OPTIONS = { lazyConnect: true, maxRetriesPerRequest: 1, connectTimeout: 2_000 } as const
-
-/** Publishes ids of executions over Valkey, and nothing of their content. A missed message is found by the next poll. */
-export class ExecutionNotifier {
-  readonly #publisher: Redis
-  readonly #subscriber: Redis
-  readonly #onError: (error: unknown) => void
-  #handler: (name: string) => void = () => {}
-  #listening = false
-
-  constructor(url: string, onError: (error: unknown) => void) {
-    this.#publisher = new Redis(url, { ...OPTIONS, commandTimeout: 2_000 })
-    this.#subscriber = new Redis(url, OPTIONS)
-    this.#onError = onError
-    this.#publisher.on('error', onError)
-    this.#subscriber.on('error', onError)
-    this.#subscriber.on('message', (_channel, name) => this.#handler(name))
-  }
-
-  /** Does not wait and never throws. */
-  publish(name: string): void {
-    this.#publisher.publish(CHANNEL, name).catch(this.#onError)
-  }
-
-  /** Calls for each notification from now on, across reconnections. The last subscriber replaces the one before. */
-  subscribe(handler: (name: string) => void): void {
-    this.#handler = handler
-    if (this.#listening) return
-    this.#listening = true
-    this.#subscriber.subscribe(CHANNEL).catch((error: unknown) => {
-      // The next call subscribes again.
-      this.#listening = false
-      this.#onError(error)
-    })
-  }
-
-  close(): void {
-    this.#publisher.disconnect()
-    this.#subscriber.disconnect()
-  }
 }

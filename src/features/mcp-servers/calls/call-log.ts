@@ -6,9 +6,12 @@ import { canonical, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type StatementKind, sql, textArray } from '../../../infra/postgres/sql.ts'
 
+/** The entry points: the MCP endpoint, the REST API, and `call: mcp` of flows. */
+export const CHANNELS = ['wire', 'rest', 'flow'] as const
+
 /** The entry point, caller and request of a call. */
 export interface CallContext {
-  readonly channel: 'wire' | 'rest'
+  readonly channel: (typeof CHANNELS)[number]
   readonly principal: string | null
   /** The OAuth client that the token was issued to. */
   readonly clientId?: string | undefined

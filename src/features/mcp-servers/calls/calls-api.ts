@@ -6,14 +6,13 @@ import { Digest, Verified, VerifyInput, verifyChain } from '../../../access/audi
 import { Input, Ref, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
-import { notFound, Problem } from '../../../core/problem.ts'
+import { Problem } from '../../../core/problem.ts'
 import { CHAIN_DEPTH_HEADER } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
-import { findPublished } from '../manifest.ts'
-import { findServer, SERVERS, Server, Ws } from '../servers.ts'
-import { OUTCOMES, recordCall } from './call-log.ts'
-import { callTool } from './call-tool.ts'
+import { SERVERS, Server, Ws } from '../servers.ts'
+import { callActiveVersion } from './call-active-version.ts'
+import { CHANNELS, OUTCOMES } from './call-log.ts'
 import { Content } from './content.ts'
 
 export const callServer = previewOperation({
@@ -33,6 +32,7 @@ export const callServer = previewOperation({
     content: Type.Array(Content),
     structured_content: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
     is_error: Type.Boolean(),
+    code: Type.Optional(Type.String({ description: 'Of the problem, if the tool reports one.' })),
   }),
   http: {
     method: 'POST',
@@ -41,21 +41,11 @@ export const callServer = previewOperation({
     headers: { request_id: 'x-request-id', chain_depth: CHAIN_DEPTH_HEADER },
   },
   run: async (scope, input) => {
-    const { id, state, active_version } = await findServer(scope, input.server)
-    const requestId = input.request_id ?? ''
+    const { server, tool, arguments: args, request_id: requestId = '' } = input
     const { subject: principal, clientId } = scope.actor
     const context = { channel: 'rest', principal, clientId, requestId } as const
-    const call = { ...context, serverId: id, tool: input.tool, arguments: input.arguments }
-    if (state !== 'published' || active_version === null) {
-      const denied = { outcome: 'denied', transportStatus: 409, code: 'state_conflict' } as const
-      await recordCall(scope, { ...call, ...denied, durationMs: 0 })
-      throw new Problem('state_conflict', { detail: `The server is ${state}.` })
-    }
-    const version = await findPublished(scope, id, active_version)
     const nested = input.chain_depth === undefined ? scope : withChainDepth(scope, Number(input.chain_depth))
-    const result = await callTool(nested, version, { ...call, isStructured: true })
-    if (result === undefined) throw notFound('tool')
-    return result
+    return callActiveVersion(nested, { ...context, server, tool, arguments: args })
   },
 })
 
@@ -67,7 +57,7 @@ const Call = Type.Object({
   workspace_id: Type.String(),
   server_id: Type.String(),
   time: Time,
-  channel: Type.Union([Type.Literal('wire'), Type.Literal('rest')]),
+  channel: Type.Enum([...CHANNELS], { description: 'The MCP endpoint, the REST API, or a flow.' }),
   principal: Text,
   client_id: Type.Union([Type.String(), Type.Null()], {
     description: 'OAuth client that the token was issued to.',
@@ -127,7 +117,8 @@ export const listCalls = previewOperation({
     tool: Type.Optional(Type.String({ maxLength: 200 })),
     outcome: Type.Optional(Type.Enum([...OUTCOMES])),
     principal: Type.Optional(Ref('user or client')),
-    client_id: Type.Optional(Ref('client')),
+    // Longer than ours: those of external issuers.
+    client_id: Type.Optional(Type.String({ maxLength: 1_000, description: 'Id of a client.' })),
     after: Type.Optional(Time),
     before: Type.Optional(Time),
   }),

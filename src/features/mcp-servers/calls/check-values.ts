@@ -15,7 +15,7 @@ const SHOWN_MAX = 5
  * Schemas come from tenants, so they are interpreted.
  * @returns one line for each of the first errors, with the name of the argument and what it may be; undefined if there are none
  */
-export function argumentErrors(tool: Tool, args: unknown): string | undefined {
+export function argumentErrors(tool: Pick<Tool, 'name' | 'input_schema'>, args: unknown): string | undefined {
   const errors = errorsWithin(tool.input_schema, args, checkBudget(), Format.Test)
   if (errors.length === 0) return undefined
   const lines = errors.slice(0, SHOWN_MAX).map((error) => `- ${inWords(error, tool.input_schema)}`)

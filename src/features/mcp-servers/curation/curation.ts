@@ -10,16 +10,29 @@ import type { Annotations } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { Prompts, promptFaults, Resources } from '../prompts.ts'
-import { type Choice, findServer, McpServer, SERVER_COLUMNS, SERVERS, Server, Tools, Ws } from '../servers.ts'
+import { SEARCH_TOOL_NAMES } from '../search/search-tool-list.ts'
+import {
+  type Choice,
+  type Curation,
+  findServer,
+  McpServer,
+  SERVER_COLUMNS,
+  SERVERS,
+  Server,
+  Tools,
+  Ws,
+} from '../servers.ts'
 import { candidatesOf } from '../sources/index.ts'
 import { RUN_TOOL_NAMES } from '../sources/runs.ts'
 import { type Candidate, findHidden, rejectErrors, type Tool } from '../tool.ts'
 import { argumentFaults, curateArguments, firstError } from './curated-arguments.ts'
+import { Groups, groupFaults, groupTools } from './groups.ts'
 
 const NAME = new RegExp(`^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`)
-/** Names that look as if the tool were the platform's, and those of the tools over executions. */
+/** Names that look as if the tool were the platform's, and those of the tools that servers have besides. */
 const RESERVED = /^(mcp|tenon|rpc|system)([_.-].*)?$/i
-const isReserved = (name: string) => RESERVED.test(name) || RUN_TOOL_NAMES.includes(name.toLowerCase())
+const RESERVED_NAMES = new Set([...RUN_TOOL_NAMES, ...SEARCH_TOOL_NAMES])
+const isReserved = (name: string) => RESERVED.test(name) || RESERVED_NAMES.has(name.toLowerCase())
 
 const Schema = Type.Record(Type.String(), Type.Unknown(), { description: 'JSON Schema.' })
 const CandidateView = Type.Object({
@@ -42,7 +55,7 @@ const CandidateView = Type.Object({
 
 export const listCandidates = previewOperation({
   name: 'mcp_candidate.list',
-  summary: 'List what could be a tool: collections, functions, published flows, events, sources',
+  summary: 'List what could be a tool: collections, buckets, functions, published flows, events, sources',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({ data: Type.Array(CandidateView) }),
   http: { method: 'GET', path: `${SERVERS}/{server}/candidates` },
@@ -56,21 +69,23 @@ export const listCandidates = previewOperation({
 
 export const curate = previewOperation({
   name: 'mcp_curation.replace',
-  summary: 'Replace the draft: which candidates are tools, their names, texts and scopes; prompts; resources',
+  summary:
+    'Replace the draft: which candidates are tools, their names, texts, scopes and groups; prompts; resources',
   input: Input({
     ws: Ws,
     server: Server,
     tools: Tools,
+    groups: Type.Optional(Groups),
     prompts: Type.Optional(Prompts),
     resources: Type.Optional(Resources),
   }),
   output: McpServer,
   http: { method: 'PUT', path: `${SERVERS}/{server}/curation`, body: '*' },
-  run: async (scope, { server, tools, prompts = {}, resources = {} }) => {
+  run: async (scope, { server, tools, groups = [], prompts = {}, resources = {} }) => {
     const { id } = await findServer(scope, server)
     const candidates = await candidatesOf(scope, Object.keys(tools))
-    const curation = { tools: byCandidate(tools, candidates), prompts, resources }
-    draftTools(curation.tools, candidates)
+    const curation = { tools: byCandidate(tools, candidates), groups, prompts, resources }
+    draftTools(curation, candidates)
     rejectErrors(
       promptFaults(prompts, resources).map(([pointer, detail]) => ({
         in: 'body',
@@ -103,9 +118,12 @@ function byCandidate(choices: Choices, candidates: readonly Candidate[]): Choice
 
 /**
  * The tools of a curation, ordered by name.
- * @throws Problem `validation_failed` with all errors: unknown candidates, names, texts, weakened annotations
+ * @throws Problem `validation_failed` with all errors: unknown candidates, names, texts, groups, weakened annotations
  */
-export function draftTools(choices: Choices, candidates: readonly Candidate[]): Tool[] {
+export function draftTools(
+  { tools: choices, groups }: Pick<Curation, 'tools' | 'groups'>,
+  candidates: readonly Candidate[],
+): Tool[] {
   const known = new Map(candidates.map((candidate) => [candidate.candidate, candidate]))
   const faults: (InputError | undefined)[] = []
   const tools: Tool[] = []
@@ -121,11 +139,11 @@ export function draftTools(choices: Choices, candidates: readonly Candidate[]): 
     faults.push(...faultsOf(key, choice, candidate, budget), ...exampleFaults(key, choice, tool, budget))
     if (choice.enabled) tools.push(tool)
   }
-  faults.push(...collisions(tools))
+  faults.push(...collisions(tools), ...groupFaults(groups, tools))
   if (tools.length > LIMITS.mcpToolsMax)
     faults.push(fault('', '', `enables more than ${LIMITS.mcpToolsMax} tools`))
   rejectErrors(faults)
-  return tools.sort((a, b) => (a.name < b.name ? -1 : 1))
+  return groupTools(groups, tools).sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
 const exampleFaults = (key: string, { examples = [] }: Choice, { input_schema }: Tool, budget: Budget) =>
@@ -151,6 +169,7 @@ function toolOf(candidate: Candidate, choice: Choice): Tool {
     annotations,
     scope: choice.scope ?? name,
     reads: risk === 'read' || annotations.readOnlyHint,
+    ...(choice.pinned && { pinned: true }),
   }
 }
 

@@ -1,6 +1,7 @@
 /** Checks the tools of an MCP server before they are published: texts, names, sizes and schemas. */
 
 import { shortPointer } from '../../../core/json.ts'
+import type { Group } from '../curation/groups.ts'
 import { estimatedTokens, type Tool } from '../tool.ts'
 import { SCHEMA_RULES, schemasIn } from './lint-schemas.ts'
 import { plainWords, type Severity, TEXT_RULES, type Text } from './lint-texts.ts'
@@ -8,7 +9,7 @@ import { plainWords, type Severity, TEXT_RULES, type Text } from './lint-texts.t
 export interface LintFinding {
   /** Null: the server, or all its tools together. */
   readonly tool: string | null
-  /** JSON pointer (RFC 6901) into the tool, or into the server (`/name`, `/description`); empty: the whole. */
+  /** JSON pointer (RFC 6901) into the tool, or into the server (`/name`, `/description`, `/groups/0/title`); empty: the whole. */
   readonly pointer: string
   readonly rule: string
   readonly severity: Severity
@@ -18,6 +19,7 @@ export interface LintFinding {
 interface Server {
   readonly name: string
   readonly description: string
+  readonly groups?: readonly Group[]
 }
 
 const LIST_BYTES_MAX = 40_000
@@ -30,13 +32,13 @@ const ADVICE_MAX = 5
 /**
  * Checks everything that a client, a model or a user reads of a server.
  * @param tools all tools of one version
- * @param server its name, and its description, which clients get as instructions
+ * @param server its name, its groups, and its description, which clients get as instructions
  * @returns the findings: texts of the server, texts of each tool, then advice
  */
-export function lintTools(tools: readonly Tool[], { name, description }: Server): LintFinding[] {
+export function lintTools(tools: readonly Tool[], { name, description, groups = [] }: Server): LintFinding[] {
   const faultsOf = textRules(new Set(tools.map((tool) => tool.name)))
   return [
-    ...textFindings(null, { name, description }, faultsOf),
+    ...textFindings(null, { name, description, groups }, faultsOf),
     ...tools.flatMap((tool) => textFindings(tool.name, publicPart(tool), faultsOf)),
     ...ambiguousNames(tools),
     ...poorDescriptions(tools),

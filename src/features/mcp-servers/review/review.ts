@@ -1,22 +1,24 @@
 /** Review of a draft before it is published: what it changes for clients, and a preview of what models see. */
 
-import { isDeepStrictEqual } from 'node:util'
 import Type, { type Static } from 'typebox'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { canonical, shortPointer } from '../../../core/json.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { portableSchema } from '../../../core/portable-schema.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
-import { scopeOf } from '../../../core/tool-access.ts'
-import { isCompatible } from '../../collections/schemas/is-compatible.ts'
-import { prepare } from '../../collections/schemas/schema-language.ts'
 import { previewOperation } from '../../operation-helpers.ts'
+import { inThread } from '../../threads/run-in-thread.ts'
 import { draftTools } from '../curation/curation.ts'
+import { Groups, groupsOf } from '../curation/groups.ts'
 import { compare, Diff, findPublished, lastOffered, type Manifest } from '../manifest.ts'
+import { type SearchMode, searchToolsFor, usesSearch } from '../search/search-tool-list.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from '../servers.ts'
 import { candidatesOf } from '../sources/index.ts'
 import { runTools } from '../sources/runs.ts'
-import { estimatedTokens, type JsonSchema, rejectErrors, type Tool } from '../tool.ts'
-import { type LintFinding, lintTools } from './lint.ts'
+import { estimatedTokens, rejectErrors, type Tool } from '../tool.ts'
+import type { LintFinding } from './lint.ts'
+import { type ReviewInput, reviewTools, type ToolReview } from './review-tools.ts'
 
 export const Reason = Type.Object({
   tool: Type.Union([Type.String(), Type.Null()]),
@@ -56,22 +58,47 @@ export interface Draft {
 export async function draftOf(scope: WorkspaceScope, server: McpServer): Promise<Draft> {
   const { id, slug, name, description, curation, active_version } = server
   const candidates = await candidatesOf(scope, Object.keys(curation.tools))
-  const chosen = draftTools(curation.tools, candidates)
+  const chosen = draftTools(curation, candidates)
   if (chosen.length === 0) throw new Problem('state_conflict', { detail: 'No tool is enabled in the draft.' })
   const tools = [...chosen, ...runTools(scope, chosen)].sort((a, b) => (a.name < b.name ? -1 : 1))
   const { prompts, resources } = curation
-  const manifest = JSON.parse(canonical({ name, description, tools, prompts, resources })) as Manifest
+  const groups = groupsOf(curation.groups)
+  const manifest = JSON.parse(canonical({ name, description, tools, groups, prompts, resources })) as Manifest
   const active = active_version === null ? NOTHING : (await findPublished(scope, id, active_version)).manifest
   const before = active.tools
   const offered = await lastOffered(scope, server, manifest.tools)
-  const findings = lintTools(manifest.tools, manifest)
+  const { findings, suspect, breaking } = await review(scope, {
+    slug,
+    before: reviewedPart(active),
+    after: reviewedPart(manifest),
+  })
   rejectErrors(findings.filter(({ severity }) => severity === 'error').map(toInputError))
-  const suspect = suspectTexts(findings, active)
-  const reasons = [...suspect, ...breakingChanges(slug, before, manifest.tools)]
+  const reasons = [...suspect, ...breaking]
   const diff = compare(slug, before, offered, manifest.tools)
   const kind = suspect.length > 0 ? 'suspect' : reasons.length > 0 ? 'breaking' : 'safe'
   return { manifest, diff, class: kind, reasons, findings }
 }
+
+/**
+ * Reviews small manifests on this thread, others in a worker thread: the time grows with texts and schemas, to seconds.
+ * @throws Problem `validation_failed` if it takes more than `mcpReview.cpuMs` of CPU time; `overloaded`
+ */
+async function review(scope: WorkspaceScope, input: ReviewInput): Promise<ToolReview> {
+  const { charsInline, cpuMs } = LIMITS.mcpReview
+  if (JSON.stringify([input.before, input.after]).length <= charsInline) return reviewTools(input)
+  const ran = await inThread(scope, 'reviewTools', input, cpuMs)
+  if ('value' in ran) return ran.value
+  const detail = `The texts and schemas of these tools take more than ${cpuMs / 1_000} s to check. Enable fewer tools, or narrow their schemas.`
+  throw new Problem('validation_failed', { detail })
+}
+
+/** Prompts and resources are for people and clients to choose, and not checked as texts of tools are. */
+const reviewedPart = ({ name, description, groups = [], tools }: Manifest) => ({
+  name,
+  description,
+  groups,
+  tools,
+})
 
 const NOTHING: Manifest = { name: '', description: '', tools: [] }
 
@@ -82,41 +109,15 @@ const toInputError = ({ tool, pointer, detail }: LintFinding): InputError => ({
   detail,
 })
 
-/** Suspect texts, other than those that the active version has: these were approved. */
-function suspectTexts(
-  findings: readonly LintFinding[],
-  before: Pick<Manifest, 'name' | 'description' | 'tools'>,
-): Reason[] {
-  const keyOf = ({ tool, pointer, rule, detail }: LintFinding) =>
-    JSON.stringify([tool, pointer, rule, detail])
-  const known = new Set(lintTools(before.tools, before).map(keyOf))
-  return findings
-    .filter((finding) => finding.severity === 'suspect' && !known.has(keyOf(finding)))
-    .map(({ tool, pointer, detail }) => ({ tool, detail: `${pointer.slice(1)} ${detail}` }))
-}
-
-/** The changes after which calls that succeeded before may fail, or return what their schema did not say. */
-function breakingChanges(slug: string, before: readonly Tool[], after: readonly Tool[]): Reason[] {
-  return before.flatMap((was) => {
-    const now = after.find(({ name }) => name === was.name)
-    if (now === undefined) return [{ tool: was.name, detail: 'is removed' }]
-    const details = [
-      now.candidate === was.candidate ? undefined : `runs ${now.candidate}; before, it ran ${was.candidate}`,
-      now.scope === was.scope
-        ? undefined
-        : `needs the scope ${scopeOf(slug, now)}; before, ${scopeOf(slug, was)}`,
-      accepts(now.input_schema, was.input_schema) ? undefined : 'may refuse arguments that it took before',
-      accepts(was.output_schema ?? {}, now.output_schema ?? {})
-        ? undefined
-        : 'may return what its schema excluded',
-    ]
-    return details.flatMap((detail) => (detail === undefined ? [] : [{ tool: was.name, detail }]))
-  })
-}
-
-/** True if a schema surely accepts every value of another one. Texts for readers do not count. */
-const accepts = (schema: JsonSchema, values: JsonSchema) =>
-  isDeepStrictEqual(schema, values) || isCompatible(prepare(values).schema, prepare(schema).schema)
+const ShownTool = Type.Object({
+  name: Type.String(),
+  title: Type.String(),
+  description: Type.String(),
+  inputSchema: Type.Record(Type.String(), Type.Unknown()),
+  outputSchema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+  annotations: Type.Record(Type.String(), Type.Boolean()),
+  _meta: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+})
 
 export const previewServer = previewOperation({
   name: 'mcp_server.preview',
@@ -124,19 +125,14 @@ export const previewServer = previewOperation({
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({
     instructions: Type.String(),
-    tools: Type.Array(
-      Type.Object({
-        name: Type.String(),
-        title: Type.String(),
-        description: Type.String(),
-        inputSchema: Type.Record(Type.String(), Type.Unknown()),
-        outputSchema: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-        annotations: Type.Record(Type.String(), Type.Boolean()),
-      }),
-      { description: 'As in `tools/list`.' },
-    ),
+    tools: Type.Array(ShownTool, { description: 'As in `tools/list`, without the search of tools.' }),
     bytes: Type.Integer({ description: 'Of the tools as JSON.' }),
     tokens: Type.Integer({ description: 'Estimated, at four characters per token.' }),
+    with_search: Type.Object(
+      { active: Type.Boolean(), tools: Type.Array(ShownTool), bytes: Type.Integer(), tokens: Type.Integer() },
+      { description: '`tools/list` with the search of tools on; `active`: it is on for this draft.' },
+    ),
+    groups: Groups,
     diff: Diff,
     class: ReviewClass,
     reasons: Type.Array(Reason),
@@ -144,14 +140,17 @@ export const previewServer = previewOperation({
   }),
   http: { method: 'GET', path: `${SERVERS}/{server}/preview` },
   run: async (scope, { server }) => {
-    const { manifest, ...review } = await draftOf(scope, await findServer(scope, server))
-    const tools = manifest.tools.map(shownTool)
-    const json = JSON.stringify(tools)
+    const found = await findServer(scope, server)
+    const { manifest, ...review } = await draftOf(scope, found)
+    const pinned = manifest.tools.filter((tool) => tool.pinned)
+    const withSearch = sized([...pinned.map(shownTool), ...searchToolsFor(manifest.tools)])
+    const membersOf = (group: string) =>
+      manifest.tools.flatMap((tool) => (tool.group === group ? [tool.name] : []))
     return {
       instructions: manifest.description,
-      tools,
-      bytes: Buffer.byteLength(json),
-      tokens: estimatedTokens(json.length),
+      ...sized(manifest.tools.map(shownTool)),
+      with_search: { active: usesSearch(found.search as SearchMode, manifest.tools), ...withSearch },
+      groups: (manifest.groups ?? []).map((group) => ({ ...group, tools: membersOf(group.name) })),
       ...review,
       reasons: [...review.reasons],
       findings: [...review.findings],
@@ -159,14 +158,22 @@ export const previewServer = previewOperation({
   },
 })
 
+/** Tools with the size of their list. */
+function sized<T>(tools: T[]) {
+  const json = JSON.stringify(tools)
+  return { tools, bytes: Buffer.byteLength(json), tokens: estimatedTokens(json.length) }
+}
+
 /** A tool as clients are shown it. */
-export function shownTool({ name, title, description, input_schema, output_schema, annotations }: Tool) {
+export function shownTool(tool: Tool) {
+  const { name, title, description, input_schema, output_schema, annotations, group } = tool
   return {
     name,
     title,
     description,
-    inputSchema: input_schema,
-    ...(output_schema && { outputSchema: output_schema }),
+    inputSchema: portableSchema(input_schema),
+    ...(output_schema && { outputSchema: portableSchema(output_schema) }),
     annotations: { ...annotations },
+    ...(group !== undefined && { _meta: { 'tenon/group': group } }),
   }
 }

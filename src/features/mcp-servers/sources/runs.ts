@@ -40,8 +40,9 @@ interface OwnRun {
 
 /** @throws Problem `not_found`, the same for an execution of another principal, server or tenant and for none */
 async function requireOwn(scope: WorkspaceScope, { run, flows }: OwnRun): Promise<void> {
+  const { subject, onBehalfOf } = scope.actor
   const own = await scope.row(sql`select id from executions
-    where id = ${run} and started_by = ${scope.actor.subject} and flow_id = any(${textArray(flows)}::text[])`)
+    where id = ${run} and started_by = ${onBehalfOf ?? subject} and flow_id = any(${textArray(flows)}::text[])`)
   if (own === undefined) throw notFound('run')
 }
 
@@ -198,6 +199,7 @@ export function runTools(scope: WorkspaceScope, tools: readonly Tool[]): Tool[] 
   )
   if (flows.length === 0) return []
   const fixed = { ws: scope.ref.workspaceId, flows: [...new Set(flows)].sort() }
+  const isPinned = tools.some(({ binding, pinned }) => binding.source === 'flows' && pinned)
   return TOOLS.map(({ verb, operation, title, description, annotations, wait_seconds }) => ({
     candidate: `runs:server:${verb}`,
     name: `run_${verb}`,
@@ -208,6 +210,7 @@ export function runTools(scope: WorkspaceScope, tools: readonly Tool[]): Tool[] 
     annotations,
     scope: `run_${verb}`,
     reads: annotations.readOnlyHint,
+    ...(isPinned && { pinned: true }),
     binding: { source: 'runs', operation: operation.name, fixed, ...(wait_seconds && { wait_seconds }) },
   }))
 }

@@ -1,9 +1,11 @@
 /** The result of a tool of another MCP server as the output of a tool: the content that this platform passes on, and no more. */
 
+import { randomBytes } from 'node:crypto'
 import { exceedsDepth, isObject } from '../../../../core/json.ts'
 import { LIMITS } from '../../../../core/limits.ts'
 import { Problem } from '../../../../core/problem.ts'
 import { type Content, contentOf } from '../../calls/content.ts'
+import { fencedContent } from '../../calls/untrusted-text.ts'
 import type { ToolOutput } from '../../tool.ts'
 import type { UpstreamReply } from './mcp-client.ts'
 
@@ -28,8 +30,12 @@ export function outputOf({ result = {}, error }: UpstreamReply, hasSchema: boole
   return contentOutput([text(isStructured ? JSON.stringify(structuredContent) : '(no content)')], failed)
 }
 
+/** One text is an output like that of other sources, so that it is kept if it is large. */
 function contentOutput(content: readonly unknown[], failed: boolean): ToolOutput {
-  return { output: { content, isError: failed }, failed, isContent: true }
+  const { content: items } = contentOf({ content }) ?? { content: [] }
+  const [only] = items
+  if (items.length === 1 && only?.type === 'text') return { output: only.text, failed }
+  return { output: null, failed, content: fencedContent(items, randomBytes(8).toString('hex')) }
 }
 
 /** As many items as a result may have, and in the place of what is no content a text that says so. */

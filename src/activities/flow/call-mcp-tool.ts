@@ -1,0 +1,54 @@
+/** Calls a tool of an MCP server of the workspace for an execution, by the same steps as calls over MCP and REST. */
+
+import type { ApplicationFailure } from '@temporalio/common'
+import { clip } from '../../../flows-dsl/json.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { typeId } from '../../core/ids.ts'
+import { holdsHandle } from '../../core/secret-handle.ts'
+import { callActiveVersion } from '../../features/mcp-servers/calls/call-active-version.ts'
+import type { CallResult } from '../../features/mcp-servers/calls/call-tool.ts'
+import { callFailure } from '../call-failure.ts'
+import type { FunctionCall } from '../contract.ts'
+
+/** The result as in MCP: what the standard calls the output of such a call. */
+interface McpOutput {
+  readonly content: CallResult['content']
+  readonly structuredContent?: Readonly<Record<string, unknown>>
+  readonly isError: false
+}
+
+/**
+ * @param scope of an admin, with the execution as its actor
+ * @param asked `{server, tool, arguments}`
+ * @throws ApplicationFailure (runtime) if the tool reports an error, with its code; (configuration) if an argument has a secret
+ * @throws Problem as {@link callActiveVersion} does
+ */
+export async function callMcpTool(
+  scope: WorkspaceScope,
+  { arguments: asked }: FunctionCall,
+): Promise<McpOutput> {
+  if (holdsHandle(asked)) throw callFailure('configuration', 'A secret cannot be given to an MCP tool.')
+  const { server, tool, arguments: args = {} } = asked
+  const { subject } = scope.actor
+  const result = await callActiveVersion(scope, {
+    channel: 'flow',
+    principal: subject,
+    requestId: typeId('run', subject.split(':').at(-1) ?? ''),
+    server: String(server),
+    tool: String(tool),
+    arguments: args,
+  })
+  if (result.is_error) throw toolFailure(String(tool), result)
+  const { content, structured_content: structuredContent } = result
+  return { content, ...(structuredContent && { structuredContent }), isError: false }
+}
+
+/** Of an error of the flow language, which would be cut later, after it was in the history. */
+const DETAIL_BYTES_MAX = 4_096
+
+function toolFailure(tool: string, { content, structured_content, code }: CallResult): ApplicationFailure {
+  const [first] = content
+  const text = first?.type === 'text' ? first.text : 'The tool reports an error.'
+  const detail = structured_content === undefined ? text : JSON.stringify(structured_content)
+  return callFailure('runtime', clip(`${tool}: ${detail}`, DETAIL_BYTES_MAX), { code: code ?? 'tool_error' })
+}

@@ -1,0 +1,39 @@
+/** Calls a tool of the active version of a server, for callers in the workspace: the REST API and flows. */
+
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { notFound, Problem } from '../../../core/problem.ts'
+import { findPublished } from '../manifest.ts'
+import { findServer } from '../servers.ts'
+import { type CallContext, recordCall } from './call-log.ts'
+import { type CallResult, callTool } from './call-tool.ts'
+
+interface WorkspaceCall extends CallContext {
+  /** Id or slug. */
+  readonly server: string
+  readonly tool: string
+  readonly arguments: unknown
+}
+
+/**
+ * @param scope of an admin
+ * @returns the result, without what only MCP clients get
+ * @throws Problem `not_found` if there is no such server or tool, `state_conflict` if the server is not published; else as
+ *   {@link callTool}
+ */
+export async function callActiveVersion(
+  scope: WorkspaceScope,
+  { server, ...called }: WorkspaceCall,
+): Promise<Omit<CallResult, 'asked' | 'run'>> {
+  const { id, state, active_version } = await findServer(scope, server)
+  const call = { ...called, serverId: id }
+  if (state !== 'published' || active_version === null) {
+    const denied = { outcome: 'denied', transportStatus: 409, code: 'state_conflict' } as const
+    await recordCall(scope, { ...call, ...denied, durationMs: 0 })
+    throw new Problem('state_conflict', { detail: `The server is ${state}.` })
+  }
+  const version = await findPublished(scope, id, active_version)
+  const result = await callTool(scope, version, { ...call, isStructured: true })
+  if (result === undefined) throw notFound('tool')
+  const { asked: _asked, run: _run, ...shown } = result
+  return shown
+}

@@ -1,0 +1,71 @@
+/** Groups of tools: named and ordered by the curation, shown to clients and on the consent page. */
+
+import Type, { type Static } from 'typebox'
+import { LIMITS } from '../../../core/limits.ts'
+import type { InputError } from '../../../core/problem.ts'
+import { findHidden, type Tool } from '../tool.ts'
+
+const GROUP = {
+  name: Type.String({ pattern: `^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$` }),
+  title: Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax }),
+  description: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.mcpDescriptionCharsMax })),
+}
+
+export const Groups = Type.Array(
+  Type.Object(
+    {
+      ...GROUP,
+      tools: Type.Array(Type.String({ maxLength: 200 }), {
+        maxItems: LIMITS.mcpToolsMax,
+        description: 'Candidates, or names of tools. A tool is in one group at most.',
+      }),
+    },
+    { additionalProperties: false },
+  ),
+  { maxItems: LIMITS.mcpGroupsMax, description: 'In the order in which they are shown.' },
+)
+type Groups = Static<typeof Groups>
+
+/** A group of a published version; its tools name it. */
+export type Group = Omit<Groups[number], 'tools'>
+
+export const groupsOf = (groups: Groups): Group[] => groups.map(({ tools: _tools, ...group }) => group)
+
+/** @param tools of the draft @returns the same tools, each with the name of its group */
+export function groupTools(groups: Groups, tools: readonly Tool[]): Tool[] {
+  const named = new Map(groups.flatMap(({ name, tools: members }) => members.map((one) => [one, name])))
+  return tools.map((tool) => {
+    const group = named.get(tool.name) ?? named.get(tool.candidate)
+    return group === undefined ? tool : { ...tool, group }
+  })
+}
+
+/** @param tools of the draft */
+export function groupFaults(groups: Groups, tools: readonly Tool[]): (InputError | undefined)[] {
+  const names = groups.map(({ name }) => name.toLowerCase())
+  const taken = new Set<Tool>()
+  return groups.flatMap(({ name, title, description, tools: members }, index) => {
+    const at = `/groups/${index}`
+    return [
+      names.indexOf(name.toLowerCase()) < index
+        ? fault(`${at}/name`, 'is the name of another group')
+        : undefined,
+      findHidden(title, `${at}/title`),
+      findHidden(description ?? '', `${at}/description`),
+      ...members.map((member, place) => {
+        const tool = tools.find((one) => one.name === member || one.candidate === member)
+        if (tool === undefined) return fault(`${at}/tools/${place}`, 'is no enabled tool of this curation')
+        if (taken.has(tool)) return fault(`${at}/tools/${place}`, 'is in a group already')
+        taken.add(tool)
+        return undefined
+      }),
+    ]
+  })
+}
+
+const fault = (pointer: string, detail: string): InputError => ({
+  in: 'body',
+  name: 'groups',
+  pointer,
+  detail,
+})

@@ -1,0 +1,83 @@
+/** The tools that stand for all others where a server has many: `tool_search` finds tools, `tool_call` calls them. */
+
+import { LIMITS } from '../../../core/limits.ts'
+import type { Annotations } from '../../../core/tool-access.ts'
+import type { JsonSchema, Tool } from '../tool.ts'
+
+export const TOOL_SEARCH = 'tool_search'
+export const TOOL_CALL = 'tool_call'
+
+/** Names that no other tool takes. */
+export const SEARCH_TOOL_NAMES: readonly string[] = [TOOL_SEARCH, TOOL_CALL]
+
+/** A server setting. `auto`: on if the active version has more than {@link LIMITS.mcpToolsListedMax} tools. */
+export type SearchMode = 'auto' | 'on' | 'off'
+
+export const usesSearch = (mode: SearchMode, tools: readonly Tool[]): boolean =>
+  mode === 'on' || (mode === 'auto' && tools.length > LIMITS.mcpToolsListedMax)
+
+export const SEARCH_INPUT: JsonSchema = {
+  type: 'object',
+  properties: {
+    query: {
+      type: 'string',
+      minLength: 1,
+      maxLength: LIMITS.mcpSearchQueryCharsMax,
+      description: 'Words for the task, such as `refund order`.',
+    },
+    limit: { type: 'integer', minimum: 1, maximum: LIMITS.mcpSearchHitsMax, default: LIMITS.mcpSearchHits },
+  },
+  required: ['query'],
+  additionalProperties: false,
+}
+
+export const CALL_INPUT: JsonSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', minLength: 1, maxLength: 200, description: 'As tool_search returned it.' },
+    arguments: {
+      type: 'object',
+      description: 'As `inputSchema` of the tool says.',
+      additionalProperties: true,
+    },
+  },
+  required: ['name'],
+  additionalProperties: false,
+}
+
+const SEARCHES: Annotations = {
+  readOnlyHint: true,
+  destructiveHint: false,
+  idempotentHint: true,
+  openWorldHint: false,
+}
+
+/**
+ * Both tools as clients are shown them. `tool_call` looks no safer than any tool that it may call.
+ * @param tools all tools of the version
+ */
+export const searchToolsFor = (tools: readonly Tool[]) => [
+  {
+    name: TOOL_SEARCH,
+    title: 'Find tools',
+    description:
+      'Finds tools of this server by what they do; most of them are not in this list. Returns names, descriptions and input schemas, best match first. Search before you say that something cannot be done.',
+    inputSchema: SEARCH_INPUT,
+    annotations: { ...SEARCHES },
+  },
+  {
+    name: TOOL_CALL,
+    title: 'Call a tool',
+    description:
+      'Calls a tool that tool_search has found. It is the same as calling the tool itself, with the same rights and limits.',
+    inputSchema: CALL_INPUT,
+    annotations: { ...weakest(tools.map(({ annotations }) => annotations)) },
+  },
+]
+
+const weakest = (all: readonly Annotations[]): Annotations => ({
+  readOnlyHint: all.every(({ readOnlyHint }) => readOnlyHint),
+  destructiveHint: all.some(({ destructiveHint }) => destructiveHint),
+  idempotentHint: all.every(({ idempotentHint }) => idempotentHint),
+  openWorldHint: all.some(({ openWorldHint }) => openWorldHint),
+})

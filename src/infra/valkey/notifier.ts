@@ -1,0 +1,47 @@
+/** Messages between the processes of the platform. */
+
+import { Redis } from 'ioredis'
+
+const OPTIONS = { lazyConnect: true, maxRetriesPerRequest: 1, connectTimeout: 2_000 } as const
+
+/** Publishes short messages to all processes over Valkey. Messages are lost while a process is disconnected. */
+export class Notifier {
+  readonly #channel: string
+  readonly #publisher: Redis
+  readonly #subscriber: Redis
+  readonly #onError: (error: unknown) => void
+  #handler: (message: string) => void = () => {}
+  #listening = false
+
+  constructor(url: string, channel: string, onError: (error: unknown) => void) {
+    this.#channel = channel
+    this.#publisher = new Redis(url, { ...OPTIONS, commandTimeout: 2_000 })
+    this.#subscriber = new Redis(url, OPTIONS)
+    this.#onError = onError
+    this.#publisher.on('error', onError)
+    this.#subscriber.on('error', onError)
+    this.#subscriber.on('message', (_channel, message) => this.#handler(message))
+  }
+
+  /** Does not wait and never throws. */
+  publish(message: string): void {
+    this.#publisher.publish(this.#channel, message).catch(this.#onError)
+  }
+
+  /** Calls for each notification from now on, across reconnections. The last subscriber replaces the one before. */
+  subscribe(handler: (message: string) => void): void {
+    this.#handler = handler
+    if (this.#listening) return
+    this.#listening = true
+    this.#subscriber.subscribe(this.#channel).catch((error: unknown) => {
+      // The next call subscribes again.
+      this.#listening = false
+      this.#onError(error)
+    })
+  }
+
+  close(): void {
+    this.#publisher.disconnect()
+    this.#subscriber.disconnect()
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * Answers of clients up to MCP 2025-11-25 to requests of the server. Such a request is sent in the stream of a call, and its
+ * answer is a POST of its own, which may reach another process: answers go to all processes, and the one that waits takes it.
+ */
+
+import { LIMITS } from '../../core/limits.ts'
+import type { Notifier } from '../../infra/valkey/notifier.ts'
+
+export const ANSWERS_CHANNEL = 'tenon:mcp-answers'
+
+/** A JSON-RPC response, unverified. */
+export interface ClientAnswer {
+  readonly result?: unknown
+  readonly error?: unknown
+}
+
+interface Sent {
+  readonly key: string
+  readonly answer: ClientAnswer
+}
+
+export class ClientAnswers {
+  readonly #waiting = new Map<string, (answer: ClientAnswer) => void>()
+  readonly #notifier: Notifier
+
+  constructor(notifier: Notifier) {
+    this.#notifier = notifier
+  }
+
+  /**
+   * Waits for one answer.
+   * @param key the id of the request, which is random, and who may answer it
+   * @returns undefined if the time is over or the signal aborts
+   */
+  async wait(key: string, signal: AbortSignal): Promise<ClientAnswer | undefined> {
+    this.#notifier.subscribe((text) => this.#receive(text))
+    const { promise, resolve } = Promise.withResolvers<ClientAnswer | undefined>()
+    const giveUp = () => resolve(undefined)
+    const timer = setTimeout(giveUp, LIMITS.mcpAnswerWaitMs)
+    signal.addEventListener('abort', giveUp, { once: true })
+    this.#waiting.set(key, resolve)
+    try {
+      return await promise
+    } finally {
+      this.#waiting.delete(key)
+      signal.removeEventListener('abort', giveUp)
+      clearTimeout(timer)
+    }
+  }
+
+  /** Delivers an answer to the process that waits for it. One that nobody waits for has no effect. */
+  deliver(key: string, answer: ClientAnswer): void {
+    const waiting = this.#waiting.get(key)
+    if (waiting !== undefined) {
+      waiting(answer)
+      return
+    }
+    const text = JSON.stringify({ key, answer } satisfies Sent)
+    if (text.length <= LIMITS.mcpAnswerCharsMax) this.#notifier.publish(text)
+  }
+
+  close(): void {
+    this.#notifier.close()
+  }
+
+  #receive(text: string): void {
+    const { key, answer } = JSON.parse(text) as Sent
+    this.#waiting.get(key)?.(answer)
+  }
+}

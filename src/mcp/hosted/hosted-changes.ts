@@ -1,0 +1,126 @@
+/**
+ * Notifications for a client of a hosted server that listens (`subscriptions/listen`): of another version of the server, and
+ * of changes of the documents that it names. The stream ends when the token would not open it any more.
+ */
+
+import type { PublishedServer } from '../../access/authentication/mcp-server-registry.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import { watchDocuments } from '../../features/mcp-servers/watch-documents.ts'
+import type { McpChange, McpChanges } from '../protocol/mcp-server.ts'
+import { documentOf } from './hosted-content.ts'
+
+export interface Listening {
+  readonly scope: WorkspaceScope
+  readonly server: PublishedServer
+  /** True if the client may read the documents of a collection. */
+  readonly isReadable: (collection: string) => boolean
+  /** The server as it is now. @throws Problem if the token does not admit its client any more */
+  readonly recheck: () => Promise<PublishedServer>
+  readonly onError: (error: unknown) => void
+  /** Ends the stream. */
+  readonly end: () => void
+}
+
+/** Watches a server for one client. */
+export class ServerChanges {
+  readonly #listening: Listening
+  readonly #onChange: (change: McpChange) => void
+  readonly #timer: NodeJS.Timeout
+  #version: number
+  #documents: Promise<() => void> = Promise.resolve(() => {})
+
+  constructor(listening: Listening, onChange: (change: McpChange) => void) {
+    this.#listening = listening
+    this.#onChange = onChange
+    this.#version = listening.server.version
+    this.#timer = setInterval(() => {
+      this.#check().catch((error: unknown) => {
+        // A check that fails on the server is no refusal.
+        if (error instanceof Problem && error.status < 500) listening.end()
+        else listening.onError(error)
+      })
+    }, LIMITS.mcpListenCheckMs)
+  }
+
+  /** The version that the client knows, or has been told of. */
+  get version(): number {
+    return this.#version
+  }
+
+  /** Watches these resources in place of those before. Only documents that the client may read are watched. */
+  watch(uris: readonly string[]): void {
+    this.#stopDocuments()
+    const { scope, isReadable, onError, end } = this.#listening
+    const watched = uris.flatMap((uri) => {
+      const document = documentOf(uri)
+      return document !== undefined && isReadable(document.collection) ? [{ uri, ...document }] : []
+    })
+    this.#documents = watchAll(scope, watched, { onChange: this.#onChange, end })
+    this.#documents.catch((error: unknown) => {
+      onError(error)
+      end()
+    })
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+    this.#stopDocuments()
+  }
+
+  #stopDocuments(): void {
+    // One that failed has ended the stream already.
+    this.#documents.then((stop) => stop()).catch(() => {})
+  }
+
+  async #check(): Promise<void> {
+    const { version } = await this.#listening.recheck()
+    if (version === this.#version) return
+    this.#version = version
+    for (const list of ['tools', 'prompts', 'resources'] as const) this.#onChange(list)
+  }
+}
+
+export const changesOf = (listening: Listening): McpChanges => ({
+  listen: (uris, onChange) => {
+    const changes = new ServerChanges(listening, onChange)
+    changes.watch(uris)
+    return () => changes.stop()
+  },
+})
+
+interface WatchedDocument {
+  readonly uri: string
+  readonly collection: string
+  readonly id: string
+}
+
+async function watchAll(
+  scope: WorkspaceScope,
+  watched: readonly WatchedDocument[],
+  { onChange, end }: { readonly onChange: (change: McpChange) => void; readonly end: () => void },
+): Promise<() => void> {
+  if (watched.length === 0) return () => {}
+  const uris = new Map(watched.map(({ uri, collection, id }) => [`${collection}/${id}`, uri]))
+  return watchDocuments(scope, {
+    collections: [...new Set(watched.map(({ collection }) => collection))],
+    onChange: (collection, id) => {
+      const uri = uris.get(`${collection}/${id}`)
+      if (uri !== undefined) onChange({ uri })
+    },
+    onEnd: end,
+  })
+}
+
+/** @throws Problem `validation_failed` for more subscriptions than one stream has */
+export function checkSubscriptions(params: unknown): void {
+  const { notifications } = Object(params) as { notifications?: { resourceSubscriptions?: unknown } }
+  const uris = notifications?.resourceSubscriptions
+  if (!Array.isArray(uris)) return
+  const collections = new Set(uris.map((uri) => documentOf(String(uri))?.collection))
+  const { mcpSubscriptionsMax: max, mcpSubscribedCollectionsMax: collectionsMax } = LIMITS
+  if (uris.length <= max && collections.size <= collectionsMax) return
+  const detail = `A stream has at most ${max} resources, of at most ${collectionsMax} collections.`
+  throw new Problem('validation_failed', { detail })
+}

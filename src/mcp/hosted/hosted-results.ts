@@ -1,0 +1,24 @@
+/** Results of calls of a hosted server, in the form of the protocol. */
+
+import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
+import type { CallResult } from '../../features/mcp-servers/calls/call-tool.ts'
+import type { InputRequired, Task, ToolResult } from '../protocol/mcp-server.ts'
+import { taskOf } from './hosted-tasks.ts'
+
+export function shownResult({ content, structured_content, is_error }: CallResult): ToolResult {
+  return {
+    content,
+    ...(structured_content && { structuredContent: structured_content }),
+    isError: is_error,
+  }
+}
+
+/** What a client gets: the result, the question of the tool, or a task. */
+export function answerOf(result: CallResult, { takesTasks }: CallClient): ToolResult | InputRequired | Task {
+  const { asked, run } = result
+  if (asked !== undefined) {
+    const { requests: inputRequests, state: requestState } = asked
+    return { resultType: 'input_required', inputRequests, requestState }
+  }
+  return (takesTasks ? taskOf(run) : undefined) ?? shownResult(result)
+}

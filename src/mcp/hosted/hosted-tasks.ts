@@ -1,0 +1,90 @@
+/**
+ * Executions of flows as tasks of a hosted server (extension `io.modelcontextprotocol/tasks`). The id of a task is the handle
+ * of its run; the tools over runs do the work, so a task is read, answered and cancelled through the same checks as a call.
+ */
+
+import type { CallResult } from '../../features/mcp-servers/calls/call-tool.ts'
+import { RpcRefusal, validAnswers } from '../../features/mcp-servers/calls/client-requests.ts'
+import { decisionsOf } from '../../features/mcp-servers/sources/run-outcome.ts'
+import type { RunState } from '../../features/mcp-servers/tool.ts'
+import type { McpTasks, Task, TaskState, ToolResult } from '../protocol/mcp-server.ts'
+
+/** Calls a tool over runs. */
+type CallRunTool = (
+  verb: 'status' | 'answer' | 'cancel',
+  args: Readonly<Record<string, unknown>>,
+) => Promise<CallResult | undefined>
+
+/** How often a client should ask for the state of a task, in milliseconds. */
+const POLL_MS = 1_000
+const INTERNAL_ERROR = -32_603
+
+const STATUS: Readonly<Record<RunState['status'], Task['status']>> = {
+  pending: 'working',
+  running: 'working',
+  waiting: 'working',
+  suspended: 'working',
+  completed: 'completed',
+  // `failed` is for errors of the protocol; a flow that fails has a result that says so.
+  faulted: 'completed',
+  cancelled: 'cancelled',
+}
+
+const statusOf = ({ status, asks }: RunState): Task['status'] =>
+  asks === undefined ? STATUS[status] : 'input_required'
+
+const describe = (run: RunState): Omit<Task, 'resultType' | 'status'> => ({
+  taskId: run.id,
+  createdAt: run.startedAt,
+  lastUpdatedAt: run.updatedAt,
+  ttlMs: null,
+  pollIntervalMs: POLL_MS,
+})
+
+/** The task of an execution that goes on; undefined if it has ended. */
+export function taskOf(run: RunState | undefined): Task | undefined {
+  if (run === undefined || STATUS[run.status] !== 'working') return undefined
+  // What it asks is read with `tasks/get`.
+  return { resultType: 'task', status: 'working', ...describe(run) }
+}
+
+/** @param shown converts a result to the form of the protocol */
+export function tasksOf(call: CallRunTool, shown: (result: CallResult) => ToolResult): McpTasks {
+  /** @throws RpcRefusal for an error other than an unknown run */
+  const use = async (...of: Parameters<CallRunTool>): Promise<CallResult | undefined> => {
+    const result = await call(...of)
+    if (result === undefined || result.run !== undefined) return result
+    const [first] = result.content
+    const text = first?.type === 'text' ? first.text : ''
+    if (text.startsWith('not_found')) return undefined
+    throw new RpcRefusal(INTERNAL_ERROR, text)
+  }
+  const read = (taskId: string) => use('status', { run: taskId })
+  return {
+    get: async (taskId): Promise<TaskState | undefined> => {
+      const result = await read(taskId)
+      if (result?.run === undefined) return undefined
+      const { run } = result
+      const status = statusOf(run)
+      return {
+        ...describe(run),
+        status,
+        ...(status === 'completed' && { result: shown(result) }),
+        ...(run.asks && { inputRequests: run.asks }),
+      }
+    },
+    update: async (taskId, inputResponses) => {
+      const run = (await read(taskId))?.run
+      if (run === undefined) return false
+      // Answers to what is not asked any more have no effect.
+      for (const decision of decisionsOf(validAnswers(run.asks ?? {}, inputResponses)))
+        await call('answer', { run: taskId, ...decision })
+      return true
+    },
+    cancel: async (taskId) => {
+      const run = (await read(taskId))?.run
+      if (run !== undefined && STATUS[run.status] === 'working') await call('cancel', { run: taskId })
+      return run !== undefined
+    },
+  }
+}

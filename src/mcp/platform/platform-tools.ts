@@ -1,0 +1,118 @@
+/** The tools of the official MCP server: operations that read, and an explicit list of those that write. */
+
+import { isObject } from '../../core/json.ts'
+import type { AnyOperation } from '../../core/operation.ts'
+import { inDomain, isPublicRole, type Principal, roleFor } from '../../core/policy.ts'
+import { portableSchema } from '../../core/portable-schema.ts'
+import { REDACTED } from '../../core/redact.ts'
+import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
+import { OPERATIONS } from '../../features/index.ts'
+import type { McpTool } from '../protocol/mcp-server.ts'
+
+/** `runs`: a flow or a tool of others, which may change anything and reach other systems. */
+type WriteEffect = 'adds' | 'changes' | 'runs'
+
+/**
+ * The operations that write and are tools. These are not:
+ * - keys, accounts, users, OAuth and MCP clients, secrets of flows and webhooks: their answers show secrets once, or they
+ *   give access to others
+ * - tenants, workspaces, quotas, settings: an agent does not change the limits that it works in
+ * - deletions, except of documents: an agent cannot undo them, and it builds without them
+ * - commands that repair an execution (`execution.patch`, `skip_step`, …), objects, imports and batches: not asked for yet
+ */
+const WRITES: Readonly<Record<string, WriteEffect>> = {
+  'flow.create': 'adds',
+  'flow.update': 'changes',
+  'flow_version.create': 'changes',
+  'execution.create': 'runs',
+  'execution.cancel': 'runs',
+  'approval.decide': 'runs',
+  // The same for accounts with the role `service`.
+  'flow.start': 'runs',
+  'inbox.decide': 'runs',
+  'function.create': 'changes',
+  'schema.create': 'adds',
+  'schema.update': 'changes',
+  'mcp_server.create': 'adds',
+  'mcp_curation.replace': 'changes',
+  'mcp_version.create': 'changes',
+  'mcp_version.approve': 'changes',
+  'mcp_server.call': 'runs',
+  'collection.create': 'adds',
+  'collection.update': 'changes',
+  'collection.patch': 'changes',
+  'collection.delete': 'changes',
+}
+
+export interface PlatformTool {
+  readonly operation: AnyOperation
+  readonly tool: McpTool
+  /** The input field that takes the id of the request. */
+  readonly requestIdField: string | undefined
+  /** The input field that takes the header with the number of calls around this one. */
+  readonly chainDepthField: string | undefined
+}
+
+/** `codec.decode` reveals the payloads of executions, and `codec.encode` serves the Temporal UI. */
+const isReadTool = ({ name, reads, reveals, http }: AnyOperation): boolean =>
+  reads && reveals === undefined && name !== 'codec.encode' && http.reply !== 'feed'
+
+const PLATFORM_TOOLS: readonly PlatformTool[] = OPERATIONS.filter(
+  (operation) => isReadTool(operation) || Object.hasOwn(WRITES, operation.name),
+).map(toolOf)
+
+/** The operation behind the name of a tool, whoever may use it. */
+export const operationOf = (name: string): AnyOperation | undefined =>
+  PLATFORM_TOOLS.find(({ tool }) => tool.name === name)?.operation
+
+/** True if the results are documents and other data, which applications and their users write. */
+export const returnsData = ({ domain }: AnyOperation): boolean => domain === 'data_access'
+
+/**
+ * The tools that a caller may name. Reading tools that its role may not use are among them: a call is forbidden, and
+ * audited. No public role has writing tools: each caller with a workspace has the role `anon` besides its own.
+ */
+export const toolsFor = (principal: Principal): PlatformTool[] =>
+  PLATFORM_TOOLS.filter(({ operation: { reads, domain, roles } }) => {
+    if (reads) return inDomain(principal, domain)
+    const role = roleFor(principal, roles)
+    return role !== undefined && !isPublicRole(role)
+  })
+
+function toolOf(operation: AnyOperation): PlatformTool {
+  const { name, summary, reads, input, http } = operation
+  const fieldOf = (name: string) =>
+    Object.entries(http.headers ?? {}).find(([, header]) => header === name)?.[0]
+  const [requestIdField, chainDepthField] = [fieldOf('x-request-id'), fieldOf(CHAIN_DEPTH_HEADER)]
+  const { [requestIdField ?? '']: _id, [chainDepthField ?? '']: _depth, ...properties } = input.properties
+  const tool = {
+    // Not every client accepts a dot.
+    name: name.replaceAll('.', '_'),
+    title: summary,
+    description: `${summary}.${reads ? '' : ' Needs the scope platform:write.'}`,
+    // No output schema: clients check the result of an error against it as well.
+    inputSchema: portableSchema({ ...input, properties, type: 'object' }),
+    annotations: annotationsOf(operation),
+  }
+  return { operation, tool, requestIdField, chainDepthField }
+}
+
+function annotationsOf({ name, reads, http: { method } }: AnyOperation): Record<string, boolean> {
+  if (reads) return { readOnlyHint: true, openWorldHint: false }
+  const effect = WRITES[name]
+  return {
+    readOnlyHint: false,
+    destructiveHint: effect !== 'adds',
+    idempotentHint: method === 'PUT' || method === 'DELETE',
+    openWorldHint: effect === 'runs',
+  }
+}
+
+/** An output without secrets that are shown once: a model would keep the one of a new webhook in its conversation. */
+export function withoutSecrets({ name }: AnyOperation, output: unknown): unknown {
+  if (name !== 'flow_version.create' || !isObject(output) || !Array.isArray(output['webhooks'])) return output
+  const webhooks = output['webhooks'].map((webhook: object) =>
+    'secret' in webhook ? { ...webhook, secret: REDACTED } : webhook,
+  )
+  return { ...output, webhooks }
+}

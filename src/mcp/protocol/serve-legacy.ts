@@ -1,0 +1,201 @@
+/** Serves the protocol versions up to 2025-11-25, by SDK 1.x. */
+
+import { randomUUID } from 'node:crypto'
+import { Server as LegacyServer } from '@modelcontextprotocol/sdk/server/index.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import {
+  CallToolRequestSchema,
+  CompleteRequestSchema,
+  ErrorCode,
+  GetPromptRequestSchema,
+  type JSONRPCRequest,
+  ListPromptsRequestSchema,
+  ListResourcesRequestSchema,
+  ListResourceTemplatesRequestSchema,
+  ListToolsRequestSchema,
+  type ListToolsResult,
+  McpError,
+  ReadResourceRequestSchema,
+  type ServerNotification,
+  SetLevelRequestSchema,
+  SubscribeRequestSchema,
+  UnsubscribeRequestSchema,
+} from '@modelcontextprotocol/sdk/types.js'
+import { LIMITS } from '../../core/limits.ts'
+import type { CallClient, Progress } from '../../features/mcp-servers/calls/call-client.ts'
+import type { InputRequired, McpPrompts, McpResources, McpServer, McpSession } from './mcp-server.ts'
+import {
+  asRpcError,
+  completion,
+  type Exchange,
+  NO_PROMPT,
+  NO_RESOURCE,
+  NO_TOOL,
+  optionsOf,
+} from './serving.ts'
+
+/** Later versions have no code of their own for it. */
+const RESOURCE_NOT_FOUND = -32_002
+
+/** A client that is not asked: prompts are answered at once in these versions. */
+const NO_CLIENT: CallClient = { takesTasks: false }
+
+/**
+ * Stateless: one server and one transport for each request (CVE-2026-25536). The response is a stream if the client wants to
+ * hear of progress or may be asked, and one JSON document otherwise.
+ */
+export async function serveLegacy({ request, response, body }: Exchange, server: McpServer): Promise<void> {
+  // The low-level server, since the high-level one takes only Zod schemas.
+  const mcp = new LegacyServer({ name: server.name, version: server.version }, legacyOptions(server))
+  mcp.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: listOf(server) }))
+  const token = progressTokenOf(body)
+  const { mayAsk = false, logsSteps = false, capabilities } = server.session ?? {}
+  const transport = new StreamableHTTPServerTransport({
+    enableJsonResponse: token === undefined && !mayAsk && !logsSteps,
+  })
+  mcp.setRequestHandler(
+    CallToolRequestSchema,
+    async ({ params }, { signal, requestId, sendNotification }) => {
+      const { name, arguments: args = {} } = params
+      const onProgress = (progress: Progress) => {
+        for (const notification of reportsOf(progress, { token, logger: logsSteps ? name : undefined }))
+          sendNotification(notification).catch(() => {}) // The client has disconnected.
+      }
+      const client: CallClient = {
+        signal,
+        takesTasks: false,
+        ...((token !== undefined || logsSteps) && { onProgress }),
+        ...(mayAsk && capabilities && { capabilities }),
+      }
+      const send: Send = (message) => transport.send(message, { relatedRequestId: requestId })
+      const result = await answered(server, { name, args, client, send })
+      if (result === undefined) throw new McpError(ErrorCode.InvalidParams, NO_TOOL)
+      return { ...result }
+    },
+  )
+  if (server.resources !== undefined) addLegacyResources(mcp, server.resources)
+  if (server.prompts !== undefined) addLegacyPrompts(mcp, server.prompts)
+  if (server.session !== undefined) addSession(mcp, server.session, server.resources !== undefined)
+  const { complete } = server
+  if (complete !== undefined)
+    mcp.setRequestHandler(CompleteRequestSchema, async ({ params }) => completion(complete, params))
+  response.once('close', () => void mcp.close())
+  // The types of optional members in the SDK conflict with exactOptionalPropertyTypes.
+  await mcp.connect(transport as Parameters<typeof mcp.connect>[0])
+  await transport.handleRequest(request, response, body)
+}
+
+/** A report of progress as notifications: as progress if the client has sent a token, as a log message if it has set a level. */
+function reportsOf(
+  { progress, message }: Progress,
+  { token, logger }: { readonly token: string | number | undefined; readonly logger: string | undefined },
+): ServerNotification[] {
+  const reports: ServerNotification[] = []
+  if (token !== undefined)
+    reports.push({ method: 'notifications/progress', params: { progressToken: token, progress, message } })
+  if (logger !== undefined)
+    reports.push({
+      method: 'notifications/message',
+      params: { level: 'info', logger, data: { step: message } },
+    })
+  return reports
+}
+
+/** The stream of a session tells of changes; a client without a session cannot be told. */
+function legacyOptions(server: McpServer) {
+  const { capabilities, ...options } = optionsOf(server)
+  const { resources, prompts, hasSessions: listChanged = false } = server
+  return {
+    ...options,
+    capabilities: {
+      ...capabilities,
+      tools: { listChanged },
+      ...(resources && { resources: { listChanged, subscribe: listChanged } }),
+      ...(prompts && { prompts: { listChanged } }),
+      ...(listChanged && { logging: {} }),
+    },
+  }
+}
+
+function addSession(mcp: LegacyServer, session: McpSession, hasResources: boolean): void {
+  mcp.setRequestHandler(SetLevelRequestSchema, async ({ params }) => {
+    await session.setLogLevel(params.level)
+    return {}
+  })
+  if (!hasResources) return
+  mcp.setRequestHandler(SubscribeRequestSchema, async ({ params: { uri } }) => {
+    if (await session.subscribe(uri)) return {}
+    const detail = `A session has at most ${LIMITS.mcpSubscriptionsMax} subscriptions.`
+    throw new McpError(ErrorCode.InvalidParams, detail)
+  })
+  mcp.setRequestHandler(UnsubscribeRequestSchema, async ({ params: { uri } }) => {
+    await session.unsubscribe(uri)
+    return {}
+  })
+}
+
+type Send = (message: JSONRPCRequest) => Promise<void>
+
+interface Call {
+  readonly name: string
+  readonly args: Record<string, unknown>
+  readonly client: CallClient
+  readonly send: Send
+}
+
+/** Calls a tool, and again with the answers of the client as long as the tool asks. */
+async function answered(server: McpServer, { name, args, client, send }: Call) {
+  let given = client
+  for (let round = 0; round < LIMITS.mcpRoundsMax; round += 1) {
+    const result = await server.call(name, args, given).catch(asRpcError(McpError))
+    if (result === undefined || !('inputRequests' in result)) return result
+    const inputResponses = await askAll(server, result.inputRequests, { client, send })
+    given = { ...client, inputResponses, requestState: result.requestState }
+  }
+  throw new McpError(ErrorCode.InternalError, `The tool asked more than ${LIMITS.mcpRoundsMax} times.`)
+}
+
+/** Sends requests in the stream of the call, and waits for their answers. */
+async function askAll(
+  { session }: McpServer,
+  requests: InputRequired['inputRequests'],
+  { client: { signal = new AbortController().signal }, send }: Pick<Call, 'client' | 'send'>,
+): Promise<Record<string, unknown>> {
+  const answers = Object.entries(requests).map(async ([name, { method, params }]) => {
+    const id = randomUUID()
+    const answer = session?.answerTo(id, signal)
+    await send({ jsonrpc: '2.0', id, method, params: { ...params } })
+    // A client that refuses to ask its user, or does not answer, has closed the form.
+    return [name, (await answer)?.result ?? { action: 'cancel' }] as const
+  })
+  return Object.fromEntries(await Promise.all(answers))
+}
+
+function addLegacyPrompts(mcp: LegacyServer, { list, get }: McpPrompts): void {
+  mcp.setRequestHandler(ListPromptsRequestSchema, async () => ({ prompts: [...list()] }))
+  mcp.setRequestHandler(GetPromptRequestSchema, async ({ params: { name, arguments: args = {} } }) => {
+    const prompt = await get(name, args, NO_CLIENT).catch(asRpcError(McpError))
+    if (prompt === undefined) throw new McpError(ErrorCode.InvalidParams, NO_PROMPT)
+    return { ...prompt }
+  })
+}
+
+function addLegacyResources(mcp: LegacyServer, { list, templates, read }: McpResources): void {
+  mcp.setRequestHandler(ListResourcesRequestSchema, async () => ({ resources: [...list()] }))
+  mcp.setRequestHandler(ListResourceTemplatesRequestSchema, async () => ({
+    resourceTemplates: [...(templates?.() ?? [])],
+  }))
+  mcp.setRequestHandler(ReadResourceRequestSchema, async ({ params: { uri } }) => {
+    const contents = await read(uri).catch(asRpcError(McpError))
+    if (contents === undefined) throw new McpError(RESOURCE_NOT_FOUND, NO_RESOURCE, { uri })
+    return { contents: [...contents] }
+  })
+}
+
+function progressTokenOf(body: unknown): string | number | undefined {
+  const { params } = body as { params?: { _meta?: { progressToken?: unknown } } | null }
+  const token = params?._meta?.progressToken
+  return typeof token === 'string' || typeof token === 'number' ? token : undefined
+}
+
+const listOf = ({ tools }: McpServer) => tools() as unknown as ListToolsResult['tools']

@@ -1,0 +1,196 @@
+/** Serves the protocol versions from 2026-07-28, by SDK 2.x. */
+
+import { toNodeHandler } from '@modelcontextprotocol/node'
+import {
+  type CallToolResult,
+  CLIENT_CAPABILITIES_META_KEY,
+  createMcpHandler,
+  type GetPromptResult,
+  type ListToolsResult,
+  ProtocolError,
+  ProtocolErrorCode,
+  Server,
+  type ServerContext,
+  type ServerEvent,
+  type ServerEventBus,
+  type StandardSchemaV1,
+} from '@modelcontextprotocol/server'
+import { isObject } from '../../core/json.ts'
+import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
+import { MISSING_CAPABILITY } from '../../features/mcp-servers/calls/client-requests.ts'
+import type { McpChange, McpChanges, McpPrompts, McpResources, McpServer, McpTasks } from './mcp-server.ts'
+import {
+  asRpcError,
+  completion,
+  type Exchange,
+  NO_PROMPT,
+  NO_RESOURCE,
+  NO_TOOL,
+  optionsOf,
+} from './serving.ts'
+
+/** Lists and resources depend on the token of the client, so no cache may share them. */
+const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const }
+
+/** The extension for calls that go on after their response. */
+const TASKS = 'io.modelcontextprotocol/tasks'
+
+/** Stateless, as the version is. */
+export async function serveModern({ request, response, body }: Exchange, server: McpServer): Promise<void> {
+  const node = toNodeHandler(
+    createMcpHandler(() => modernServer(server), {
+      legacy: 'reject',
+      ...(server.changes && { bus: busOf(server.changes, body) }),
+    }),
+  )
+  // The types of optional members in the SDK conflict with exactOptionalPropertyTypes.
+  await node(request as Parameters<typeof node>[0], response as Parameters<typeof node>[1], body)
+}
+
+function modernServer(server: McpServer): Server {
+  const mcp = new Server({ name: server.name, version: server.version }, modernOptions(server))
+  mcp.setRequestHandler('tools/list', async () => ({ tools: listOf(server), ...UNCACHED }))
+  mcp.setRequestHandler('tools/call', async ({ params }, context) => {
+    const result = await server
+      .call(params.name, params.arguments ?? {}, clientOf(context))
+      .catch(asRpcError(ProtocolError))
+    if (result === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_TOOL)
+    // The type of the SDK does not know tasks.
+    return { ...result } as CallToolResult
+  })
+  if (server.resources !== undefined) addModernResources(mcp, server.resources)
+  if (server.prompts !== undefined) addModernPrompts(mcp, server.prompts)
+  if (server.tasks !== undefined) addTasks(mcp, server.tasks)
+  const { complete } = server
+  if (complete !== undefined)
+    mcp.setRequestHandler('completion/complete', async ({ params }) => completion(complete, params))
+  return mcp
+}
+
+function addModernPrompts(mcp: Server, { list, get }: McpPrompts): void {
+  mcp.setRequestHandler('prompts/list', async () => ({ prompts: [...list()], ...UNCACHED }))
+  mcp.setRequestHandler('prompts/get', async ({ params: { name, arguments: args = {} } }, context) => {
+    const prompt = await get(name, args, clientOf(context)).catch(asRpcError(ProtocolError))
+    if (prompt === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_PROMPT)
+    return { ...prompt } as GetPromptResult
+  })
+}
+
+function addModernResources(mcp: Server, { list, templates, read }: McpResources): void {
+  mcp.setRequestHandler('resources/list', async () => ({ resources: [...list()], ...UNCACHED }))
+  mcp.setRequestHandler('resources/templates/list', async () => ({
+    resourceTemplates: [...(templates?.() ?? [])],
+    ...UNCACHED,
+  }))
+  mcp.setRequestHandler('resources/read', async ({ params: { uri } }) => {
+    const contents = await read(uri).catch(asRpcError(ProtocolError))
+    if (contents === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_RESOURCE, { uri })
+    return { contents: [...contents], ...UNCACHED }
+  })
+}
+
+function modernOptions(server: McpServer) {
+  const { capabilities, ...options } = optionsOf(server)
+  const { resources, prompts, changes, tasks } = server
+  const listChanged = changes !== undefined
+  return {
+    ...options,
+    capabilities: {
+      ...capabilities,
+      tools: { listChanged },
+      ...(resources && { resources: { listChanged, subscribe: listChanged } }),
+      ...(prompts && { prompts: { listChanged } }),
+      ...(tasks && { extensions: { [TASKS]: {} } }),
+    },
+  }
+}
+
+/** What the request says of its client. */
+function clientOf({ mcpReq }: ServerContext): CallClient {
+  const capabilities = capabilitiesOf(mcpReq)
+  const { progressToken } = mcpReq._meta ?? {}
+  const requestState = mcpReq.requestState()
+  return {
+    capabilities,
+    takesTasks: takesTasks(capabilities),
+    signal: mcpReq.signal,
+    inputResponses: mcpReq.inputResponses,
+    ...(requestState !== undefined && { requestState }),
+    ...(progressToken !== undefined && {
+      onProgress: (progress) =>
+        // It fails if the client has disconnected.
+        void mcpReq
+          .notify({ method: 'notifications/progress', params: { progressToken, ...progress } })
+          .catch(() => {}),
+    }),
+  }
+}
+
+const capabilitiesOf = ({ envelope }: ServerContext['mcpReq']) =>
+  Object((envelope as Record<string, unknown> | undefined)?.[CLIENT_CAPABILITIES_META_KEY]) as Record<
+    string,
+    unknown
+  >
+
+const takesTasks = ({ extensions }: Record<string, unknown>) =>
+  isObject(extensions) && isObject(extensions[TASKS])
+
+/** The SDK has no handlers of this extension. */
+function addTasks(mcp: Server, tasks: McpTasks): void {
+  const add = (
+    method: string,
+    answer: (taskId: string, params: Record<string, unknown>) => Promise<object | undefined>,
+  ) =>
+    mcp.setRequestHandler(method, { params: ANY_PARAMS }, async (params, { mcpReq }) => {
+      if (!takesTasks(capabilitiesOf(mcpReq))) {
+        const data = { requiredCapabilities: { extensions: { [TASKS]: {} } } }
+        throw new ProtocolError(MISSING_CAPABILITY, `${method} needs the extension ${TASKS}.`, data)
+      }
+      const { taskId } = params
+      const answered =
+        typeof taskId === 'string'
+          ? await answer(taskId, {
+              ...params,
+              inputResponses: mcpReq.inputResponses ?? params['inputResponses'],
+            })
+          : undefined
+      if (answered === undefined)
+        throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'There is no such task.')
+      return { resultType: 'complete', ...answered }
+    })
+  const acknowledged = (isKnown: boolean) => (isKnown ? {} : undefined)
+  add('tasks/get', (id) => tasks.get(id))
+  add('tasks/update', async (id, { inputResponses }) => acknowledged(await tasks.update(id, inputResponses)))
+  add('tasks/cancel', async (id) => acknowledged(await tasks.cancel(id)))
+}
+
+/** Parameters are checked by the handler. */
+const ANY_PARAMS: StandardSchemaV1<unknown, Record<string, unknown>> = {
+  '~standard': {
+    version: 1,
+    vendor: 'tenon',
+    validate: (value) => ({ value: (isObject(value) ? value : {}) as Record<string, unknown> }),
+  },
+}
+
+const EVENTS = {
+  tools: { kind: 'tools_list_changed' },
+  prompts: { kind: 'prompts_list_changed' },
+  resources: { kind: 'resources_list_changed' },
+} as const
+
+const eventOf = (change: McpChange): ServerEvent =>
+  typeof change === 'string' ? EVENTS[change] : { kind: 'resource_updated', uri: change.uri }
+
+/** The SDK subscribes for each `subscriptions/listen`, filters, and writes the stream. */
+function busOf(changes: McpChanges, body: unknown): ServerEventBus {
+  const { params } = body as { params?: { notifications?: { resourceSubscriptions?: unknown } } | null }
+  const uris = params?.notifications?.resourceSubscriptions
+  const watched = Array.isArray(uris) ? uris.filter((uri) => typeof uri === 'string') : []
+  return {
+    publish: () => {},
+    subscribe: (listener) => changes.listen(watched, (change) => listener(eventOf(change))),
+  }
+}
+
+const listOf = ({ tools }: McpServer) => tools() as unknown as ListToolsResult['tools']

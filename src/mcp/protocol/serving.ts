@@ -1,0 +1,53 @@
+/** Options, texts and completions that the servers of both generations of the protocol share. */
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Problem } from '../../core/problem.ts'
+import { INVALID_PARAMS, RpcRefusal } from '../../features/mcp-servers/calls/client-requests.ts'
+import type { McpCompletions, McpServer } from './mcp-server.ts'
+
+/** A POST whose body has been read. {@link serve} writes the whole response. */
+export interface Exchange {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly body: unknown
+}
+
+export const NO_TOOL = 'There is no such tool.'
+export const NO_PROMPT = 'There is no such prompt.'
+export const NO_RESOURCE = 'There is no such resource.'
+
+/**
+ * Options of both SDKs. The validator is for answers of clients, which the call itself checks; without it, the SDK compiles a
+ * schema compiler for each request.
+ */
+export const optionsOf = ({ instructions, resources, prompts, complete }: McpServer) => ({
+  capabilities: {
+    tools: {},
+    ...(resources && { resources: {} }),
+    ...(prompts && { prompts: {} }),
+    ...(complete && { completions: {} }),
+  },
+  jsonSchemaValidator: {
+    getValidator: () => () => ({ valid: false, data: undefined, errorMessage: 'Not checked here.' }) as const,
+  },
+  ...(instructions && { instructions }),
+})
+
+/** Throws a problem with arguments, or a refusal, as an error of the protocol. */
+export const asRpcError =
+  (RpcError: new (code: number, message: string, data?: unknown) => Error) =>
+  (error: unknown): never => {
+    if (error instanceof RpcRefusal) throw new RpcError(error.code, error.message, error.data)
+    throw error instanceof Problem ? new RpcError(INVALID_PARAMS, error.message) : error
+  }
+
+interface CompleteParams {
+  readonly ref: { readonly type: string; readonly name?: string }
+  readonly argument: { readonly name: string; readonly value: string }
+}
+
+/** Both protocol versions return at most 100 values. */
+export function completion(complete: McpCompletions, { ref, argument }: CompleteParams) {
+  const values = ref.type === 'ref/prompt' ? complete(ref.name ?? '', argument.name, argument.value) : []
+  return { completion: { values: values.slice(0, 100), total: values.length, hasMore: values.length > 100 } }
+}

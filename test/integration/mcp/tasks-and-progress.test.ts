@@ -1,0 +1,132 @@
+/** Long calls: progress of flows, and executions as tasks of their starter. */
+
+import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { withLegacyClient } from '../../support/clients/mcp.ts'
+import { modernRpc } from '../../support/clients/mcp-modern.ts'
+import {
+  AS_TASKS,
+  type AskingServer,
+  accept,
+  createAskingServer,
+  FORM,
+  signIn,
+  task,
+  use,
+} from '../../support/fixtures/asking-server.ts'
+import { eventually } from '../../support/fixtures/tenants.ts'
+
+let at: AskingServer
+
+beforeAll(async () => {
+  at = await createAskingServer()
+}, 60_000)
+
+test('progress: one notification for each step that begins, in both generations; without a token none', async () => {
+  const { notifications, message } = await use(at, 'run_steps', {}, { progressToken: 'p1' })
+  const reports = notifications.map(({ method, params }) => ({ method, ...params }))
+  expect(reports.map(({ message: step }) => step)).toEqual(expect.arrayContaining(['two', 'three']))
+  for (const [index, report] of reports.entries()) {
+    expect(report).toMatchObject({ method: 'notifications/progress', progressToken: 'p1' })
+    if (index > 0) expect(report.progress).toBeGreaterThan(reports[index - 1]?.progress)
+  }
+  expect(message['result'].structuredContent).toMatchObject({ status: 'completed' })
+  const heard: number[] = []
+  await withLegacyClient(at.server.url, at.agent, (client) =>
+    client.callTool({ name: 'run_steps', arguments: {} }, undefined, {
+      onprogress: ({ progress }) => heard.push(progress),
+    }),
+  )
+  expect(heard).toEqual([...heard].sort((a, b) => a - b))
+  expect(heard.length).toBeGreaterThan(1)
+  expect((await use(at, 'run_steps')).notifications).toEqual([])
+})
+
+test('log messages: one for each step at the level that the client has set, none above it', async () => {
+  const steps: unknown[] = []
+  await withLegacyClient(at.server.url, at.agent, async (client) => {
+    client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void steps.push(params))
+    await client.setLoggingLevel('info')
+    await client.callTool({ name: 'run_steps', arguments: {} })
+    expect(steps).toContainEqual({ level: 'info', logger: 'run_steps', data: { step: 'two' } })
+    const heard = steps.length
+    await client.setLoggingLevel('error')
+    await client.callTool({ name: 'run_steps', arguments: {} })
+    expect(steps).toHaveLength(heard)
+  })
+})
+
+describe('T35: tasks', () => {
+  test('an execution that goes on is a task of its starter alone; cancelled once, acknowledged twice', async () => {
+    const started = (await use(at, 'run_sleep', {}, AS_TASKS)).message['result']
+    expect(started).toMatchObject({
+      resultType: 'task',
+      status: 'working',
+      ttlMs: null,
+      pollIntervalMs: 1_000,
+    })
+    const { taskId } = started
+    expect((await task(at, 'get', { taskId }))['result']).toMatchObject({ taskId, status: 'working' })
+    const unknown = await task(at, 'get', { taskId: 'run_00000000000000000000000000' }, at.other)
+    for (const [method, params] of [
+      ['get', {}],
+      ['update', { inputResponses: {} }],
+      ['cancel', {}],
+    ] as const)
+      expect((await task(at, method, { taskId, ...params }, at.other))['error']).toEqual(unknown['error'])
+    expect(unknown['error']).toMatchObject({ code: -32_602 })
+    const limited = await signIn(at.server, at.client, ['call_greet'])
+    expect((await task(at, 'get', { taskId }, limited))['error']).toEqual(unknown['error'])
+    for (const _ of [1, 2])
+      expect((await task(at, 'cancel', { taskId }))['result']).toEqual({
+        resultType: 'complete',
+        _meta: expect.anything(),
+      })
+    const ended = await eventually(async () => {
+      const { result } = await task(at, 'get', { taskId })
+      return result.status === 'cancelled' ? result : undefined
+    })
+    expect(ended.result).toBeUndefined()
+  })
+
+  test('a flow that fails is a completed task whose result says so; one that asks is answered with tasks/update', async () => {
+    const [failing, paying] = await Promise.all([
+      use(at, 'run_fail', {}, AS_TASKS),
+      use(at, 'run_pay', {}, AS_TASKS),
+    ])
+    const { taskId } = paying.message['result']
+    const waiting = await eventually(async () => {
+      const { result } = await task(at, 'get', { taskId })
+      return result.status === 'input_required' ? result : undefined
+    })
+    const [approval = ''] = Object.keys(waiting.inputRequests)
+    const update = (content: object) =>
+      task(at, 'update', { taskId, inputResponses: { [approval]: accept(content) } })
+    await update({ _approved: true })
+    expect((await task(at, 'get', { taskId }))['result'].status).toBe('input_required')
+    await update({ _approved: true, reason: 'agreed' })
+    await update({ _approved: false, reason: 'too late' })
+    const ended = async (id: string) =>
+      eventually(async () => {
+        const { result } = await task(at, 'get', { taskId: id })
+        return result.status === 'completed' ? result : undefined
+      })
+    expect((await ended(taskId)).result.structuredContent).toMatchObject({
+      status: 'completed',
+      output: { paid: true },
+    })
+    const failed = await ended(failing.message['result'].taskId)
+    expect(failed.result).toMatchObject({ isError: true, structuredContent: { status: 'faulted' } })
+  })
+
+  test('a client without the extension gets results, and no methods of tasks', async () => {
+    const { status, message } = await modernRpc(
+      at.server.path,
+      at.agent,
+      'tasks/get',
+      { taskId: 'run_x' },
+      FORM,
+    )
+    expect([status, message['error'].code]).toEqual([400, -32_021])
+  })
+})
