@@ -73,6 +73,17 @@ test('T42: server that has started others: all end together', async () => {
   await vi.waitFor(() => expect(isAlive(lines[0])).toBe(false))
 })
 
+test('server whose child has left its group and keeps the output open: its end is not waited for', async () => {
+  const lines: string[] = []
+  const program = { program: '/bin/sh', args: ['-c', 'setsid sleep 3 & echo started; wait'] }
+  const listener = { onMessage: (line: string) => lines.push(line), onEnd: () => {} }
+  const server = await StdioProcess.start(program, listener, () => expect.unreachable())
+  await vi.waitFor(() => expect(lines).toEqual(['started']))
+  const sinceMs = performance.now()
+  await server.stop()
+  expect(performance.now() - sinceMs).toBeLessThan(2_000)
+})
+
 /** A process that nobody has waited for is dead, too. */
 const isAlive = (pid = ''): boolean =>
   existsSync(`/proc/${pid}`) && !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ')

@@ -65,12 +65,13 @@ export class StdioProcess implements RunningServer {
     this.#child.stderr.on('data', (chunk: Buffer) => {
       this.#errors = Buffer.concat([this.#errors, chunk]).subarray(-LIMITS.mcpImages.errorBytesMax)
     })
+    this.#child.once('close', (code) => {
+      if (!this.#isStopped) this.#end(ended({ code, errors: this.#errors.toString() }))
+    })
+    // Not `close`: a process that has left the group may keep the output open.
     this.#gone = new Promise((done) => {
       this.#child.once('error', () => done())
-      this.#child.once('close', (code) => {
-        done()
-        if (!this.#isStopped) this.#end(ended({ code, errors: this.#errors.toString() }))
-      })
+      this.#child.once('exit', () => done())
     })
   }
 
@@ -81,6 +82,7 @@ export class StdioProcess implements RunningServer {
   stop(): Promise<void> {
     this.#isStopped = true
     killGroup(this.#child.pid)
+    for (const stream of [this.#child.stdin, this.#child.stdout, this.#child.stderr]) stream.destroy()
     return this.#gone
   }
 
