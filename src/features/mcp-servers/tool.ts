@@ -146,7 +146,7 @@ export interface Arguments {
   readonly args: Readonly<Record<string, unknown>>
   readonly serverId: string
   /** Undefined if it cannot be asked. */
-  readonly client?: Pick<CallClient, 'capabilities' | 'inputResponses'> | undefined
+  readonly client?: Pick<CallClient, 'capabilities'> | undefined
 }
 
 export interface AnswerForm {

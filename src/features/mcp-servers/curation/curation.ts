@@ -25,10 +25,11 @@ import {
 import { candidatesOf } from '../sources/index.ts'
 import { RUN_TOOL_NAMES } from '../sources/runs.ts'
 import { type Candidate, findHidden, rejectErrors, type Tool } from '../tool.ts'
+import { TOOL_NAME_PATTERN } from '../tool-name.ts'
 import { argumentFaults, curateArguments, firstError } from './curated-arguments.ts'
 import { Groups, groupFaults, groupTools } from './groups.ts'
 
-const NAME = new RegExp(`^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`)
+const NAME = new RegExp(TOOL_NAME_PATTERN)
 /** Names that look as if the tool were the platform's, and those of the tools that servers have besides. */
 const RESERVED = /^(mcp|tenon|rpc|system)([_.-].*)?$/i
 const RESERVED_NAMES = new Set([...RUN_TOOL_NAMES, ...SEARCH_TOOL_NAMES])
@@ -187,7 +188,9 @@ function faultsOf(
 ): (InputError | undefined)[] {
   const name = choice.name ?? candidate.name
   return [
-    NAME.test(name) ? undefined : fault(key, '/name', 'takes letters, digits, _, . and -, at most 64'),
+    NAME.test(name)
+      ? undefined
+      : fault(key, '/name', `takes letters, digits, _, . and -, at most ${LIMITS.mcpToolNameCharsMax}`),
     isReserved(name) ? fault(key, '/name', 'is a reserved name') : undefined,
     choice.limits?.wait_seconds === undefined || candidate.binding.wait_seconds !== undefined
       ? undefined
