@@ -79,8 +79,14 @@ export async function lendHeaders(scope: WorkspaceScope, choices: HeaderChoices)
   const headers = Object.fromEntries(
     Object.entries(choices).map(([name, choice]) => [name.toLowerCase(), textOf(choice)]),
   )
-  return { headers, redact: (text) => secrets.reduce(withoutSecret, text) }
+  return { headers, redact: redactorOf(secrets) }
 }
+
+/** @returns a function that takes the secrets out of a text */
+export const redactorOf =
+  (secrets: readonly string[]) =>
+  (text: string): string =>
+    secrets.reduce(withoutSecret, text)
 
 /** Servers may repeat a secret, also in JSON and in URLs. */
 const withoutSecret = (text: string, secret: string): string =>
