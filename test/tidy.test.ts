@@ -73,10 +73,11 @@ test('tests: none is skipped or run alone', () => {
 test('test files share a process: none replaces its modules or settings', () => {
   const banned = /\bvi\.(mock|doMock|stubGlobal|stubEnv)\(|\bprocess\.(env(\.\w+|\[[^\]]*\]) = |chdir\()/
   const those = all.filter(({ name, text }) => name.startsWith('test/') && banned.test(code(text)))
-  // Two restore the settings afterwards, and the setup runs in another process, before the files.
+  // Two restore the settings afterwards; the engine and the setup run in processes of their own.
   expect(those.map(({ name }) => name).toSorted()).toEqual([
     'test/integration/stack/supervise.test.ts',
     'test/support/clients/cli.ts',
+    'test/support/servers/fake-engine.ts',
     'test/support/stack/global-setup.ts',
   ])
 })

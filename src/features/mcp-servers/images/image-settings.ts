@@ -1,4 +1,4 @@
-/** What a tenant chooses of a container image: its reference, arguments, variables and limits. */
+/** Settings that a tenant chooses for a container image: its reference, arguments, variables and limits. */
 
 import Type, { type Static } from 'typebox'
 import { AnyName } from '../../../access/operation-builders.ts'
