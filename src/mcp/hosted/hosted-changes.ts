@@ -7,15 +7,19 @@ import type { PublishedServer } from '../../access/authentication/mcp-server-reg
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { findPublished } from '../../features/mcp-servers/manifest.ts'
+import type { Tool } from '../../features/mcp-servers/tool.ts'
 import { watchDocuments } from '../../features/mcp-servers/watch-documents.ts'
-import type { McpChange, McpChanges } from '../protocol/mcp-server.ts'
-import { documentOf } from './hosted-content.ts'
+import type { McpChanges } from '../protocol/mcp-server.ts'
+import { documentOf, documentReaders } from './hosted-content.ts'
 
 interface Listening {
   readonly scope: WorkspaceScope
   readonly server: PublishedServer
-  /** True if the client may read the documents of a collection. */
-  readonly isReadable: (collection: string) => boolean
+  /** Of the version that the server has now. */
+  readonly tools: readonly Tool[]
+  /** True if the client may call a tool. */
+  readonly isGranted: (tool: Tool) => boolean
   /** The server as it is now. @throws Problem if the token does not admit its client any more */
   readonly recheck: () => Promise<PublishedServer>
   readonly onError: (error: unknown) => void
@@ -23,14 +27,19 @@ interface Listening {
   readonly end: () => void
 }
 
-export function changesOf({ scope, server, isReadable, recheck, onError, end }: Listening): McpChanges {
+export function changesOf(listening: Listening): McpChanges {
+  const { scope, server, tools, isGranted, recheck, onError, end } = listening
   return {
     listen: (uris, onChange) => {
+      let readers = documentReaders(tools, isGranted)
       const watched = uris.flatMap((uri) => {
         const document = documentOf(uri)
-        return document !== undefined && isReadable(document.collection) ? [{ uri, ...document }] : []
+        return document !== undefined && readers.has(document.collection) ? [{ uri, ...document }] : []
       })
-      const documents = watchAll(scope, watched, { onChange, end })
+      const onDocument = ({ uri, collection }: WatchedDocument) => {
+        if (readers.has(collection)) onChange({ uri })
+      }
+      const documents = watchAll(scope, watched, { onDocument, end })
       documents.catch((error: unknown) => {
         onError(error)
         end()
@@ -40,6 +49,7 @@ export function changesOf({ scope, server, isReadable, recheck, onError, end }: 
         const now = await recheck()
         if (now.version === version) return
         version = now.version
+        readers = documentReaders((await findPublished(scope, server.id, version)).manifest.tools, isGranted)
         for (const list of ['tools', 'prompts', 'resources'] as const) onChange(list)
       }
       const timer = setInterval(() => {
@@ -66,15 +76,15 @@ interface WatchedDocument {
 async function watchAll(
   scope: WorkspaceScope,
   watched: readonly WatchedDocument[],
-  { onChange, end }: { readonly onChange: (change: McpChange) => void; readonly end: () => void },
+  { onDocument, end }: { readonly onDocument: (document: WatchedDocument) => void; readonly end: () => void },
 ): Promise<() => void> {
   if (watched.length === 0) return () => {}
-  const uris = new Map(watched.map(({ uri, collection, id }) => [`${collection}/${id}`, uri]))
+  const byPath = new Map(watched.map((one) => [`${one.collection}/${one.id}`, one]))
   return watchDocuments(scope, {
     collections: [...new Set(watched.map(({ collection }) => collection))],
     onChange: (collection, id) => {
-      const uri = uris.get(`${collection}/${id}`)
-      if (uri !== undefined) onChange({ uri })
+      const document = byPath.get(`${collection}/${id}`)
+      if (document !== undefined) onDocument(document)
     },
     onEnd: end,
   })

@@ -15,7 +15,6 @@ import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import { scopeOf } from '../../core/tool-access.ts'
 import { recordCall } from '../../features/mcp-servers/calls/call-log.ts'
 import { type CallResult, callTool, type ToolCall } from '../../features/mcp-servers/calls/call-tool.ts'
-
 import { findPublished, type PublishedVersion } from '../../features/mcp-servers/manifest.ts'
 import { usesSearch } from '../../features/mcp-servers/search/search-tool-list.ts'
 import { runSearchTool, type VisibleTool } from '../../features/mcp-servers/search/search-tools.ts'
@@ -29,7 +28,7 @@ import { isModern } from '../protocol/transport.ts'
 import type { ClientAnswers } from './client-answers.ts'
 import { sessionCapabilities, sessionId } from './client-sessions.ts'
 import { changesOf, checkSubscriptions } from './hosted-changes.ts'
-import { completionsFor, documentReaders, promptsOf, resourcesOf } from './hosted-content.ts'
+import { completionsFor, promptsOf, resourcesOf } from './hosted-content.ts'
 import { answerOf, missingScope, shownResult } from './hosted-results.ts'
 import { tasksOf } from './hosted-tasks.ts'
 import { Challenges, isGranted, offeredTools, readsStructuredContent, visibleTools } from './offered-tools.ts'
@@ -175,7 +174,10 @@ class HostedServerHandler {
         : this.#insufficientScope(request, state, tool)
     if (refused instanceof Problem) throw refused
     const grants = (one: Tool) => isGranted(one, client, sets)
-    if (message.method === 'subscriptions/listen') await this.#acquireStream(state, message)
+    if (message.method === 'subscriptions/listen') {
+      checkSubscriptions(message.params)
+      await this.#acquireStream(state)
+    }
     const asking = this.#session(request, state, message, tool)
     return {
       name: manifest.name,
@@ -201,7 +203,8 @@ class HostedServerHandler {
       changes: changesOf({
         scope,
         server,
-        isReadable: (collection) => documentReaders(manifest.tools, grants).has(collection),
+        tools: manifest.tools,
+        isGranted: grants,
         recheck: () => this.#recheck(request),
         onError: (error) => scope.logError(error, 'subscription failed'),
         end: () => state.response.end(),
@@ -231,12 +234,12 @@ class HostedServerHandler {
     return {
       capabilities,
       mayAsk: tool !== undefined && ASKING.has(tool.binding.source),
+      begin: () => this.#acquireStream(state),
       answerTo: (requestId, signal) => this.#answers.wait(answerKey(state, requestId), signal),
     }
   }
 
-  async #acquireStream({ client, server, response }: RequestState, { params }: Message): Promise<void> {
-    checkSubscriptions(params)
+  async #acquireStream({ client, server, response }: RequestState): Promise<void> {
     const { limiter, access } = this.#platform
     const release = await limiter.acquireMcpStream(client, await access.streamsMax(server.ref.tenantId))
     response.once('close', release)

@@ -105,6 +105,8 @@ export interface McpAsking {
   readonly capabilities: Readonly<Record<string, object>>
   /** The called tool may ask its client, so its response has to be a stream. */
   readonly mayAsk: boolean
+  /** Called once before a call asks its client. @throws Problem `quota_exceeded` if too many calls and streams wait */
+  readonly begin: () => Promise<void>
   /** @returns undefined if the client does not answer in time */
   readonly answerTo: (requestId: string, signal: AbortSignal) => Promise<ClientAnswer | undefined>
 }

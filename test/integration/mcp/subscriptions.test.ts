@@ -116,6 +116,35 @@ test('another version is told to those who asked; the stream of a deleted client
   await Promise.all([tools.ended, resources.ended])
 }, 30_000)
 
+test('version that does not offer the documents any more: their changes are not told from then on', async () => {
+  const [left, kept] = [await createNote('left'), await createNote('kept')]
+  const as = await signIn('notes_get', 'notes_list')
+  const resourceSubscriptions = [left, kept].map((id) => `tenon://notes/${id}`)
+  const stream = await listen(as, { resourceSubscriptions, toolsListChanged: true })
+  const { 'collections:notes:get': _get, ...others } = NOTES
+  await publish(server, others)
+  await eventually(async () => stream.messages.find(({ method }) => method?.includes('tools')))
+  // The creation of the documents may have been told before.
+  const before = stream.messages.length
+  const told = () => updatesIn({ ...stream, messages: stream.messages.slice(before) })
+  const patch = (id: string) =>
+    ok(
+      call('PATCH', `/v1/collections/notes/documents/${id}`, {
+        as: workspace.service,
+        body: { text: 'changed' },
+        headers: { 'content-type': 'application/merge-patch+json' },
+      }),
+    )
+  await patch(left)
+  await publish(server, NOTES)
+  await eventually(async () => {
+    await patch(kept)
+    return told().length > 0 ? true : undefined
+  })
+  expect(told()).not.toContain(`tenon://notes/${left}`)
+  stream.close()
+}, 30_000)
+
 test('T9: streams and resources of a stream have a limit; a refusal leaves other streams open', async () => {
   const as = await signIn('notes_get')
   const many = Array.from({ length: 101 }, (_, index) => `tenon://notes/n${index}`)
