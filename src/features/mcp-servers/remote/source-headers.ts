@@ -79,15 +79,24 @@ export async function lendHeaders(scope: WorkspaceScope, choices: HeaderChoices)
   const headers = Object.fromEntries(
     Object.entries(choices).map(([name, choice]) => [name.toLowerCase(), textOf(choice)]),
   )
-  return { headers, redact: (text) => secrets.reduce(withoutSecret, text) }
+  return { headers, redact: redactorOf(secrets) }
 }
 
-/** Servers may repeat a secret, also in JSON and in URLs. */
-const withoutSecret = (text: string, secret: string): string =>
-  [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)].reduce(
-    (shown, form) => shown.replaceAll(form, REDACTED),
-    text,
-  )
+/**
+ * Takes secrets out of a text: servers may repeat them, also in JSON and in URLs. It searches once and not in what it has put
+ * in, so that short secrets do not multiply the text.
+ */
+function redactorOf(secrets: readonly string[]): (text: string) => string {
+  const forms = secrets
+    .flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)])
+    .filter((form) => form !== '')
+    .sort((a, b) => b.length - a.length)
+  if (forms.length === 0) return (text) => text
+  const any = new RegExp(forms.map(escaped).join('|'), 'g')
+  return (text) => text.replaceAll(any, REDACTED)
+}
+
+const escaped = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 function unusable(name: string, value: unknown): Problem {
   const why = value === undefined ? 'does not exist' : 'is no single line of text, as a header needs'
