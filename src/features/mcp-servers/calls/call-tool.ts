@@ -56,6 +56,8 @@ export interface ToolCall extends CallContext {
   readonly arguments: unknown
   /** The client at the other end, if it can be asked. */
   readonly client?: CallClient
+  /** An earlier attempt of the same call was lost, perhaps after it had its effect. */
+  readonly isRepeated?: boolean
 }
 
 /**
@@ -182,6 +184,12 @@ async function run(
   const source = sourceOf(tool)
   if (source === undefined) throw gone()
   await source.admit?.(scope)
+  // Operations of the platform have one effect for all attempts, since these have the same ids. Other servers do not know the ids.
+  if (call.isRepeated && source.isUntrusted && !tool.reads)
+    return toolError(
+      'outcome_unknown',
+      'The worker was lost before the answer arrived. The request may have arrived.',
+    )
   const answered = call.client && answersOf(scope, call.identity, call.client)
   if (answered !== undefined && 'again' in answered) return ask(scope, call, answered.again)
   const given = { args: withPreset(args, tool.preset), client: call.client }
