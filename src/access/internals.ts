@@ -12,6 +12,7 @@ import type { StorageIdentities } from '../infra/s3/storage-identities.ts'
 import type { TenantCodec } from '../infra/temporal/payload-codec.ts'
 import type { Temporal } from '../infra/temporal/temporal.ts'
 import type { ThreadPool } from '../infra/thread-pool.ts'
+import type { TrustedIssuer } from '../infra/trusted-issuers.ts'
 import type { Sized, TtlCache } from '../infra/ttl-cache.ts'
 import type { Streams } from '../infra/valkey/streams.ts'
 import type { Audit } from './audit/audit.ts'
@@ -49,6 +50,8 @@ export interface PlatformServices {
   readonly subjectStatus: SubjectStatus
   readonly issuerState: IssuerState
   readonly userMails: UserMails
+  /** External issuers that the configuration trusts. */
+  readonly trustedIssuers: readonly TrustedIssuer[]
   /** Base URL for clients. */
   readonly publicUrl: string
   readonly memo: TtlCache<Sized<unknown>>

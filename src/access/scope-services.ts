@@ -85,6 +85,12 @@ export function issuerAdminOf(scope: AdminScope) {
   }
 }
 
+/** The external issuers (`iss`) whose tokens may name the tenant of the scope. */
+export const trustedIssuersOf = (scope: WorkspaceScope): string[] =>
+  servicesOf(scope)
+    .trustedIssuers.filter(({ tenants }) => tenants?.has(scope.ref.tenantId) ?? true)
+    .map(({ issuer }) => issuer)
+
 /** Checks, encrypts and shows the identity providers of workspaces. */
 export function providerSettingsOf(scope: AdminScope): ProviderSettings {
   const { secrets, publicUrl } = servicesOf(scope)

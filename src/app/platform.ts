@@ -170,6 +170,7 @@ function openServices(
     ),
     userMails: new UserMails(mailer, log, publicUrl(config)),
     issuerState,
+    trustedIssuers: config.OIDC_ISSUERS,
     publicUrl: publicUrl(config),
     memo: openMemo(),
     threads: new ThreadPool(),

@@ -12,7 +12,7 @@ export interface ByteSource {
   readonly length?: number
 }
 
-/** An input field for a {@link ByteSource}; flows and MCP give a string or any JSON value. */
+/** An input field for a {@link ByteSource}; flows and MCP give a string, bytes or any JSON value. */
 export const Bytes = (description: string) => Type.Unsafe<ByteSource>(Type.Unknown({ description }))
 
 /** The output of an operation with `reply: 'bytes'`, in terms of HTTP. */
@@ -48,8 +48,8 @@ export function tooLarge(bytesMax: number): Problem {
 }
 
 /**
- * Runs an operation for a caller with JSON values (flows, MCP tools). Byte input: a string as UTF-8, any other value as
- * JSON. Byte output: parsed JSON, text or base64, by the content type.
+ * Runs an operation for a caller with JSON values (flows, MCP tools). Byte input: a string as UTF-8, a `Uint8Array` as it is,
+ * any other value as JSON. Byte output: parsed JSON, text or base64, by the content type.
  * @throws Problem `output_too_large` if the bytes exceed the output of a step
  */
 export async function runWithJson<Scope>(
@@ -66,14 +66,14 @@ function bytesIn({ http }: AnyOperation, args: Readonly<Record<string, unknown>>
   const value = field === undefined ? undefined : args[field]
   if (field === undefined || value === undefined) return args
   const [type] = Object.entries(http.headers ?? {}).find(([, header]) => header === 'content-type') ?? []
+  if (value instanceof Uint8Array) return { ...args, [field]: sourceOf(value) }
   const text = typeof value === 'string'
   const described = text ? 'text/plain; charset=utf-8' : 'application/json'
-  const source = sourceOf(text ? value : JSON.stringify(value))
+  const source = sourceOf(new TextEncoder().encode(text ? value : JSON.stringify(value)))
   return { ...(type !== undefined && { [type]: described }), ...args, [field]: source }
 }
 
-function sourceOf(text: string): ByteSource {
-  const bytes = new TextEncoder().encode(text)
+function sourceOf(bytes: Uint8Array): ByteSource {
   const chunks = (async function* () {
     yield bytes
   })()

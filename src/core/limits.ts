@@ -150,6 +150,17 @@ export const LIMITS = {
   registrationsMax: 10_000,
   registrationBytesMax: 16_384,
   registrationKept: { unusedHours: 24, idleDays: 90 },
+  /** Documents that describe clients: how long a copy needs not be read again, and how long it is kept if that fails. */
+  clientDocuments: {
+    urlCharsMax: 200,
+    bytesMax: 10_000,
+    timeoutMs: 3_000,
+    freshSeconds: { least: 60, usual: 3_600, most: 86_400 },
+    keptHours: 24,
+    failureMs: 10_000,
+    failuresMax: 1_000,
+    concurrentMax: 20,
+  },
   /** Minimum interval at which tokens with an unknown key make this process reload the signing keys. */
   signingKeysReloadMs: 1_000,
   externalIssuers: { max: 100, tokenSeconds: 86_400, jwksBytesMax: 262_144, groupsMax: 200 },
@@ -336,6 +347,8 @@ export const LIMITS = {
   sessionIdleMs: 20_000,
   /** Per stream: at most 8 MiB together. */
   eventsReadAtOnce: 32,
+  /** How long one request looks through past events of other topics. */
+  eventsScanMs: 2_000,
   feedQueueBytesMax: 1_048_576,
   /** A client that reads nothing for this long during the replay of past events is disconnected. */
   feedStallMs: 30_000,

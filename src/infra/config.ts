@@ -136,7 +136,13 @@ const ConfigSchema = Type.Object({
     default: 100,
     minimum: 1,
     description:
-      'OAuth clients that may register themselves from one address (IPv6: /64) in 15 minutes. Agents of an office share an address. Counted per process.',
+      'OAuth clients that may register themselves from one address (IPv6: /64) in 15 minutes; also documents of clients that are read for it. Agents of an office share an address. Counted per process.',
+  }),
+  TENON_CLIENT_ID_HOSTS: Type.String({
+    default: '',
+    pattern: '^$|^[^,\\s]+:[0-9]+(,[^,\\s]+:[0-9]+)*$',
+    description:
+      'Comma-separated host:port pairs of client IDs that are URLs (client ID metadata documents) although their addresses are not public; those of loopback addresses may then be http. For development and internal clients.',
   }),
   TENON_USER_MAILS_PER_ADDRESS: Type.Integer({
     default: 20,

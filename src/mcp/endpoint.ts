@@ -32,6 +32,10 @@ export interface Endpoint {
   readonly authenticate: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
   /** Returns the server for this message. @throws Problem if the client may not send it */
   readonly serverFor: (request: FastifyRequest, message: Message) => Promise<McpServer>
+  /** Opens the stream of a session (GET). Without it, there are no streams. */
+  readonly openStream?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+  /** True if the request names a session. */
+  readonly hasSession?: (request: FastifyRequest) => boolean
   /** Called at the end of each authenticated request. */
   readonly onEnd?: (request: FastifyRequest, end: RequestEnd) => Promise<void>
 }
@@ -73,14 +77,29 @@ export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: En
       await endpoint.onEnd?.(request, { message, status: reply.raw.statusCode, rpcCode })
     },
   })
+  const { openStream, hasSession } = endpoint
   const refuse = async (request: FastifyRequest, reply: FastifyReply) => {
     if (answerPreflight(config, request, reply)) return reply
     throw new Problem('method_not_allowed', {
-      headers: { allow: 'POST' },
-      detail: 'This endpoint keeps no streams and no sessions.',
+      headers: { allow: openStream === undefined ? 'POST' : 'GET, POST' },
+      detail: 'This endpoint has streams for sessions only, and ends none on request.',
     })
   }
-  const method = ['GET', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+  app.get(endpoint.path, {
+    exposeHeadRoute: false,
+    config: { operation: { name: 'mcp.message', reads: true } },
+    onRequest: async (request, reply) => {
+      if (openStream === undefined || hasSession?.(request) !== true) return refuse(request, reply)
+      allowOrigin(config, request, reply)
+      refuseForeignHost(config, request)
+      return endpoint.authenticate(request, reply)
+    },
+    handler: async (request, reply) => {
+      await openStream?.(request, reply)
+      return reply
+    },
+  })
+  const method = ['PUT', 'PATCH', 'DELETE', 'OPTIONS']
   app.route({ method, url: endpoint.path, onRequest: refuse, handler: refuse })
 }
 

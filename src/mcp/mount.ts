@@ -4,19 +4,27 @@ import type { FastifyInstance } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
 import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES } from '../access/authentication/official-resource.ts'
 import type { Platform } from '../app/platform.ts'
+import { LIMITS } from '../core/limits.ts'
 import { notFound } from '../core/problem.ts'
 import { issuerUrl } from '../infra/config.ts'
+import { ExpiringHashes } from '../infra/valkey/expiring-hashes.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { ANSWERS_CHANNEL, ClientAnswers } from './hosted/client-answers.ts'
 import { mountHostedServers } from './hosted/hosted-servers.ts'
+import { HostedSessions } from './hosted/hosted-sessions.ts'
 import { mountPlatformServer } from './platform/platform-server.ts'
 import { serverJson } from './server-json.ts'
 
 export function mountMcp(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
-  const onError = (error: unknown) => platform.log.error({ err: error }, 'answers of mcp clients')
-  const answers = new ClientAnswers(new Notifier(platform.config.REDIS_URL, ANSWERS_CHANNEL, onError))
-  app.addHook('onClose', () => answers.close())
-  mountHostedServers(app, platform, authServices, answers)
+  const { REDIS_URL } = platform.config
+  const onError = (error: unknown) => platform.log.error({ err: error }, 'sessions of mcp clients')
+  const answers = new ClientAnswers(new Notifier(REDIS_URL, ANSWERS_CHANNEL, onError))
+  const states = new ExpiringHashes(REDIS_URL, LIMITS.mcpSessionSeconds, onError)
+  app.addHook('onClose', () => {
+    answers.close()
+    states.close()
+  })
+  mountHostedServers(app, platform, authServices, new HostedSessions(answers, states))
   mountPlatformServer(app, platform, authServices)
   mountMetadata(app, platform, authServices)
   mountServerJson(app, platform, authServices)
@@ -32,9 +40,14 @@ function mountMetadata(
   platform: Platform,
   { mcpServers: hosted, manifestKeys, officialClients, identity }: AuthServices,
 ): void {
-  const metadata = (resource: string, name: string, scopes: readonly string[]) => ({
+  const metadata = (
+    resource: string,
+    name: string,
+    scopes: readonly string[],
+    issuer = issuerUrl(platform.config),
+  ) => ({
     resource,
-    authorization_servers: [issuerUrl(platform.config)],
+    authorization_servers: [issuer],
     // Clients ask for all of them at once; the challenge of a tool names what it needs besides.
     scopes_supported: scopes,
     bearer_methods_supported: ['header'],
@@ -44,7 +57,9 @@ function mountMetadata(
     const { ws, server: name } = request.params as { ws: string; server: string }
     const server = await hosted.find(ws, name)
     if (server === undefined) throw notFound('MCP server')
-    return reply.headers(PUBLIC).send(metadata(hosted.resource(ws, name), server.name, server.baseline))
+    const issuer = server.authorizationServer ?? undefined
+    const document = metadata(hosted.resource(ws, name), server.name, server.baseline, issuer)
+    return reply.headers(PUBLIC).send(document)
   })
   app.get(`${PROTECTED_RESOURCE}${OFFICIAL_MCP_PATH}`, async (_request, reply) =>
     reply.headers(PUBLIC).send(metadata(officialClients.resource, 'Tenon', [OFFICIAL_SCOPES.read])),

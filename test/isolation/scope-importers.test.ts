@@ -50,6 +50,8 @@ test('rights of a service key: assumed for tools of MCP servers and for the look
     'access/access.ts',
     'features/collections/resolve-store.ts',
     'features/mcp-servers/calls/call-tool.ts',
+    // Results of tools have documents.
+    'features/mcp-servers/calls/kept-results.ts',
     'features/mcp-servers/sources/collections.ts',
     'features/mcp-servers/watch-documents.ts',
   ])

@@ -21,14 +21,21 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   T6: ['wrong method, origin, content type or size: refused with its status'],
   T7: ['T7: a session is of one client at one server; an unknown, changed or foreign one is 404'],
+  T8: [
+    'GET: 405 without a session, 404 with one of another client; T8: what is missed is told again, and is not stored',
+  ],
   T9: ['T9: streams and resources of a stream have a limit; a refusal leaves other streams open'],
   T10: ['resources: listed, read, filled in; documents through their tool'],
   T11: ['any wrong token: the same 401 invalid_token'],
   T12: [
     'wire: token of another server: refused, in both directions',
     'token of a server used elsewhere: 401',
+    'T12, T13: %s: 401 as for any other',
   ],
-  T13: ['unpublished server: the same 404 with and without a token'],
+  T13: [
+    'unpublished server: the same 404 with and without a token',
+    'of an issuer for one tenant, which names another: refused by the server of the other',
+  ],
   T14: [
     'scope widened afterwards: its tokens and refreshed tokens do not reach the new tool',
     'another server at the same URL: tokens are not refreshed for it, and its consent page is shown',
@@ -37,6 +44,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'documents: not readable without the scope of their tool; recorded as calls of it',
     '%s: each step of the gate: %s',
     'tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call',
+    'token without the scope: no resource; reads are recorded as calls of the tool',
   ],
   T16: ['client without a person: shown what its token allows'],
   T17: ['one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant'],
@@ -44,6 +52,8 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T19: [
     'client registration: %s: refused',
     'client registration: limit of an address: refused; unused clients: removed',
+    'T19: faulty, large, slow or redirected document: refused with the reason, and not read again at once',
+    'T19: private, link-local or unlisted address, or no https: no request is sent',
   ],
   T20: ['hostile name of a client: escaped; no scripts, never in a frame'],
   T21: ['forged Host header: metadata shows the configured address'],
@@ -66,7 +76,9 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T29: ['secrets in a document: masked in results'],
   T30: [
     'schema that changed after publication: the tool says that it is outdated',
-    'one document that is too large: says so, and how to read a part of it',
+    'one document that is too large: the fields that fit, and how to read the others',
+    '10 MB of base64 or of an image: refused on the way in, a link on the way out',
+    'content by its type: image, audio, embedded file; what is no UTF-8 is no text',
     'T30: upstream answers %s: a bounded result that says so, fenced',
   ],
   T31: ['T31: $ref %s: the operation is no tool, and nothing is fetched'],
@@ -74,6 +86,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'arguments outside the schema: refused; hostile strings are treated as plain values',
     'T32: argument %j of a path: refused, nothing is sent',
     'any text: stays in its segment, or is refused',
+    'keys and buckets in arguments: no way out of the own bucket',
   ],
   T33: [
     'T33: redirect to another server: never reached, and no credentials arrive',
@@ -84,6 +97,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T35: [
     'long flow: a handle, which another client cannot use; cancelled by its starter',
     'an execution that goes on is a task of its starter alone; cancelled once, acknowledged twice',
+    'handle of another principal, server or tenant, expired or without the scope: as unknown',
   ],
   T36: [
     'T36: a state that was changed, or is of other arguments, another client or another tool, is refused',
@@ -104,11 +118,10 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
 
 /** Numbers without a test of that kind. */
 const OTHERWISE: Readonly<Record<string, string>> = {
-  T8: 'A stream is never resumed: it belongs to one request.',
   T42: 'There is no container engine.',
   T43: 'There is no container engine.',
   T45: 'The test below.',
-  T46: '`npm run conformance:mcp`, which fetches the suites.',
+  T46: '`npm run conformance:mcp` and `npm run conformance:mcp -- clients`, which fetch the suites and the clients of others.',
 }
 
 const files = readdirSync('test', { recursive: true, encoding: 'utf8' }).filter((name) =>

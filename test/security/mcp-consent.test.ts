@@ -1,11 +1,11 @@
 /** Consent covers the tools that were shown, whatever is published under the same scope later. */
 
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { entriesOfWorkspace } from '../support/clients/audit.ts'
 import {
   addAccount,
   addClient,
+  agentOf,
   authorization,
   Browser,
   bearer,
@@ -31,7 +31,7 @@ import {
   scopesOf,
   tokenFor,
 } from '../support/clients/mcp.ts'
-import { Agent } from '../support/clients/mcp-oauth-agent.ts'
+import { connectModern } from '../support/clients/mcp-sdk.ts'
 import { type Caller, call, type TestWorkspace, tokenOf } from '../support/fixtures/tenants.ts'
 
 const LIST = { 'collections:notes:list': { enabled: true } }
@@ -313,30 +313,14 @@ describe('consent', () => {
 
   test('SDK client meets the challenge: asks for consent again, then the call succeeds', async () => {
     const mcpServer = await publishMcpServer(workspace, 'client', LIST)
-    const authProvider = new Agent(person)
-    const finish = (transport: StreamableHTTPClientTransport) =>
-      transport.finishAuth(
-        new URLSearchParams({ code: authProvider.code ?? '', iss: authProvider.iss ?? '' }),
-      )
-    const connect = () => {
-      const versionNegotiation = { mode: { pin: '2026-07-28' } } as const
-      const client = new Client({ name: 'test', version: '1' }, { versionNegotiation })
-      const transport = new StreamableHTTPClientTransport(new URL(mcpServer.url), {
-        authProvider: authProvider as never,
-      })
-      return { client, transport, done: client.connect(transport) }
-    }
-    const first = connect()
-    await expect(first.done).rejects.toThrow(/unauthorized/i)
-    await finish(first.transport)
-    const { client, transport, done } = connect()
-    await done
+    const authProvider = agentOf(person)
+    const { client, finish } = await connectModern(mcpServer.url, { authProvider })
     await publish(mcpServer, WIDER)
     await ok(approve(mcpServer, 2))
     const remove = () => client.callTool({ name: 'notes_delete', arguments: { id: 'x' } })
     await expect(remove()).rejects.toThrow(/unauthorized/i)
     expect(authProvider.requestedScopes).toHaveLength(2)
-    await finish(transport)
+    await finish()
     expect(await remove()).toMatchObject({
       isError: true,
       content: [{ text: expect.stringContaining('not_found') }],

@@ -68,8 +68,9 @@ export function openAuthServices(
     })
     return issuer
   }
+  const external = new Map(externalIssuers(config, services, now))
   const issuers = new Map<string, TokenIssuer>([
-    ...externalIssuers(config, services, now),
+    ...external,
     [issuerUrl(config), embeddedIssuer(identity, subjectStatus)],
   ])
   const auth = new Authenticator(database, issuers, services.keys, services.tenantStates)
@@ -78,7 +79,7 @@ export function openAuthServices(
     auth,
     mcpServers,
     manifestKeys: () => services.signingKeys.published(),
-    mcpClients: new McpClients(mcpServers, identity, subjectStatus),
+    mcpClients: new McpClients(mcpServers, identity, external, subjectStatus),
     officialClients: new OfficialClients(publicUrl(config), { identity, auth, subjectStatus }),
     payloadSession: new PayloadSession(secrets, publicUrl(config)),
     approvalSession: new HolderSession(secrets, publicUrl(config), APPROVAL_SESSION),

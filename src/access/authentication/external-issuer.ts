@@ -8,7 +8,7 @@ import { Problem } from '../../core/problem.ts'
 import { isTenantId, isWorkspaceId } from '../../core/tenant.ts'
 import { type Egress, hostAndPort } from '../../infra/http-client/egress.ts'
 import type { TrustedIssuer } from '../../infra/trusted-issuers.ts'
-import type { Claims } from '../issuer/embedded-issuer.ts'
+import type { Claims, HostedClaims } from '../issuer/embedded-issuer.ts'
 
 export class ExternalIssuer {
   readonly #settings: TrustedIssuer
@@ -25,7 +25,36 @@ export class ExternalIssuer {
    * @throws Problem `dependency_unavailable` if the issuer's keys are unknown
    */
   async verify(token: string): Promise<Claims> {
-    const { issuer, audience, algorithms, typ } = this.#settings
+    return claimsOf(await this.#payload(token, this.#settings.audience), this.#settings)
+  }
+
+  /**
+   * Verifies an access token for one hosted MCP server, as {@link verify} does; `aud` must be that resource alone. Users of
+   * a workspace have no access to hosted servers.
+   * @throws a jose error, or a Problem, as {@link verify}
+   */
+  async verifyHosted(token: string, resource: string): Promise<HostedClaims> {
+    const payload = await this.#payload(token, [resource])
+    assertClaim([payload.aud].flat().length === 1, '"aud" names more than one resource')
+    const { sub, user, tenantId, workspaceId, scopes } = claimsOf(payload, this.#settings)
+    assertClaim(user === undefined, 'it is of a user of a workspace')
+    const { jti, clientAddress, client_id: named, azp: client = named } = payload
+    assertClaim(typeof client === 'string' && isPrintable(client), 'it names no client')
+    // RFC 9068 §2.2; Keycloak has an account for each machine, and this claim in tokens of such accounts alone.
+    const isMachine = payload.sub === client || clientAddress !== undefined
+    const { issuer } = this.#settings
+    return {
+      authorizationServer: issuer,
+      // Ids of clients may be equal to ours, as those of subjects.
+      clientId: `${issuer}#${client}`,
+      isPerson: !isMachine,
+      ...{ sub, tokenId: jti, tenantId, workspaceId, scopes: new Set(scopes) },
+      ...{ serverId: undefined, version: undefined },
+    }
+  }
+
+  async #payload(token: string, audience: readonly string[]): Promise<JWTPayload> {
+    const { issuer, algorithms, typ } = this.#settings
     const { payload } = await jwtVerify(token, this.#keys.find, {
       issuer,
       audience: [...audience],
@@ -39,15 +68,17 @@ export class ExternalIssuer {
       // The issuer published an unusable key: too short, or of a type that Node does not support.
       throw new errors.JWKSInvalid('the key cannot be used', { cause })
     })
-    return claimsOf(payload, this.#settings)
+    return payload
   }
 }
+
+const isPrintable = (text: string) => text.length <= LIMITS.subjectCharsMax && /^[\x21-\x7e]+$/.test(text)
 
 function claimsOf(payload: JWTPayload, { issuer, claims, roles, tenants }: TrustedIssuer): Claims {
   // Keycloak's access and other tokens may share the header type JWT; this claim distinguishes them.
   assertClaim(payload['typ'] === undefined || payload['typ'] === 'Bearer', 'it is no access token')
   const { sub = '' } = payload
-  assertClaim(sub.length <= LIMITS.subjectCharsMax && /^[\x21-\x7e]+$/.test(sub), '"sub" is not of the form')
+  assertClaim(isPrintable(sub), '"sub" is not of the form')
   const tenantId = claimAt(payload, claims.tenant)
   const workspaceId = claimAt(payload, claims.workspace)
   assertClaim(tenantId === undefined || isTenantId(tenantId), 'the tenant has not the form of one')

@@ -27,6 +27,8 @@ export interface PublishedServer {
   readonly challenge: 'auto' | 'http' | 'tool_error'
   /** Whether clients are shown the search of tools instead of all of them; `auto`: if there are many. */
   readonly search: 'auto' | 'on' | 'off'
+  /** The `iss` of the external issuer of its tokens; null: the embedded one. */
+  readonly authorizationServer: string | null
 }
 
 /** A version of a server, by the id of the server: another one may be published later at the same URL. */
@@ -69,7 +71,8 @@ export class McpServerRegistry {
     if (!isWorkspaceId(ws)) return undefined
     const [[row] = []] = await this.#system.readShared(sql`
       select s.tenant_id as "tenantId", s.workspace_id as "workspaceId", s.id, s.slug, s.name,
-        s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge, s.search
+        s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge, s.search,
+        s.authorization_server as "authorizationServer"
       from mcp_servers s
         join mcp_server_versions v on v.tenant_id = s.tenant_id and v.workspace_id = s.workspace_id
           and v.server_id = s.id and v.version = s.active_version
@@ -112,13 +115,15 @@ export class McpServerRegistry {
     return `${this.#base}/.well-known/oauth-protected-resource${mcpPath(ws, server)}`
   }
 
-  /** The server that a resource indicator names, byte for byte. */
+  /** The server that a resource indicator names, byte for byte, if the embedded issuer gives tokens for it. */
   async byResource(resource: string): Promise<PublishedServer | undefined> {
     if (!resource.startsWith(this.#base)) return undefined
     const path = resource.slice(this.#base.length)
     const [, ws, server] =
       /^\/v1\/mcp\/workspaces\/([a-z0-9_]+)\/servers\/([a-z0-9_-]+)\/mcp$/.exec(path) ?? []
-    return ws === undefined || server === undefined ? undefined : this.find(ws, server)
+    if (ws === undefined || server === undefined) return undefined
+    const found = await this.find(ws, server)
+    return found?.authorizationServer === null ? found : undefined
   }
 
   /**

@@ -14,6 +14,8 @@ export interface OfficialClient {
   readonly principal: Principal
   /** Of {@link OFFICIAL_SCOPES}. */
   readonly scopes: ReadonlySet<string>
+  readonly tokenId: string
+  readonly grantId?: string | undefined
 }
 
 interface Services {
@@ -43,10 +45,11 @@ export class OfficialClients {
     const { auth } = this.#services
     if (!this.#isNamedBy(token)) {
       const principal = await auth.authenticate({ kind: 'token', text: token })
-      return { principal, scopes: new Set(Object.values(OFFICIAL_SCOPES)) }
+      return { principal, scopes: new Set(Object.values(OFFICIAL_SCOPES)), tokenId: '' }
     }
     const { scopes, ...claims } = await this.#verify(token)
-    return { principal: await auth.principalOf({ ...claims, scopes: [] }), scopes: new Set(scopes) }
+    const principal = await auth.principalOf({ ...claims, scopes: [] })
+    return { principal, scopes: new Set(scopes), tokenId: claims.tokenId ?? '', grantId: claims.grantId }
   }
 
   /** True if the token, which is not verified yet, has this audience. */

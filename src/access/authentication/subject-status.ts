@@ -3,21 +3,22 @@
  * grants are read by issuer-state.ts. All results are cached for `LIMITS.credentialCacheMs`.
  */
 
-import { errors } from 'jose'
+import { decodeJwt, errors } from 'jose'
 import { idPattern } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import { type AccountsStore, generationId } from '../issuer/accounts-store.ts'
+import { isClientId } from '../issuer/client-ids.ts'
 import type { EmbeddedIssuer, HostedClaims } from '../issuer/embedded-issuer.ts'
 import type { IssuedToken, IssuerState } from '../issuer/issuer-state.ts'
 import type { OAuthClients } from '../issuer/oauth-clients-store.ts'
 import type { UsersStore } from '../issuer/users/users-store.ts'
+import type { ExternalIssuer } from './external-issuer.ts'
 import type { McpServerRegistry, PublishedServer } from './mcp-server-registry.ts'
 
 const ACCOUNT_ID = new RegExp(idPattern('acct'))
 const USER_ID = new RegExp(idPattern('usr'))
-const CLIENT_ID = new RegExp(idPattern('client'))
 
 /** The claims of a verified token that identify it and its subject. */
 interface SubjectToken extends IssuedToken {
@@ -63,7 +64,7 @@ export class SubjectStatus {
    * @param credential the machine's secret that it was issued for, or the generation of the account or user
    */
   async isActive(subject: string, credential?: string): Promise<boolean> {
-    if (CLIENT_ID.test(subject)) return this.#clients.exists(subject, credential)
+    if (isClientId(subject)) return this.#clients.exists(subject, credential)
     const store = USER_ID.test(subject) ? this.#people.users : this.#people.accounts
     if (!USER_ID.test(subject) && !ACCOUNT_ID.test(subject)) return true
     const generation = await this.#known.load(subject, async () => {
@@ -80,7 +81,7 @@ export class SubjectStatus {
 
   /** True if the client acts for accounts, the subject is one, and both are active. */
   async isPersonActive(clientId: string, subject: string, credential?: string): Promise<boolean> {
-    if (!CLIENT_ID.test(clientId) || !ACCOUNT_ID.test(subject)) return false
+    if (!isClientId(clientId) || !ACCOUNT_ID.test(subject)) return false
     return (await this.isActive(clientId)) && this.isActive(subject, credential)
   }
 }
@@ -91,6 +92,7 @@ export interface McpPrincipal {
   readonly clientId: string
   /** The id of its token. */
   readonly tokenId: string
+  readonly grantId: string | undefined
   /** A person stands behind the client, and may give it further scopes. */
   readonly isPerson: boolean
   readonly server: PublishedServer
@@ -104,41 +106,55 @@ export interface McpPrincipal {
 export class McpClients {
   readonly #mcpServers: McpServerRegistry
   readonly #identity: () => Promise<EmbeddedIssuer>
+  readonly #externalIssuers: ReadonlyMap<string, ExternalIssuer>
   readonly #subjects: SubjectStatus
 
+  /** @param externalIssuers by the `iss` of their tokens */
   constructor(
     mcpServers: McpServerRegistry,
     identity: () => Promise<EmbeddedIssuer>,
+    externalIssuers: ReadonlyMap<string, ExternalIssuer>,
     subjects: SubjectStatus,
   ) {
     this.#mcpServers = mcpServers
     this.#identity = identity
+    this.#externalIssuers = externalIssuers
     this.#subjects = subjects
   }
 
   /**
    * Verifies a token for exactly this resource, without the database.
    * @param resource the server's URL in the caller's spelling
-   * @throws Problem `token_invalid` or `token_expired`, also for a token of another resource
+   * @throws Problem `token_invalid` or `token_expired`, also for a token of another resource; `dependency_unavailable` if
+   *   the keys of an external issuer are unknown
    */
   async verify(token: string, resource: string): Promise<HostedClaims> {
-    const identity = await this.#identity()
-    return identity.verifyHosted(token, resource).catch((cause: unknown) => {
+    const external = this.#externalIssuers.size > 0 ? this.#externalIssuers.get(issuerIn(token)) : undefined
+    const issuer = external ?? (await this.#identity())
+    return issuer.verifyHosted(token, resource).catch((cause: unknown) => {
+      if (cause instanceof Problem) throw cause
       throw new Problem(cause instanceof errors.JWTExpired ? 'token_expired' : 'token_invalid', { cause })
     })
   }
 
-  /** @throws Problem `token_invalid` for another workspace, another server, a deleted client */
+  /** @throws Problem `token_invalid` for another workspace, another server, another issuer, a deleted client */
   async admit(claims: HostedClaims, server: PublishedServer): Promise<McpPrincipal> {
+    if (claims.authorizationServer !== server.authorizationServer) throw new Problem('token_invalid')
+    return claims.authorizationServer === null
+      ? this.#admitEmbedded(claims, server)
+      : admitExternal(claims, server)
+  }
+
+  async #admitEmbedded(claims: HostedClaims, server: PublishedServer): Promise<McpPrincipal> {
     const { tenantId, workspaceId } = server.ref
-    const { version, sub: subject, clientId, scopes, tokenId = '' } = claims
+    const { version, sub: subject, clientId, isPerson, scopes, tokenId = '', grantId } = claims
     const same =
       claims.tenantId === tenantId && claims.workspaceId === workspaceId && claims.serverId === server.id
     if (!same || typeof version !== 'number' || !(await this.#isActive(claims, server)))
       throw new Problem('token_invalid')
     const grantable = (await this.#mcpServers.client(clientId))?.scopes ?? null
-    const isPerson = subject !== clientId
-    return { subject, clientId, tokenId, isPerson, server, scopes, grantable, consentedVersion: version }
+    const token = { subject, clientId, tokenId, grantId, isPerson, scopes }
+    return { ...token, server, grantable, consentedVersion: version }
   }
 
   /** A deleted client or account ends the token within `LIMITS.credentialCacheMs`. */
@@ -149,4 +165,28 @@ export class McpClients {
     if (sub !== clientId && (await this.#subjects.isPersonActive(clientId, sub, credential))) return true
     return (await this.#mcpServers.client(clientId))?.serverId === server.id
   }
+}
+
+/** The `iss` of a token that is not verified yet; empty if it has none. */
+function issuerIn(token: string): string {
+  try {
+    return decodeJwt(token).iss ?? ''
+  } catch (cause) {
+    if (cause instanceof errors.JOSEError) return ''
+    throw cause
+  }
+}
+
+/**
+ * An issuer may serve several tenants, so its token names the tenant of the server, and its workspace or none. It names no
+ * version: the issuer has asked for consent to its scopes as they are.
+ * @throws Problem `token_invalid`
+ */
+function admitExternal(claims: HostedClaims, server: PublishedServer): McpPrincipal {
+  const { sub: subject, clientId, isPerson, scopes, tokenId = '', grantId, workspaceId } = claims
+  const { tenantId, workspaceId: own } = server.ref
+  if (claims.tenantId !== tenantId || (workspaceId !== undefined && workspaceId !== own))
+    throw new Problem('token_invalid')
+  const token = { subject, clientId, tokenId, grantId, isPerson, scopes }
+  return { ...token, server, grantable: null, consentedVersion: server.version }
 }

@@ -3,6 +3,7 @@
 import type { GivenAccess, GivenAccessList } from './grants.ts'
 import {
   accessList,
+  clientWarning,
   EMAIL_FIELD,
   errorText,
   escapeHtml,
@@ -52,10 +53,7 @@ export function agentsPage(
 }
 
 function grantSection(grant: GivenAccess): string {
-  const { id, clientName, registered, hosts, resource, resourceName, access } = grant
-  const warning = registered
-    ? '<p class="fault">This client registered itself. Its name is not verified.</p>'
-    : ''
+  const { id, clientName, hosts, resource, resourceName, access } = grant
   const name = resourceName === '' ? '' : `<b>${escapeHtml(resourceName)}</b><br>`
   const facts = {
     'It acts at': `${name}<code>${escapeHtml(resource)}</code>`,
@@ -65,7 +63,7 @@ function grantSection(grant: GivenAccess): string {
     'Last renewed': grant.renewedAt === null ? 'not since you allowed it' : timeText(grant.renewedAt),
   }
   const list = Object.entries(facts).map(([term, value]) => `<dt>${term}</dt><dd>${value}</dd>`)
-  const text = `${warning}<dl>${list.join('')}</dl><p>It may:</p>${accessList(access)}`
+  const text = `${clientWarning(grant)}<dl>${list.join('')}</dl><p>It may:</p>${accessList(access)}`
   const fields = [
     `<input type="hidden" name="grant" value="${escapeHtml(id)}">`,
     button('remove', 'Remove access'),

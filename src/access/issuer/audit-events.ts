@@ -63,6 +63,12 @@ type Event = Pick<AuditEvent, 'operation' | 'target' | 'actor' | 'owner'> &
 
 const ANONYMOUS: AuditActor = { subject: null, role: null, kind: 'nobody' }
 const USER_PAGES = '/auth/user'
+const DOCUMENT = {
+  operation: 'oauth_client.read_document',
+  target: '/auth/authorize',
+  actor: ANONYMOUS,
+  owner: {},
+} as const
 const UNKNOWN: Requester = { address: '', requestId: '' }
 
 export class IssuerAudit {
@@ -176,6 +182,18 @@ export class IssuerAudit {
     })
   }
 
+  /** A client that its document describes: a new one, or one whose document has changed. */
+  documentRead(by: Requester, id: string, name: string): void {
+    const detail = { client_id: id, client_name: name }
+    this.#recordThrottled(by, { ...DOCUMENT, status: 200, detail })
+  }
+
+  /** A document that does not describe a client, or cannot be read. */
+  documentRefused(by: Requester, id: string): void {
+    const refused = { outcome: 'failed', status: 400, code: 'invalid_client' } as const
+    this.#recordThrottled(by, { ...DOCUMENT, ...refused, detail: { client_id: id } })
+  }
+
   /** An access token that its client revoked. @param claims of the token, verified */
   tokenRevoked(context: KoaContextWithOIDC, claims: JWTPayload): void {
     const { sub: subject = '', jti: token_id = '' } = claims
@@ -231,7 +249,7 @@ export class IssuerAudit {
     this.#inBackground(async () => {
       const owner =
         accountId === undefined ? await this.#ownerOfClient(context) : await this.#ownerOfAccount(accountId)
-      this.#recordThrottled(this.#requesterOf(context), { ...event, owner })
+      this.#recordThrottled(this.requesterOf(context), { ...event, owner })
     })
   }
 
@@ -256,7 +274,7 @@ export class IssuerAudit {
   ): void {
     const target = context.oidc.route === 'token' ? '/auth/token' : '/auth/revoke'
     const actor = { ...clientActor(context), role }
-    this.#enqueue(this.#requesterOf(context), { operation, target, actor, owner, ...more })
+    this.#enqueue(this.requesterOf(context), { operation, target, actor, owner, ...more })
   }
 
   #enqueue(by: Requester, event: Event): void {
@@ -274,8 +292,9 @@ export class IssuerAudit {
     work().catch((error: unknown) => this.#parts.log.error({ err: error }, 'audit entry failed'))
   }
 
-  #requesterOf(context: KoaContextWithOIDC): Requester {
-    return this.#requesters.get(context.req) ?? UNKNOWN
+  /** @param context of a request that the provider handles */
+  requesterOf(context: KoaContextWithOIDC | undefined): Requester {
+    return (context && this.#requesters.get(context.req)) ?? UNKNOWN
   }
 }
 

@@ -8,9 +8,11 @@ import { isObject } from '../../core/json.ts'
 import type { EndUser } from '../../core/policy.ts'
 import { issuerUrl, publicUrl } from '../../infra/config.ts'
 import { DERIVED } from '../../infra/crypto/secrets.ts'
+import { Egress } from '../../infra/http-client/egress.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import type { AccountsStore } from './accounts-store.ts'
 import { IssuerAudit, type Requester } from './audit-events.ts'
+import { ClientDocuments } from './client-documents.ts'
 import { Grants } from './grants.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { IssuedToken } from './issuer-state.ts'
@@ -50,9 +52,14 @@ export interface Claims extends SubjectClaims {
 
 /** The claims of a token for a hosted MCP server. */
 export interface HostedClaims extends SubjectClaims {
+  /** The `iss` of an external issuer; null: the embedded one. */
+  readonly authorizationServer: string | null
   readonly clientId: string
+  /** A person stands behind the client. */
+  readonly isPerson: boolean
   readonly tenantId: unknown
   readonly workspaceId: unknown
+  /** Undefined in tokens of an external issuer, as is the version. */
   readonly serverId: unknown
   /** The version of the server that was consented to. */
   readonly version: unknown
@@ -139,6 +146,13 @@ export class EmbeddedIssuer {
       cookieKey: secrets.derive('cookies'),
       resources: new ResourceIndicators({ ...services, audience }),
       issuerAudit: this.audit,
+      // Without the allowlist of flows: anybody can name a URL.
+      clientDocuments: new ClientDocuments({
+        clients: oauthClients,
+        egress: new Egress([]),
+        audit: this.audit,
+        config,
+      }),
       provider: () => this.#provider(),
       verify: (token) => this.#verifyUncached(token),
     }
@@ -204,9 +218,12 @@ export class EmbeddedIssuer {
   async verifyHosted(token: string, resource: string): Promise<HostedClaims> {
     const payload = await this.#payloadFor(token, resource)
     const claims = subjectClaims(payload)
+    const { sub, clientId = '' } = claims
     return {
       ...claims,
-      clientId: claims.clientId ?? '',
+      authorizationServer: null,
+      clientId,
+      isPerson: sub !== clientId,
       tenantId: payload['tenant_id'],
       workspaceId: payload['workspace_id'],
       serverId: payload['mcp_server'],

@@ -48,6 +48,7 @@ export interface GivenAccess {
   readonly clientName: string
   /** True if the client registered itself: its name is not verified. */
   readonly registered: boolean
+  readonly clientId: string
   /** Of the redirect URIs of the client. */
   readonly hosts: readonly string[]
   readonly resource: string
@@ -118,7 +119,7 @@ export class Grants {
     const server = found?.id === consented?.serverId ? found : undefined
     const tools = server && consented ? await mcpServers.tools(server, consented.version) : []
     return {
-      ...{ id, resource, givenAt, endsAt, renewedAt },
+      ...{ id, clientId, resource, givenAt, endsAt, renewedAt },
       clientName: client?.name ?? clientId,
       registered: client?.registered === true,
       hosts: [...new Set(client?.redirectUris.map((uri) => new URL(uri).host))],

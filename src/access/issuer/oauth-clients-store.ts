@@ -1,8 +1,11 @@
-/** OAuth clients that were made through the API: machines with a secret, and public ones that act for people. */
+/**
+ * OAuth clients: machines with a secret and public ones that act for people, made through the API; those that registered
+ * themselves; and copies of documents that describe clients.
+ */
 
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
-import { idPattern, randomIds, typeId } from '../../core/ids.ts'
+import { randomIds, typeId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Role } from '../../core/policy.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
@@ -12,6 +15,7 @@ import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
 import type { TenantBounds } from './accounts-store.ts'
+import { isClientId, isDocumentId, isLoopback, isPlainHost } from './client-ids.ts'
 
 export interface OAuthClient extends TenantBounds {
   readonly id: string
@@ -24,14 +28,22 @@ export interface OAuthClient extends TenantBounds {
   /** SHA-256 of a machine's secret, hex. */
   readonly secretHash: string | null
   readonly redirectUris: readonly string[]
-  /** It registered itself: it gets tokens for MCP servers only. */
+  /** It registered itself, or its id is the URL of its document: it gets tokens for MCP servers only. */
   readonly registered: boolean
+  /** When its document last changed, in seconds since 1970; null for a client without one. */
+  readonly changedAt: number | null
+}
+
+/** A client that its document describes. */
+export interface DocumentClient extends OAuthClient {
+  /** The document needs not be read again. */
+  readonly isFresh: boolean
+  /** The stored copy may be used if the document cannot be read. */
+  readonly isKept: boolean
 }
 
 /** `active`: its tenant and workspace are. */
-type ClientRow = OAuthClient & { readonly active: boolean }
-
-const CLIENT_ID = new RegExp(idPattern('client'))
+type ClientRow = DocumentClient & { readonly active: boolean }
 
 /** Identifies a machine's secret without revealing it. */
 export const secretIdOf = ({ secretHash }: Pick<OAuthClient, 'secretHash'>): string | undefined =>
@@ -53,8 +65,13 @@ export class OAuthClients {
 
   /** As {@link find}, without the cache. */
   async findNow(id: string): Promise<OAuthClient | undefined> {
-    const client = CLIENT_ID.test(id) ? await this.#read(id) : undefined
+    const client = isClientId(id) ? await this.#read(id) : undefined
     return client?.active === true ? client : undefined
+  }
+
+  /** The stored copy of a client with a document. */
+  async findDocument(id: string): Promise<DocumentClient | undefined> {
+    return isDocumentId(id) ? this.#load(id) : undefined
   }
 
   /**
@@ -73,7 +90,7 @@ export class OAuthClients {
 
   /** Cached for a few seconds, for which a deleted client stays valid. */
   async #load(id: string): Promise<ClientRow | undefined> {
-    if (!CLIENT_ID.test(id)) return undefined
+    if (!isClientId(id)) return undefined
     return (await this.#known.load(id, async () => (await this.#read(id)) ?? null)) ?? undefined
   }
 
@@ -81,6 +98,9 @@ export class OAuthClients {
     return this.#system.row<ClientRow>(sql`
       select c.id, c.tenant_id as "tenantId", c.workspace_id as "workspaceId", c.name, c.kind, c.audience, c.role,
         c.secret_hash as "secretHash", c.redirect_uris as "redirectUris", c.registered,
+        floor(extract(epoch from c.changed_at))::float8 as "changedAt",
+        coalesce(c.fresh_until > now(), false) as "isFresh",
+        coalesce(c.fresh_until > now() - make_interval(hours => ${LIMITS.clientDocuments.keptHours}), false) as "isKept",
         coalesce(t.state, 'active') = 'active' and coalesce(w.state, 'active') = 'active' as active
       from oauth_clients c left join tenants t on t.id = c.tenant_id left join workspaces w on w.id = c.workspace_id
       where c.id = ${id}`)
@@ -93,21 +113,36 @@ export class OAuthClients {
    */
   async register(name: string, redirectUris: readonly string[]): Promise<string | undefined> {
     const id = typeId('client', randomIds.uuid())
-    const forget = sql`
-      delete from oauth_clients where registered and coalesce(used_at, created_at) < now() - case
-        when used_at is null then make_interval(hours => ${LIMITS.registrationKept.unusedHours})
-        else make_interval(days => ${LIMITS.registrationKept.idleDays}) end`
-    const makeRoom = sql`
-      delete from oauth_clients where id in (
-        select id from oauth_clients where registered and used_at is null order by created_at
-        limit greatest(0, (select count(*) from oauth_clients where registered) + 1 - ${LIMITS.registrationsMax}))`
     const insert = sql`
       insert into oauth_clients (id, kind, name, redirect_uris, registered, created_by)
       select ${id}, 'public', ${name}, ${JSON.stringify(redirectUris)}::jsonb, true, 'registration'
       where (select count(*) from oauth_clients where registered) < ${LIMITS.registrationsMax}
       returning id`
-    const [, , made = []] = await this.#system.batch(forget, makeRoom, insert)
+    const [, , made = []] = await this.#system.batch(FORGET_UNUSED, MAKE_ROOM, insert)
     return made.length === 0 ? undefined : id
+  }
+
+  /**
+   * Stores the copy of a document, under the rules of {@link register}.
+   * @returns if it is new or says something else than before; undefined if there are too many clients
+   */
+  async storeDocument(
+    id: string,
+    { name, redirectUris, freshSeconds }: NewDocument,
+  ): Promise<{ readonly hasChanged: boolean } | undefined> {
+    const upsert = sql`
+      insert into oauth_clients as c (id, kind, name, redirect_uris, registered, created_by, fresh_until, changed_at)
+      select ${id}, 'public', ${name}, ${JSON.stringify(redirectUris)}::jsonb, true, 'document',
+        now() + make_interval(secs => ${freshSeconds}), now()
+      where (select count(*) from oauth_clients where registered and id <> ${id}) < ${LIMITS.registrationsMax}
+      on conflict (id) do update set name = excluded.name, redirect_uris = excluded.redirect_uris,
+        fresh_until = excluded.fresh_until,
+        changed_at = case when (c.name, c.redirect_uris) = (excluded.name, excluded.redirect_uris)
+          then c.changed_at else excluded.changed_at end
+      returning changed_at = now()::timestamptz(3) as "hasChanged"`
+    const [, , [stored] = []] = await this.#system.batch(FORGET_UNUSED, MAKE_ROOM, upsert)
+    this.#known.drop(id)
+    return stored as { readonly hasChanged: boolean } | undefined
   }
 
   /** Records the use of a registered client, once a day. */
@@ -117,6 +152,23 @@ export class OAuthClients {
       where id = ${id} and registered and (used_at is null or used_at < now() - interval '1 day')`)
   }
 }
+
+/** The part of a document that is stored. */
+interface NewDocument {
+  readonly name: string
+  readonly redirectUris: readonly string[]
+  /** How long it needs not be read again. */
+  readonly freshSeconds: number
+}
+
+const FORGET_UNUSED = sql`
+  delete from oauth_clients where registered and coalesce(used_at, created_at) < now() - case
+    when used_at is null then make_interval(hours => ${LIMITS.registrationKept.unusedHours})
+    else make_interval(days => ${LIMITS.registrationKept.idleDays}) end`
+const MAKE_ROOM = sql`
+  delete from oauth_clients where id in (
+    select id from oauth_clients where registered and used_at is null order by created_at
+    limit greatest(0, (select count(*) from oauth_clients where registered) + 1 - ${LIMITS.registrationsMax}))`
 
 const GRANTS = ['authorization_code', 'refresh_token']
 
@@ -197,16 +249,13 @@ const errorReply = (error: string, text: string, status = 400): RegistrationRepl
   body: { error, error_description: text },
 })
 
-const LOOPBACKS = new Set(['127.0.0.1', '[::1]', 'localhost'])
-
 /** True for a valid redirect URI: normalised as in browsers, without user, password, fragment or asterisk. */
 export function isRedirectUri(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { href, protocol, hostname, username, password, hash } = new URL(text)
   // `https://app.test` and `https://app.test/` are equal URLs but different strings.
   const plain = text === href || `${text}/` === href
-  // Browsers accept `a;b.test` as a host, but `;` and `,` are separators in headers.
-  if (!/^([\w.-]+|\[[\da-f:.]+\])$/.test(hostname)) return false
+  if (!isPlainHost(hostname)) return false
   const bare = username === '' && password === '' && hash === '' && !/[#*]/.test(text)
-  return plain && bare && (protocol === 'https:' || (protocol === 'http:' && LOOPBACKS.has(hostname)))
+  return plain && bare && (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname)))
 }

@@ -5,6 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import { EFFECTS, type Effect, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
+import { documentHostOf } from './client-ids.ts'
 import type { ScopeAccess } from './grants.ts'
 import type { Prompt } from './sign-in.ts'
 import type { Brand } from './users/users-store.ts'
@@ -143,9 +144,7 @@ export function consentPage(prompt: Prompt): Page {
     const text = `<p>${escapeHtml(email)} may not use <b>${escapeHtml(clientName)}</b> for this.</p>`
     return page('Not for this account', `${text}${form(others)}`, 403, originOf(prompt))
   }
-  const warning = prompt.registered
-    ? '<p class="fault">This client registered itself. Its name is not verified.</p>'
-    : ''
+  const warning = `${clientWarning(prompt)}${prompt.registered && prompt.isLocal ? LOCAL_WARNING : ''}`
   const server = serverName === '' ? '' : `<b>${escapeHtml(serverName)}</b><br>`
   const body = `<p><b>${escapeHtml(clientName)}</b> wants to act for you, ${escapeHtml(email)}, at ${server}<code>${escapeHtml(resource)}</code></p>
 <p>It will be able to:</p>${accessList(access)}<p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${warning}
@@ -157,6 +156,18 @@ export function consentPage(prompt: Prompt): Page {
     originOf(prompt),
   )
 }
+
+/** Tells where an unknown client comes from. */
+export function clientWarning({ registered, clientId }: Pick<Prompt, 'registered' | 'clientId'>): string {
+  if (!registered) return ''
+  const host = documentHostOf(clientId)
+  if (host === undefined)
+    return '<p class="fault">This client registered itself. Its name is not verified.</p>'
+  return `<p class="fault"><code>${escapeHtml(host)}</code> describes this client, as <code>${escapeHtml(clientId)}</code>. Its name is not verified.</p>`
+}
+
+const LOCAL_WARNING =
+  '<p class="fault">It runs on your own machine, where any program can pretend to be it. Allow it only if you have just started it yourself.</p>'
 
 const OWN_SCOPES: Readonly<Record<string, string>> = {
   api: 'Use the REST API as you, with all that your account may do',

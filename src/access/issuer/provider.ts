@@ -16,6 +16,7 @@ import {
 import { LIMITS } from '../../core/limits.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import type { Account } from './accounts-store.ts'
+import { isDocumentId } from './client-ids.ts'
 import { consentedVersion } from './grants.ts'
 import { grantIdOf } from './issuer-state.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
@@ -137,6 +138,8 @@ function flows(settings: IssuerSettings): Configuration {
       revocation: { enabled: true },
       // For the metadata only: api/issuer/issuer-routes.ts handles the route.
       registration: { enabled: true },
+      // For the metadata only: client-documents.ts reads the documents.
+      clientIdMetadataDocument: { enabled: true, ack: 'draft-02', allowFetch: async () => false },
       clientCredentials: { enabled: true },
       resourceIndicators: {
         enabled: true,
@@ -163,7 +166,10 @@ async function loadGrant({ oidc }: KoaContextWithOIDC, settings: IssuerSettings)
   const { client, session, account, provider } = oidc
   if (client === undefined || session === undefined) return undefined
   const id = oidc.result?.consent?.grantId ?? session.grantIdFor(client.clientId)
-  const known = id === undefined ? undefined : await provider.Grant.find(id)
+  const found = id === undefined ? undefined : await provider.Grant.find(id)
+  // The host of a document may give the client other redirect URIs: its user is asked again.
+  const { changedAt } = (await settings.oauthClients.find(client.clientId)) ?? {}
+  const known = (found?.iat ?? 0) < (changedAt ?? 0) ? undefined : found
   if (known !== undefined || account === undefined || !(await isForUsers(client, settings))) return known
   const grant = new provider.Grant({ accountId: account.accountId, clientId: client.clientId })
   grant.addOIDCScope('openid')
@@ -304,7 +310,7 @@ function publicClient({ id, name, redirectUris }: OAuthClient) {
   } satisfies AdapterPayload
 }
 
-/** Reads clients, which are created through the API; the provider writes none. */
+/** Reads clients, which are created through the API or described by documents; the provider writes none. */
 class Clients implements Adapter {
   readonly #settings: IssuerSettings
 
@@ -315,9 +321,15 @@ class Clients implements Adapter {
   async find(id: string): Promise<AdapterPayload | undefined> {
     const agent = await this.#settings.mcpServers.client(id)
     if (agent !== undefined) return machineClient(agent.id, agent.secretHash)
-    const client = await this.#settings.oauthClients.find(id)
+    const client = await this.#client(id)
     if (client === undefined) return undefined
     return client.kind === 'public' ? publicClient(client) : machineClient(client.id, client.secretHash ?? '')
+  }
+
+  #client(id: string): Promise<OAuthClient | undefined> {
+    const { oauthClients, clientDocuments, issuerAudit } = this.#settings
+    if (!isDocumentId(id)) return oauthClients.find(id)
+    return clientDocuments.resolve(id, issuerAudit.requesterOf(Provider.ctx))
   }
 
   async upsert(): Promise<void> {

@@ -10,6 +10,8 @@ import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
 import type { ServerVersion } from '../authentication/mcp-server-registry.ts'
 import type { Account } from './accounts-store.ts'
 import type { ConsentOutcome, IssuerAudit, Requester } from './audit-events.ts'
+import type { ClientDocuments } from './client-documents.ts'
+import { isLoopback } from './client-ids.ts'
 import { accessWithTools, type ScopeAccess, versionKey, versionScope } from './grants.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
@@ -28,6 +30,7 @@ export interface IssuerSettings extends IssuerServices {
   readonly cookieKey: string
   readonly resources: ResourceIndicators
   readonly issuerAudit: IssuerAudit
+  readonly clientDocuments: ClientDocuments
   readonly provider: () => Promise<Provider>
   /** Verifies an access token of this issuer for any audience. Rejects with a jose error if it is invalid. */
   readonly verify: (token: string) => Promise<JWTPayload>
@@ -51,6 +54,8 @@ export interface Prompt {
   /** True if the client registered itself: its name is not verified. */
   readonly registered: boolean
   readonly redirectUri: string
+  /** True if the client can be reached on the user's own machine only, where other programs could use its address. */
+  readonly isLocal: boolean
   /** True if neither client nor resource determines the tenant. */
   readonly asksTenant: boolean
   /** The scopes that the client will be granted. */
@@ -105,6 +110,7 @@ export class SignIn {
       clientName: client.name,
       registered: client.registered,
       redirectUri: String(details.params['redirect_uri']),
+      isLocal: client.redirectUris.every((uri) => isLoopback(new URL(uri).hostname)),
       asksTenant: (await this.#tenantOf(details, client)) === undefined,
       ...(await this.#accessOf(details)),
       resource,

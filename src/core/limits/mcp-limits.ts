@@ -23,6 +23,12 @@ export const MCP_LIMITS = {
   /** Of the result of a tool, as JSON: about 25,000 tokens. A tool may have another limit, up to the second. */
   mcpResultBytesDefault: 100_000,
   mcpResultBytesMax: 1_048_576,
+  /** A larger result is kept for its principal: of so many bytes, so long, and so many of a principal at a server. */
+  mcpKeptResultBytesMax: 5_242_880,
+  mcpKeptResultSeconds: 3_600,
+  mcpKeptResultsPerPrincipal: 10,
+  /** Of a workspace, together. */
+  mcpKeptResultsBytesMax: 52_428_800,
   /** Fields of a collection that the conditions of its tools may name. */
   mcpComparableFieldsMax: 100,
   /** Conditions of one query. */
@@ -64,6 +70,8 @@ export const MCP_LIMITS = {
   /** Time in which a client answers a request in the stream of a call, and the characters of the answer (versions up to 2025-11-25). */
   mcpAnswerWaitMs: 300_000,
   mcpAnswerCharsMax: 64_000,
+  /** Time after which the log level and the subscriptions of a session that is not used are forgotten, in seconds. */
+  mcpSessionSeconds: 86_400,
   /** Rounds of requests in one call. */
   mcpRoundsMax: 10,
 } as const

@@ -30,6 +30,8 @@ const Topic = Type.String({
   description: 'Words with dots between.',
 })
 const PATTERN = `${WORD}(\\.${WORD})*(\\.\\*)?`
+/** One topic, or all below one. */
+export const TOPIC_PATTERN = `^${PATTERN}$`
 const TOPICS_MAX = 20
 const TopicPatterns = Type.String({
   maxLength: TOPICS_MAX * 201,

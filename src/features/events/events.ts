@@ -10,6 +10,7 @@ import {
   changesOf,
   type Entry,
   eventsOf,
+  type Listener,
   START,
   type StreamKey,
   type Streams,
@@ -116,10 +117,16 @@ export class Events {
 
   /** Entries of a stream after one of its ids, as {@link Streams.following}. @throws Problem `dependency_unavailable` */
   following(stream: StreamName, after: string): ReturnType<Streams['following']> {
-    return this.#streams.following(
-      stream === 'events' ? eventsOf(this.#ref.tenantId) : changesOf(this.#ref),
-      after,
-    )
+    return this.#streams.following(this.#keyOf(stream), after)
+  }
+
+  /** Calls the listener for each entry of a stream, as {@link Streams.listen}. @throws Problem `dependency_unavailable` */
+  listen(stream: StreamName, listener: Listener): ReturnType<Streams['listen']> {
+    return this.#streams.listen(this.#keyOf(stream), listener)
+  }
+
+  #keyOf(stream: StreamName): StreamKey {
+    return stream === 'events' ? eventsOf(this.#ref.tenantId) : changesOf(this.#ref)
   }
 
   async publish(event: CloudEvent): Promise<void> {

@@ -129,13 +129,18 @@ create table tenon.oauth_clients (
   -- SHA-256, hex.
   secret_hash text,
   redirect_uris jsonb not null default '[]',
-  -- Registered dynamically (RFC 7591): only for hosted MCP servers, and deleted when unused.
+  -- Registered dynamically (RFC 7591), or described by the document whose URL is the id: only for MCP servers, and deleted
+  -- when unused.
   registered boolean not null default false,
   created_by text not null,
   created_at timestamptz(3) not null default now(),
   rotated_at timestamptz(3),
   used_at timestamptz(3),
+  -- Of the copy of a document: until when it need not be read again, and when it last said something else.
+  fresh_until timestamptz(3),
+  changed_at timestamptz(3),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id),
+  check ((fresh_until is null) = (changed_at is null) and (fresh_until is null or registered)),
   check (tenant_id is not null or workspace_id is null),
   check ((kind = 'machine') = (role is not null)),
   check ((kind = 'machine') = (secret_hash is not null)),

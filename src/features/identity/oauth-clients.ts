@@ -39,7 +39,7 @@ const RedirectUris = Type.Array(Type.String({ minLength: 1, maxLength: 2_000 }),
 })
 
 const OAuthClient = Type.Object({
-  client_id: Id('client'),
+  client_id: Type.String({ description: 'Of a client that describes itself by a document: the URL of it.' }),
   kind: Kind,
   name: Type.String(),
   role: Type.Union([HolderRole, Type.Null()], { description: 'Of a machine; people have their own.' }),

@@ -43,6 +43,10 @@ export const createClient = previewOperation({
   http: { method: 'POST', path: `${SERVERS}/{server}/clients`, body: '*', status: () => 201 },
   run: async (scope, { server, name, scopes }) => {
     const found = await findServer(scope, server)
+    if (found.authorization_server !== null)
+      throw new Problem('state_conflict', {
+        detail: `The clients of this server are those of its issuer, ${found.authorization_server}.`,
+      })
     await rejectUnknownScopes(scope, found, scopes)
     const secret = randomBytes(SECRET_BYTES).toString('base64url')
     const made = await findRow<AgentClient>(

@@ -15,6 +15,8 @@ create table tenon.mcp_servers (
   challenge text not null default 'auto' check (challenge in ('auto', 'http', 'tool_error')),
   -- Whether clients are shown the search of tools instead of all of them.
   search text not null default 'auto' check (search in ('auto', 'on', 'off')),
+  -- The external issuer of its tokens; null: the embedded one.
+  authorization_server text,
   active_version integer,
   latest_version integer not null default 0,
   created_by text not null,

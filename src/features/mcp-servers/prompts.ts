@@ -51,7 +51,8 @@ const StaticResource = Type.Object(
   {
     uri: Type.String({
       pattern: '^[a-z][a-z0-9+.-]*:[^\\s]{1,500}$',
-      description: 'With names in braces it is a template: `guide://products/{id}`. `tenon:` is reserved.',
+      description:
+        'With names in braces it is a template: `guide://products/{id}`. `tenon:` and `tenon-…:` are reserved.',
     }),
     title: Type.Optional(Title),
     description: Type.Optional(Description),
@@ -88,7 +89,7 @@ export function promptFaults(
     ]),
     ...Object.entries(resources).flatMap(([name, resource]) => [
       ...hidden(`/resources/${name}`, { ...resource, blob: '' }),
-      ...(resource.uri.startsWith('tenon:')
+      ...(/^tenon[:-]/.test(resource.uri)
         ? [[`/resources/${name}/uri`, 'is reserved for the platform'] as const]
         : []),
       ...((resource.text === undefined) === (resource.blob === undefined)

@@ -3,11 +3,12 @@
 import Type, { type Static } from 'typebox'
 import { AnyName, Id, Input, Name, Ref, Slug, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { trustedIssuersOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
+import { conflictIf, fieldProblem, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import { ArgumentChoices } from './curation/curated-arguments.ts'
 import { Groups } from './curation/groups.ts'
 import { Prompts, Resources } from './prompts.ts'
@@ -108,7 +109,15 @@ const EndpointSettings = {
     },
   ),
 }
+const AuthorizationServer = Type.Union(
+  [Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax }), Type.Null()],
+  {
+    description:
+      'The issuer of its tokens: an `issuer` of OIDC_ISSUERS that serves the tenant. null, the default: the platform.',
+  },
+)
 const SettingsInput = {
+  authorization_server: Type.Optional(AuthorizationServer),
   list: Type.Optional(EndpointSettings.list),
   challenge: Type.Optional(EndpointSettings.challenge),
   search: Type.Optional(EndpointSettings.search),
@@ -123,6 +132,7 @@ export const McpServer = Type.Object({
   active_version: Type.Union([Type.Integer(), Type.Null()]),
   latest_version: Type.Integer({ description: '0 where none is published.' }),
   ...EndpointSettings,
+  authorization_server: AuthorizationServer,
   curation: Curation,
   path: Type.String({ description: 'Of the MCP endpoint, below the base URL.' }),
   created_by: Type.String(),
@@ -132,7 +142,7 @@ export const McpServer = Type.Object({
 export type McpServer = Static<typeof McpServer>
 
 export const SERVER_COLUMNS = sql`id, slug, name, description, state, active_version, latest_version, list, challenge,
-  search, curation,
+  search, authorization_server, curation,
   '/v1/mcp/workspaces/' || workspace_id || '/servers/' || slug || '/mcp' as path,
   created_by, created_at, updated_at`
 
@@ -165,17 +175,33 @@ export const createServer = previewOperation({
   run: async (scope, { name, description = '', ...input }) => {
     const { list = 'auto', challenge = 'auto', search = 'auto' } = input
     rejectErrors([findHidden(name, '/name'), findHidden(description, '/description')])
+    const { authorization_server: issuer = null } = input
+    rejectUntrusted(scope, issuer)
     const slug = input.slug ?? slugOf(name)
     return findRow<McpServer>(
       scope,
       'MCP server',
-      sql`insert into mcp_servers (id, slug, name, description, list, challenge, search, state, created_by)
-        values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, ${list}, ${challenge}, ${search}, 'created',
+      sql`insert into mcp_servers
+          (id, slug, name, description, list, challenge, search, authorization_server, state, created_by)
+        values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, ${list}, ${challenge}, ${search}, ${issuer},
+          'created',
           ${scope.actor.subject})
         returning ${SERVER_COLUMNS}`,
     ).catch(SERVER_EXISTS)
   },
 })
+
+/** @throws Problem `validation_failed` if the configuration trusts no such issuer for the tenant */
+function rejectUntrusted(scope: WorkspaceScope, issuer: string | null): void {
+  if (issuer === null) return
+  const trusted = trustedIssuersOf(scope)
+  if (trusted.includes(issuer)) return
+  const detail =
+    trusted.length === 0
+      ? 'The operator has configured no issuer for this tenant (OIDC_ISSUERS): leave it out.'
+      : `It may be ${trusted.join(', ')}, or null for the platform itself.`
+  throw fieldProblem('authorization_server', detail)
+}
 
 /** @throws Problem `validation_failed` if the name has no letters or digits */
 function slugOf(name: string): string {
@@ -226,8 +252,12 @@ export const updateServer = previewOperation({
   }),
   output: McpServer,
   http: { method: 'PATCH', path: `${SERVERS}/{server}`, body: '*' },
-  run: async (scope, { server, name, description, suspended, list, challenge, search }) => {
+  run: async (
+    scope,
+    { server, name, description, suspended, list, challenge, search, authorization_server: issuer },
+  ) => {
     rejectErrors([findHidden(name ?? '', '/name'), findHidden(description ?? '', '/description')])
+    rejectUntrusted(scope, issuer ?? null)
     return findRow<McpServer>(
       scope,
       'MCP server',
@@ -236,6 +266,8 @@ export const updateServer = previewOperation({
           description = coalesce(${description ?? null}::text, description),
           list = coalesce(${list ?? null}::text, list),
           challenge = coalesce(${challenge ?? null}::text, challenge),
+          authorization_server = case when ${issuer !== undefined}::boolean then ${issuer ?? null}::text
+            else authorization_server end,
           search = coalesce(${search ?? null}::text, search),
           state = case
             when ${suspended ?? null}::boolean then 'suspended'

@@ -7,6 +7,7 @@ import { type InputError, Problem } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-access.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
 import type { Answers, Asks, CallClient, Waiting } from './calls/call-client.ts'
+import type { Content } from './calls/content.ts'
 import type { JsonSchema } from './tool-name.ts'
 
 export { digest, type JsonSchema, toolName } from './tool-name.ts'
@@ -68,6 +69,10 @@ interface ToolLimits {
   readonly calls_per_minute?: number
 }
 
+/** The most bytes of a result, as JSON. */
+export const budgetOf = ({ limits }: Pick<Tool, 'limits'>) =>
+  limits?.result_bytes ?? LIMITS.mcpResultBytesDefault
+
 /** The closed schema of a tool's arguments: the operation's input without fixed fields and fields for HTTP alone. */
 export function argumentsOf(operation: AnyOperation, fixed: Readonly<Record<string, unknown>>): JsonSchema {
   const { headers = {}, rest } = operation.http
@@ -108,7 +113,10 @@ export interface Source {
   readonly candidates: (scope: WorkspaceScope, chosen?: readonly string[]) => Promise<Candidate[]>
   /** Runs before each call. @throws Problem if the source is disabled */
   readonly admit?: (scope: WorkspaceScope) => Promise<void>
-  /** The input of the operation, without fixed fields, for a call. Default: the arguments. */
+  /**
+   * The input of the operation, without fixed fields, for a call. Default: the arguments.
+   * @throws Problem if the arguments do not fit together
+   */
   readonly input?: (tool: Tool, call: Arguments) => Readonly<Record<string, unknown>>
   /**
    * The input for about a share of the result, which was too large. Only for operations that read.
@@ -121,7 +129,7 @@ export interface Source {
   /** Waits for what the operation has started. @returns the output that is there then */
   readonly follow?: (scope: WorkspaceScope, waiting: Waiting & { readonly output: never }) => Promise<unknown>
   /** The result of the tool for an output of the operation. Default: the output. */
-  readonly answer?: (output: never) => ToolOutput
+  readonly answer?: (output: never, form: AnswerForm) => ToolOutput
   /** Others than the author of the tool wrote what it returns: it is fenced, and never taken for content of MCP. */
   readonly isUntrusted?: true
   /** What a call runs instead of its operation if its client has answered {@link ToolOutput.asks}. */
@@ -134,13 +142,21 @@ export interface Source {
 /** What a client sends with a call. */
 export interface Arguments {
   readonly args: Readonly<Record<string, unknown>>
+  readonly serverId: string
   /** Undefined if it cannot be asked. */
   readonly client?: Pick<CallClient, 'capabilities' | 'inputResponses'> | undefined
+}
+
+export interface AnswerForm {
+  /** The result is read as a resource: data as embedded resources, without words for models around them. */
+  readonly asResource: boolean
 }
 
 export interface ToolOutput {
   readonly output: unknown
   readonly failed: boolean
+  /** Content of MCP that is returned in place of the output, by tools without an output schema. */
+  readonly content?: readonly Content[]
   readonly asks?: Asks
   /** The execution that the output is of. */
   readonly run?: RunState

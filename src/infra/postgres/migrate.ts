@@ -32,6 +32,7 @@ const FILES = [
   'features/flows/triggers/triggers.sql',
   'features/flows/subscriptions/subscriptions.sql',
   'features/mcp-servers/mcp-servers.sql',
+  'features/mcp-servers/kept-results.sql',
   'features/analytics/analytics.sql',
 ]
 

@@ -10,10 +10,10 @@ import { Problem } from '../../core/problem.ts'
 import { findPublished } from '../../features/mcp-servers/manifest.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
 import { watchDocuments } from '../../features/mcp-servers/watch-documents.ts'
-import type { McpChanges } from '../protocol/mcp-server.ts'
+import type { McpChange, McpChanges } from '../protocol/mcp-server.ts'
 import { documentOf, documentReaders } from './hosted-content.ts'
 
-interface Listening {
+export interface Listening {
   readonly scope: WorkspaceScope
   readonly server: PublishedServer
   /** Of the version that the server has now. */
@@ -27,45 +27,81 @@ interface Listening {
   readonly end: () => void
 }
 
-export function changesOf(listening: Listening): McpChanges {
-  const { scope, server, tools, isGranted, recheck, onError, end } = listening
-  return {
-    listen: (uris, onChange) => {
-      let readers = documentReaders(tools, isGranted)
-      const watched = uris.flatMap((uri) => {
-        const document = documentOf(uri)
-        return document !== undefined && readers.has(document.collection) ? [{ uri, ...document }] : []
+/** Watches a server for one client. */
+export class ServerChanges {
+  readonly #listening: Listening
+  readonly #onChange: (change: McpChange) => void
+  readonly #timer: NodeJS.Timeout
+  #version: number
+  /** The tools that read documents, by collection. */
+  #readers: ReadonlyMap<string, Tool>
+  #documents: Promise<() => void> = Promise.resolve(() => {})
+
+  constructor(listening: Listening, onChange: (change: McpChange) => void) {
+    this.#listening = listening
+    this.#onChange = onChange
+    this.#version = listening.server.version
+    this.#readers = documentReaders(listening.tools, listening.isGranted)
+    this.#timer = setInterval(() => {
+      this.#check().catch((error: unknown) => {
+        // A check that fails on the server is no refusal.
+        if (error instanceof Problem && error.status < 500) listening.end()
+        else listening.onError(error)
       })
-      const onDocument = ({ uri, collection }: WatchedDocument) => {
-        if (readers.has(collection)) onChange({ uri })
-      }
-      const documents = watchAll(scope, watched, { onDocument, end })
-      documents.catch((error: unknown) => {
-        onError(error)
-        end()
-      })
-      let version = server.version
-      const check = async () => {
-        const now = await recheck()
-        if (now.version === version) return
-        version = now.version
-        readers = documentReaders((await findPublished(scope, server.id, version)).manifest.tools, isGranted)
-        for (const list of ['tools', 'prompts', 'resources'] as const) onChange(list)
-      }
-      const timer = setInterval(() => {
-        check().catch((error: unknown) => {
-          // A check that fails on the server is no refusal.
-          if (error instanceof Problem && error.status < 500) end()
-          else onError(error)
-        })
-      }, LIMITS.mcpListenCheckMs)
-      return () => {
-        clearInterval(timer)
-        documents.then((stop) => stop()).catch(() => {})
-      }
-    },
+    }, LIMITS.mcpListenCheckMs)
+  }
+
+  /** The version that the client knows, or has been told of. */
+  get version(): number {
+    return this.#version
+  }
+
+  /** Watches these resources in place of those before. Only documents that the client may read are watched. */
+  watch(uris: readonly string[]): void {
+    this.#stopDocuments()
+    const { scope, onError, end } = this.#listening
+    const watched = uris.flatMap((uri) => {
+      const document = documentOf(uri)
+      return document !== undefined && this.#readers.has(document.collection) ? [{ uri, ...document }] : []
+    })
+    const onDocument = ({ uri, collection }: WatchedDocument) => {
+      if (this.#readers.has(collection)) this.#onChange({ uri })
+    }
+    this.#documents = watchAll(scope, watched, { onDocument, end })
+    this.#documents.catch((error: unknown) => {
+      onError(error)
+      end()
+    })
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+    this.#stopDocuments()
+  }
+
+  #stopDocuments(): void {
+    // One that failed has ended the stream already.
+    this.#documents.then((stop) => stop()).catch(() => {})
+  }
+
+  async #check(): Promise<void> {
+    const { scope, server, isGranted, recheck } = this.#listening
+    const { version } = await recheck()
+    if (version === this.#version) return
+    const { tools } = (await findPublished(scope, server.id, version)).manifest
+    this.#version = version
+    this.#readers = documentReaders(tools, isGranted)
+    for (const list of ['tools', 'prompts', 'resources'] as const) this.#onChange(list)
   }
 }
+
+export const changesOf = (listening: Listening): McpChanges => ({
+  listen: (uris, onChange) => {
+    const changes = new ServerChanges(listening, onChange)
+    changes.watch(uris)
+    return () => changes.stop()
+  },
+})
 
 interface WatchedDocument {
   readonly uri: string

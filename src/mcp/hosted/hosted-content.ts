@@ -4,6 +4,7 @@ import { isObject } from '../../core/json.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
 
+import type { CallResult } from '../../features/mcp-servers/calls/call-tool.ts'
 import type { Manifest } from '../../features/mcp-servers/manifest.ts'
 import {
   completionsOf,
@@ -14,13 +15,14 @@ import {
   shownPrompt,
   shownResource,
 } from '../../features/mcp-servers/prompts.ts'
+import { resultReader } from '../../features/mcp-servers/sources/results.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
 import type {
   InputRequired,
   McpCompletions,
   McpPrompts,
   McpResources,
-  ToolResult,
+  ResourceContents,
 } from '../protocol/mcp-server.ts'
 
 export function promptsOf({ prompts = {} }: Manifest): McpPrompts | undefined {
@@ -85,8 +87,15 @@ export function completionsFor({ prompts = {} }: Manifest): McpCompletions | und
     completionsOf(Object.hasOwn(prompts, name) ? prompts[name] : undefined, argument, begin)
 }
 
-/** Reads a document through its tool, as a call of the client. */
-type ReadDocument = (tool: Tool, id: string) => Promise<ToolResult | undefined>
+/** Calls of tools of the client, by which resources are read. */
+interface ToolReader {
+  /** Tells if the client may call a tool. */
+  readonly isGranted: Grants
+  /** Calls a tool as the client. @param via runs in its place */
+  readonly call: (tool: Tool, args: Record<string, unknown>, via?: Tool) => Promise<CallResult | undefined>
+  /** The name of the tool whose result the client has under a handle. */
+  readonly keptResultTool: (handle: string) => Promise<string | undefined>
+}
 
 /** The document that a URI names; undefined if it has another form. */
 export function documentOf(uri: string): { collection: string; id: string } | undefined {
@@ -95,34 +104,32 @@ export function documentOf(uri: string): { collection: string; id: string } | un
 }
 
 const DOCUMENT = /^tenon:\/\/([A-Za-z_][A-Za-z0-9_-]{0,62})\/([^/?#]{1,100})$/
+const OBJECT = /^tenon-object:\/\/([a-z0-9-]{1,63})\/([^?#]{1,4096})(?:\?offset=([0-9]{1,12}))?$/
+const RESULT = /^tenon-result:\/\/([0-9a-f]{32})\/?(?:\?offset=([0-9]{1,9}))?$/
+
+type Grants = (tool: Tool) => boolean
 
 /** The tools that read a document of a collection, by collection, as far as the client may call them. */
-export function documentReaders(
-  tools: readonly Tool[],
-  isGranted: (tool: Tool) => boolean,
-): ReadonlyMap<string, Tool> {
+export const documentReaders = (tools: readonly Tool[], isGranted: Grants): ReadonlyMap<string, Tool> =>
+  readersOf('collections', tools, isGranted)
+
+function readersOf(source: string, tools: readonly Tool[], isGranted: Grants): ReadonlyMap<string, Tool> {
   return new Map(
     tools.flatMap((tool) => {
-      const [source, collection, verb] = tool.candidate.split(':')
-      return source === 'collections' && verb === 'get' && collection !== undefined && isGranted(tool)
-        ? [[collection, tool] as const]
-        : []
+      const [from, thing = '', verb] = tool.candidate.split(':')
+      return from === source && verb === 'get' && isGranted(tool) ? [[thing, tool] as const] : []
     }),
   )
 }
 
 /**
- * The resources that an admin wrote, and the documents of collections that the client may read one by one.
- * @param isGranted tells if the client may call a tool
+ * The resources that an admin wrote, the documents and objects that the client may read one by one, and results that were too
+ * large for their calls.
  */
-export function resourcesOf(
-  { resources = {}, tools }: Manifest,
-  isGranted: (tool: Tool) => boolean,
-  readDocument: ReadDocument,
-): McpResources | undefined {
-  const readers = documentReaders(tools, isGranted)
+export function resourcesOf({ resources = {}, tools }: Manifest, reader: ToolReader): McpResources {
+  const documents = documentReaders(tools, reader.isGranted)
+  const objects = readersOf('buckets', tools, reader.isGranted)
   const written = Object.entries(resources)
-  if (readers.size === 0 && written.length === 0) return undefined
   return {
     list: () =>
       written
@@ -132,25 +139,77 @@ export function resourcesOf(
       ...written
         .filter(([, resource]) => isTemplate(resource))
         .map(([name, resource]) => ({ uriTemplate: resource.uri, ...shownResource(name, resource) })),
-      ...[...readers].map(([collection, { title }]) => ({
+      ...[...documents].map(([collection, { title }]) => ({
         uriTemplate: `tenon://${collection}/{id}`,
         name: collection,
         title,
         description: title,
         mimeType: 'application/json',
       })),
+      ...[...objects].map(([bucket, { title }]) => ({
+        uriTemplate: `tenon-object://${bucket}/{+key}`,
+        name: bucket,
+        title,
+        description: title,
+        mimeType: 'application/octet-stream',
+      })),
     ],
     read: async (uri) => {
       const { collection = '', id = '' } = documentOf(uri) ?? {}
-      const reader = readers.get(collection)
-      if (reader === undefined) return readResource(resources, uri)
-      const result = await readDocument(reader, id)
-      if (result?.isError === false)
-        return [{ uri, mimeType: 'application/json', text: JSON.stringify(result.structuredContent) }]
-      const [first] = result?.content ?? []
-      const text = first?.type === 'text' ? first.text : ''
-      if (result === undefined || text.startsWith('not_found')) return undefined
-      throw new Problem('validation_failed', { detail: text })
+      const documentTool = documents.get(collection)
+      if (documentTool !== undefined) return documentContents(uri, await reader.call(documentTool, { id }))
+      const [, bucket = '', path = '', from = '0'] = OBJECT.exec(uri) ?? []
+      const [objectTool, key] = [objects.get(bucket), decoded(path)]
+      if (objectTool !== undefined)
+        return key === undefined
+          ? undefined
+          : fileContents(await reader.call(objectTool, { key, offset: Number(from) }))
+      const [, handle, offset = '0'] = RESULT.exec(uri) ?? []
+      if (handle === undefined) return readResource(resources, uri)
+      const name = await reader.keptResultTool(handle)
+      const tool = tools.find((one) => one.name === name)
+      if (tool === undefined || !reader.isGranted(tool)) return undefined
+      const args = { handle, offset: Number(offset) }
+      return fileContents(await reader.call(tool, args, resultReader(tool)))
     },
+  }
+}
+
+function documentContents(uri: string, result: CallResult | undefined) {
+  if (result === undefined || result.is_error) return failed(result)
+  return [{ uri, mimeType: 'application/json', text: JSON.stringify(result.structured_content) }]
+}
+
+/** A page of a file, and how to read the next one. */
+function fileContents(result: CallResult | undefined): ResourceContents[] | undefined {
+  if (result === undefined || result.is_error) return failed(result)
+  return result.content.flatMap((block): ResourceContents[] => {
+    if (block.type === 'resource') {
+      const { mimeType = 'application/octet-stream', ...file } = block.resource
+      return [{ ...file, mimeType }]
+    }
+    if (block.type !== 'resource_link') return []
+    const text = `This is a part of ${block.size} bytes. Read ${block.uri} for the next one.`
+    return [{ uri: block.uri, mimeType: 'text/plain', text }]
+  })
+}
+
+/** Codes of problems of resources that are not there. */
+const NOT_FOUND = /^(not_found|NoSuchKey|InvalidKey|KeyTooLongError):/
+
+/** @throws Problem `validation_failed` with the text of any other error */
+function failed(result: CallResult | undefined): undefined {
+  const [first] = result?.content ?? []
+  const text = first?.type === 'text' ? first.text : ''
+  if (result === undefined || NOT_FOUND.test(text)) return undefined
+  throw new Problem('validation_failed', { detail: text })
+}
+
+/** The key in the path of a URI; undefined if it is not percent-encoded correctly. */
+function decoded(path: string): string | undefined {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return undefined
   }
 }

@@ -1,38 +1,35 @@
 /** Serves hosted MCP servers: verifies the token, offers the tools that its scopes allow, records each call. */
 
-import type { ServerResponse } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AttemptThrottle } from '../../access/authentication/attempt-throttle.ts'
 import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { PublishedServer } from '../../access/authentication/mcp-server-registry.ts'
 import type { McpPrincipal } from '../../access/authentication/subject-status.ts'
 import type { HostedClaims } from '../../access/issuer/embedded-issuer.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Platform } from '../../app/platform.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import { scopeOf } from '../../core/tool-access.ts'
 import { recordCall } from '../../features/mcp-servers/calls/call-log.ts'
 import { type CallResult, callTool, type ToolCall } from '../../features/mcp-servers/calls/call-tool.ts'
+import { keptResultTool } from '../../features/mcp-servers/calls/kept-results.ts'
 import { findPublished, type PublishedVersion } from '../../features/mcp-servers/manifest.ts'
 import { usesSearch } from '../../features/mcp-servers/search/search-tool-list.ts'
 import { runSearchTool, type VisibleTool } from '../../features/mcp-servers/search/search-tools.ts'
 import { runTools } from '../../features/mcp-servers/sources/runs.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
-import { challengeOf } from '../challenge.ts'
+import { Challenges, challengeOf, missingScope } from '../challenge.ts'
 import { bearerOf, type Message, mountEndpoint, type RequestEnd } from '../endpoint.ts'
 import { refuseForeignOrigin } from '../origins.ts'
-import type { McpAsking, McpServer, McpTasks, ToolResult } from '../protocol/mcp-server.ts'
-import { isModern } from '../protocol/transport.ts'
-import type { ClientAnswers } from './client-answers.ts'
-import { sessionCapabilities, sessionId } from './client-sessions.ts'
-import { changesOf, checkSubscriptions } from './hosted-changes.ts'
+import type { McpServer, McpTasks, ToolResult } from '../protocol/mcp-server.ts'
+import { changesOf, checkSubscriptions, type Listening, ServerChanges } from './hosted-changes.ts'
 import { completionsFor, promptsOf, resourcesOf } from './hosted-content.ts'
-import { answerOf, missingScope, shownResult } from './hosted-results.ts'
+import { answerOf, shownResult } from './hosted-results.ts'
+import { type HostedSessions, hasSession } from './hosted-sessions.ts'
 import { tasksOf } from './hosted-tasks.ts'
-import { Challenges, isGranted, offeredTools, readsStructuredContent, visibleTools } from './offered-tools.ts'
-import { type CalledTool, calledTool } from './tool-search.ts'
+import { isGranted, offeredTools, readsStructuredContent, visibleTools } from './offered-tools.ts'
+import type { RequestState } from './request-state.ts'
+import { calledTool } from './tool-search.ts'
 
 const PATH = '/v1/mcp/workspaces/:ws/servers/:server/mcp'
 
@@ -42,34 +39,19 @@ interface PathParams {
   readonly server: string
 }
 
-/** The state of an authenticated request. */
-interface RequestState {
-  readonly server: PublishedServer
-  readonly client: McpPrincipal
-  readonly scope: WorkspaceScope
-  readonly startedMs: number
-  readonly response: ServerResponse
-  /** The full scope of the tool that is called, or the one that is missing. */
-  toolScope?: string | undefined
-  /** The tool that the message calls. */
-  called?: CalledTool | undefined
-  /** It has an entry in the call log of the server. */
-  recorded: boolean
-  /** Why the call was denied by a tool error. */
-  deniedCode?: ProblemCode
-}
-
 export function mountHostedServers(
   app: FastifyInstance,
   platform: Platform,
   authServices: AuthServices,
-  answers: ClientAnswers,
+  sessions: HostedSessions,
 ): void {
-  const handler = new HostedServerHandler(platform, authServices, answers)
+  const handler = new HostedServerHandler(platform, authServices, sessions)
   mountEndpoint(app, platform.config, {
     path: PATH,
     authenticate: (request, reply) => handler.authenticate(request, reply),
     serverFor: (request, message) => handler.serverFor(request, message),
+    openStream: (request, reply) => handler.openStream(request, reply),
+    hasSession,
     onEnd: (request, end) => handler.onEnd(request, end),
   })
 }
@@ -77,15 +59,15 @@ export function mountHostedServers(
 class HostedServerHandler {
   readonly #platform: Platform
   readonly #authServices: AuthServices
-  readonly #answers: ClientAnswers
+  readonly #sessions: HostedSessions
   readonly #states = new WeakMap<FastifyRequest, RequestState>()
   readonly #challenges = new Challenges()
   /** Limits the entries of unauthenticated requests in the call log of a server. */
   readonly #deniedLogThrottle = new AttemptThrottle(60_000)
 
-  constructor(platform: Platform, authServices: AuthServices, answers: ClientAnswers) {
+  constructor(platform: Platform, authServices: AuthServices, sessions: HostedSessions) {
     this.#platform = platform
-    this.#answers = answers
+    this.#sessions = sessions
     this.#authServices = authServices
   }
 
@@ -178,7 +160,10 @@ class HostedServerHandler {
       checkSubscriptions(message.params)
       await this.#acquireStream(state)
     }
-    const asking = this.#session(request, state, message, tool)
+    const session = await this.#sessions.sessionOf(request, state, message, {
+      tool,
+      acquireStream: () => this.#acquireStream(state),
+    })
     return {
       name: manifest.name,
       version: String(server.version),
@@ -186,10 +171,14 @@ class HostedServerHandler {
       tools: () => offeredTools(client, sets, hasSearch),
       prompts: promptsOf(manifest),
       complete: completionsFor(manifest),
-      resources: resourcesOf(manifest, grants, async (read, id) => {
-        state.toolScope = scopeOf(server.slug, read)
-        const result = await this.#call(request, state, version, { tool: read.name, arguments: { id } })
-        return result && shownResult(result)
+      resources: resourcesOf(manifest, {
+        isGranted: grants,
+        keptResultTool: (handle) => keptResultTool(scope, server.id, handle),
+        call: (read, args, via) => {
+          state.toolScope = scopeOf(server.slug, read)
+          const reading = { tool: read.name, arguments: args, asResource: true, ...(via && { via }) }
+          return this.#call(request, state, version, reading)
+        },
       }),
       call: async (_name, _args, of) => {
         if (refused !== undefined) return refused
@@ -198,44 +187,39 @@ class HostedServerHandler {
         return result && answerOf(result, of)
       },
       tasks: this.#tasksOf(request, state, version, grants),
-      asking,
-      takeAnswer: (id, answer) => this.#answers.deliver(answerKey(state, String(id)), answer),
-      changes: changesOf({
-        scope,
-        server,
-        tools: manifest.tools,
-        isGranted: grants,
-        recheck: () => this.#recheck(request),
-        onError: (error) => scope.logError(error, 'subscription failed'),
-        end: () => state.response.end(),
-      }),
+      hasSessions: true,
+      session,
+      takeAnswer: (id, answer) => this.#sessions.takeAnswer(state, id, answer),
+      changes: changesOf(this.#listening(request, state, manifest.tools, grants)),
     }
   }
 
-  /**
-   * Begins a session, or continues the one that the request names (versions up to 2025-11-25).
-   * @throws Problem 404 for a session of another client, server or workspace; then the client begins another
-   */
-  #session(
+  /** Opens the stream of a session. @throws Problem 404 for another one's session, 429 */
+  async openStream(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const state = this.#stateOf(request)
+    const { server, client, scope } = state
+    const { tools } = (await findPublished(scope, server.id, server.version)).manifest
+    const consented = (await findPublished(scope, server.id, client.consentedVersion)).manifest.tools
+    const grants = (tool: Tool) => isGranted(tool, client, { active: tools, consented })
+    const listening = this.#listening(request, state, tools, grants)
+    await this.#acquireStream(state)
+    this.#sessions.openStream(request, reply, state, (onChange) => new ServerChanges(listening, onChange))
+  }
+
+  #listening(
     request: FastifyRequest,
-    state: RequestState,
-    { method, params }: Message,
-    tool: Tool | undefined,
-  ): McpAsking | undefined {
-    const { scope, server, client, response } = state
-    const owner = { serverId: server.id, principal: client.subject, clientId: client.clientId }
-    if (method === 'initialize')
-      response.setHeader(SESSION, sessionId(scope, owner, Object(params).capabilities))
-    const { [SESSION]: id, 'mcp-protocol-version': version } = request.headers
-    if (typeof id !== 'string' || method === 'initialize' || isModern(request.body, version)) return undefined
-    const capabilities = sessionCapabilities(scope, owner, id)
-    if (capabilities === undefined) throw notFound('session')
-    if (Object.keys(capabilities).length === 0) return undefined
+    { scope, server, response }: RequestState,
+    tools: readonly Tool[],
+    grants: (tool: Tool) => boolean,
+  ): Listening {
     return {
-      capabilities,
-      mayAsk: tool !== undefined && ASKING.has(tool.binding.source),
-      begin: () => this.#acquireStream(state),
-      answerTo: (requestId, signal) => this.#answers.wait(answerKey(state, requestId), signal),
+      scope,
+      server,
+      tools,
+      isGranted: grants,
+      recheck: () => this.#recheck(request),
+      onError: (error) => scope.logError(error, 'subscription failed'),
+      end: () => response.end(),
     }
   }
 
@@ -276,7 +260,7 @@ class HostedServerHandler {
     request: FastifyRequest,
     state: RequestState,
     version: PublishedVersion,
-    call: Pick<ToolCall, 'tool' | 'arguments' | 'client'>,
+    call: Pick<ToolCall, 'tool' | 'arguments' | 'client' | 'asResource' | 'via'>,
     visible: () => readonly VisibleTool[] = () => [],
   ): Promise<CallResult | undefined> {
     state.recorded = true
@@ -284,7 +268,7 @@ class HostedServerHandler {
     const made = {
       ...callContext(request, state.server),
       ...callerOf(state),
-      isStructured: readsStructuredContent(request) && !isWithinCall,
+      isStructured: call.asResource || (readsStructuredContent(request) && !isWithinCall),
       ...call,
     }
     return isSearch
@@ -311,7 +295,7 @@ class HostedServerHandler {
       : `This tool of ${server.slug} needs the scope ${scope}.`
     if (!this.#challenges.admits(request, client, scope)) {
       state.deniedCode = 'insufficient_scope'
-      return missingScope(detail, scopes, client)
+      return missingScope(detail, scopes, client.scopes)
     }
     const { ws, server: name } = request.params as PathParams
     const error = { error: 'insufficient_scope', error_description }
@@ -371,15 +355,6 @@ class HostedServerHandler {
     return state
   }
 }
-
-const SESSION = 'mcp-session-id'
-
-/** The sources whose tools may ask their client. */
-const ASKING: ReadonlySet<string> = new Set(['functions', 'flows', 'runs'])
-
-/** An answer counts only if it comes from the client that was asked. */
-const answerKey = ({ server, client }: RequestState, requestId: string) =>
-  JSON.stringify([server.id, client.subject, client.clientId, requestId])
 
 /** Members of an entry in the log of calls that describe the request. */
 const callContext = (request: FastifyRequest, { id, version, versionHash }: PublishedServer) => ({

@@ -1,12 +1,7 @@
-/**
- * The tools that a hosted server offers to a client, and its answer to a call without the scope: a challenge (HTTP 403),
- * after which a client asks its user for consent, or a tool error, which its model reads.
- */
+/** The tools that a hosted server offers to a client. */
 
 import type { FastifyRequest } from 'fastify'
-import { LRUCache } from 'lru-cache'
 import type { McpPrincipal } from '../../access/authentication/subject-status.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { isCovered, scopeOf } from '../../core/tool-access.ts'
 import { shownTool } from '../../features/mcp-servers/review/review.ts'
 import { searchToolsFor } from '../../features/mcp-servers/search/search-tool-list.ts'
@@ -64,33 +59,8 @@ function describe({ tool, missingScope }: VisibleTool): McpTool {
 /** True for clients of 2025-06-18 and later. Earlier ones do not send their version with each request. */
 export const readsStructuredContent = (request: FastifyRequest) => speaks(request, '2025-06-18')
 
-function speaks({ headers, body }: FastifyRequest, least: string): boolean {
+/** True for clients of this version of the protocol and later ones. */
+export function speaks({ headers, body }: FastifyRequest, least: string): boolean {
   const version = headers['mcp-protocol-version']
   return isModern(body, version) || (typeof version === 'string' && version >= least)
-}
-
-/** True for clients that say that they are older than 2025-11-25, which introduced challenges for scopes. */
-const knowsNoChallenge = (request: FastifyRequest) =>
-  typeof request.headers['mcp-protocol-version'] === 'string' && !speaks(request, '2025-11-25')
-
-/** Remembers challenges for a while, in this process. */
-export class Challenges {
-  /** By client, subject, and scope: the token that was challenged. */
-  readonly #sent = new LRUCache<string, string>({ max: LIMITS.mcpChallengesKept, ttl: LIMITS.mcpChallengeMs })
-
-  /**
-   * True if the client gets a challenge, false if it gets a tool error. With `challenge: auto`, a challenge goes to
-   * clients that know it. Some of them refresh their token instead of asking for consent, fail at a
-   * second challenge, and hide it from the model: a client that comes back with a new token that lacks the scope gets a tool error.
-   */
-  admits(request: FastifyRequest, client: McpPrincipal, scope: string): boolean {
-    const { server, clientId, subject, tokenId } = client
-    if (server.challenge !== 'auto') return server.challenge === 'http'
-    if (knowsNoChallenge(request)) return false
-    if (!client.isPerson) return true
-    const key = JSON.stringify([clientId, subject, server.id, scope])
-    const before = this.#sent.get(key)
-    this.#sent.set(key, tokenId)
-    return before === undefined || before === tokenId
-  }
 }

@@ -14,7 +14,7 @@ import { type Principal, roleFor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { problemMembers, problemText } from '../../features/mcp-servers/calls/problem-text.ts'
 import { fenced, maskSecrets } from '../../features/mcp-servers/calls/untrusted-text.ts'
-import { challengeOf } from '../challenge.ts'
+import { Challenges, challengeOf, missingScope } from '../challenge.ts'
 import { bearerOf, type Message, mountEndpoint } from '../endpoint.ts'
 import { refuseForeignOrigin } from '../origins.ts'
 import type { McpResources, McpServer, ToolResult } from '../protocol/mcp-server.ts'
@@ -30,6 +30,9 @@ const INSTRUCTIONS = `Tenon is a backend for many tenants: flows, functions, col
 5. execution_create with wait (seconds, at most ${LIMITS.preferWaitSecondsMax}) starts it; execution_get has status, steps and output; approval_list has open decisions.
 6. Tools that change something need the scope platform:write; clients ask the user for it when you first call one.
 7. A result has at most ${LIMITS.mcpResultBytesDefault} bytes: ask for small pages.`
+
+/** Challenges its clients as a hosted server does by default. */
+const SERVER = { id: OFFICIAL_MCP_PATH, challenge: 'auto' } as const
 
 export function mountPlatformServer(
   app: FastifyInstance,
@@ -56,6 +59,7 @@ interface ToolCall {
 class PlatformServerHandler {
   readonly #platform: Platform
   readonly #clients: OfficialClients
+  readonly #challenges = new Challenges()
   readonly #authenticated = new WeakMap<FastifyRequest, OfficialClient>()
   readonly #resources: McpResources = loadPlatformResources()
 
@@ -106,7 +110,7 @@ class PlatformServerHandler {
     const usable = tools.filter(({ operation: { roles } }) => roleFor(principal, roles) !== undefined)
     const called = message.method === 'tools/call' ? message.params?.name : undefined
     const wanted = usable.find(({ tool }) => tool.name === called)
-    if (wanted !== undefined) this.#requireScope(wanted, client)
+    const refused = wanted && this.#checkScope(request, wanted, client)
     return {
       name: 'tenon',
       version: '1',
@@ -115,6 +119,7 @@ class PlatformServerHandler {
       tools: () => usable.map(({ tool }) => tool),
       resources: this.#resources,
       call: async (name, args) => {
+        if (refused !== undefined) return refused
         const found = tools.find(({ tool }) => tool.name === name)
         return found === undefined
           ? this.#refuseTool(name, request, principal)
@@ -123,17 +128,30 @@ class PlatformServerHandler {
     }
   }
 
-  /** @throws Problem `insufficient_scope`, whose challenge leads the client to the consent page */
-  #requireScope({ operation: { reads }, tool }: PlatformTool, { scopes }: OfficialClient): void {
+  /**
+   * @returns a tool error for a client that cannot use challenges
+   * @throws Problem `insufficient_scope`, whose challenge leads the client to the consent page
+   */
+  #checkScope(
+    request: FastifyRequest,
+    { operation: { reads }, tool }: PlatformTool,
+    client: OfficialClient,
+  ): ToolResult | undefined {
     const { read, write } = OFFICIAL_SCOPES
-    if (scopes.has(write) || (reads && scopes.has(read))) return
+    const { scopes, principal } = client
+    if (scopes.has(write) || (reads && scopes.has(read))) return undefined
+    const scope = reads ? read : write
+    const detail = `The tool ${tool.name} needs the scope ${scope}.`
+    const { clientId = '', subject } = principal
+    const challenged = { ...client, server: SERVER, isPerson: true, clientId, subject }
+    if (!this.#challenges.admits(request, challenged, scope)) return missingScope(detail, [scope], scopes)
     const needed = reads ? [read] : [read, write]
     const challenge = challengeOf(this.#clients.metadataUrl, needed, {
       error: 'insufficient_scope',
       error_description: 'The token does not allow this tool.',
     })
     throw new Problem('insufficient_scope', {
-      detail: `The tool ${tool.name} needs the scope ${reads ? read : write}.`,
+      detail,
       headers: { 'www-authenticate': challenge },
     })
   }

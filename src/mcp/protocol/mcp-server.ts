@@ -94,21 +94,29 @@ export interface McpServer {
   ) => Promise<ToolResult | InputRequired | Task | undefined>
   readonly tasks?: McpTasks | undefined
   readonly changes?: McpChanges | undefined
-  readonly asking?: McpAsking | undefined
+  /** Clients up to MCP 2025-11-25 get sessions. */
+  readonly hasSessions?: boolean
+  readonly session?: McpSession | undefined
   /** Takes the answer of a client to a request of the server. */
   readonly takeAnswer?: (requestId: unknown, answer: ClientAnswer) => void
 }
 
-/** Requests to a client up to MCP 2025-11-25, which sends answers as messages of their own. */
-export interface McpAsking {
-  /** What the client has declared at the beginning of its session. */
+/** The session of a client up to MCP 2025-11-25, which sends answers to requests as messages of their own. */
+export interface McpSession {
+  /** Capabilities that the client has declared at the beginning. */
   readonly capabilities: Readonly<Record<string, object>>
   /** The called tool may ask its client, so its response has to be a stream. */
   readonly mayAsk: boolean
   /** Called once before a call asks its client. @throws Problem `quota_exceeded` if too many calls and streams wait */
   readonly begin: () => Promise<void>
+  /** The client wants log messages of the steps of the called tool, in a stream, too. */
+  readonly logsSteps: boolean
   /** @returns undefined if the client does not answer in time */
   readonly answerTo: (requestId: string, signal: AbortSignal) => Promise<ClientAnswer | undefined>
+  readonly setLogLevel: (level: string) => Promise<void>
+  /** @returns false if the session has too many subscriptions */
+  readonly subscribe: (uri: string) => Promise<boolean>
+  readonly unsubscribe: (uri: string) => Promise<void>
 }
 
 /** A result that asks the client first (MCP 2026-07-28, "Multi Round-Trip Requests"). */

@@ -16,10 +16,14 @@ import {
   type ListToolsResult,
   McpError,
   ReadResourceRequestSchema,
+  type ServerNotification,
+  SetLevelRequestSchema,
+  SubscribeRequestSchema,
+  UnsubscribeRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { LIMITS } from '../../core/limits.ts'
 import type { CallClient, Progress } from '../../features/mcp-servers/calls/call-client.ts'
-import type { InputRequired, McpPrompts, McpResources, McpServer } from './mcp-server.ts'
+import type { InputRequired, McpPrompts, McpResources, McpServer, McpSession } from './mcp-server.ts'
 import {
   asRpcError,
   completion,
@@ -42,33 +46,36 @@ const NO_CLIENT: CallClient = { takesTasks: false }
  */
 export async function serveLegacy({ request, response, body }: Exchange, server: McpServer): Promise<void> {
   // The low-level server, since the high-level one takes only Zod schemas.
-  const mcp = new LegacyServer({ name: server.name, version: server.version }, optionsOf(server))
+  const mcp = new LegacyServer({ name: server.name, version: server.version }, legacyOptions(server))
   mcp.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: listOf(server) }))
   const token = progressTokenOf(body)
-  const mayAsk = server.asking?.mayAsk === true
-  const transport = new StreamableHTTPServerTransport({ enableJsonResponse: token === undefined && !mayAsk })
+  const { mayAsk = false, logsSteps = false, capabilities } = server.session ?? {}
+  const transport = new StreamableHTTPServerTransport({
+    enableJsonResponse: token === undefined && !mayAsk && !logsSteps,
+  })
   mcp.setRequestHandler(
     CallToolRequestSchema,
     async ({ params }, { signal, requestId, sendNotification }) => {
-      const onProgress = (progress: Progress) =>
-        void sendNotification({
-          method: 'notifications/progress',
-          params: { progressToken: token ?? '', ...progress },
-        }).catch(() => {}) // The client has disconnected.
+      const { name, arguments: args = {} } = params
+      const onProgress = (progress: Progress) => {
+        for (const notification of reportsOf(progress, { token, logger: logsSteps ? name : undefined }))
+          sendNotification(notification).catch(() => {}) // The client has disconnected.
+      }
       const client: CallClient = {
         signal,
         takesTasks: false,
-        ...(token !== undefined && { onProgress }),
-        ...(mayAsk && { capabilities: server.asking?.capabilities }),
+        ...((token !== undefined || logsSteps) && { onProgress }),
+        ...(mayAsk && capabilities && { capabilities }),
       }
       const send: Send = (message) => transport.send(message, { relatedRequestId: requestId })
-      const result = await answered(server, { name: params.name, args: params.arguments ?? {}, client, send })
+      const result = await answered(server, { name, args, client, send })
       if (result === undefined) throw new McpError(ErrorCode.InvalidParams, NO_TOOL)
       return { ...result }
     },
   )
   if (server.resources !== undefined) addLegacyResources(mcp, server.resources)
   if (server.prompts !== undefined) addLegacyPrompts(mcp, server.prompts)
+  if (server.session !== undefined) addSession(mcp, server.session, server.resources !== undefined)
   const { complete } = server
   if (complete !== undefined)
     mcp.setRequestHandler(CompleteRequestSchema, async ({ params }) => completion(complete, params))
@@ -76,6 +83,55 @@ export async function serveLegacy({ request, response, body }: Exchange, server:
   // The types of optional members in the SDK conflict with exactOptionalPropertyTypes.
   await mcp.connect(transport as Parameters<typeof mcp.connect>[0])
   await transport.handleRequest(request, response, body)
+}
+
+/** A report of progress as notifications: as progress if the client has sent a token, as a log message if it has set a level. */
+function reportsOf(
+  { progress, message }: Progress,
+  { token, logger }: { readonly token: string | number | undefined; readonly logger: string | undefined },
+): ServerNotification[] {
+  const reports: ServerNotification[] = []
+  if (token !== undefined)
+    reports.push({ method: 'notifications/progress', params: { progressToken: token, progress, message } })
+  if (logger !== undefined)
+    reports.push({
+      method: 'notifications/message',
+      params: { level: 'info', logger, data: { step: message } },
+    })
+  return reports
+}
+
+/** The stream of a session tells of changes; a client without a session cannot be told. */
+function legacyOptions(server: McpServer) {
+  const { capabilities, ...options } = optionsOf(server)
+  const { resources, prompts, hasSessions: listChanged = false } = server
+  return {
+    ...options,
+    capabilities: {
+      ...capabilities,
+      tools: { listChanged },
+      ...(resources && { resources: { listChanged, subscribe: listChanged } }),
+      ...(prompts && { prompts: { listChanged } }),
+      ...(listChanged && { logging: {} }),
+    },
+  }
+}
+
+function addSession(mcp: LegacyServer, session: McpSession, hasResources: boolean): void {
+  mcp.setRequestHandler(SetLevelRequestSchema, async ({ params }) => {
+    await session.setLogLevel(params.level)
+    return {}
+  })
+  if (!hasResources) return
+  mcp.setRequestHandler(SubscribeRequestSchema, async ({ params: { uri } }) => {
+    if (await session.subscribe(uri)) return {}
+    const detail = `A session has at most ${LIMITS.mcpSubscriptionsMax} subscriptions.`
+    throw new McpError(ErrorCode.InvalidParams, detail)
+  })
+  mcp.setRequestHandler(UnsubscribeRequestSchema, async ({ params: { uri } }) => {
+    await session.unsubscribe(uri)
+    return {}
+  })
 }
 
 type Send = (message: JSONRPCRequest) => Promise<void>
@@ -93,7 +149,7 @@ async function answered(server: McpServer, { name, args, client, send }: Call) {
   for (let round = 0; round < LIMITS.mcpRoundsMax; round += 1) {
     const result = await server.call(name, args, given).catch(asRpcError(McpError))
     if (result === undefined || !('inputRequests' in result)) return result
-    if (round === 0) await server.asking?.begin().catch(asRpcError(McpError))
+    if (round === 0) await server.session?.begin().catch(asRpcError(McpError))
     const inputResponses = await askAll(server, result.inputRequests, { client, send })
     // Nobody would read the result, and the function has no answer to go on with.
     if (client.signal?.aborted) throw new McpError(ErrorCode.ConnectionClosed, 'The client has disconnected.')
@@ -104,13 +160,13 @@ async function answered(server: McpServer, { name, args, client, send }: Call) {
 
 /** Sends requests in the stream of the call, and waits for their answers. */
 async function askAll(
-  { asking }: McpServer,
+  { session }: McpServer,
   requests: InputRequired['inputRequests'],
   { client: { signal = new AbortController().signal }, send }: Pick<Call, 'client' | 'send'>,
 ): Promise<Record<string, unknown>> {
   const answers = Object.entries(requests).map(async ([name, { method, params }]) => {
     const id = randomUUID()
-    const answer = asking?.answerTo(id, signal)
+    const answer = session?.answerTo(id, signal)
     await send({ jsonrpc: '2.0', id, method, params: { ...params } })
     // A client that refuses to ask its user, or does not answer, has closed the form.
     return [name, (await answer)?.result ?? { action: 'cancel' }] as const

@@ -1,8 +1,9 @@
-/** Checks with a real Keycloak that the configurations in docs/identity.md and docs/users.md work. */
+/** Checks with a real Keycloak that the configurations in docs/identity.md, docs/users.md and docs/mcp.md work. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { authorization, Browser, claimsOf, exchange, REDIRECT } from '../../support/clients/browser.ts'
+import { ok, publishMcpServer, RPC, scopesOf } from '../../support/clients/mcp.ts'
 import { createUserApp } from '../../support/clients/users.ts'
 import { type Caller, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import {
@@ -34,6 +35,8 @@ beforeAll(async () => {
       tenants: [workspace.tenantId],
       roles: { app: 'service', boss: 'tenant_admin' },
     },
+    // Both tenants have their agents in this realm.
+    { issuer: `${keycloak.base}/realms/agents`, audience: AUDIENCE, typ: 'JWT', tenants: '*' },
   ])
 })
 afterAll(async () => {
@@ -209,4 +212,95 @@ test('person at the sign-in page of a workspace: continues with Keycloak, and be
   const { access_token: token } = (await exchange(app.clientId, flow, new URL(end.url))).body
   expect(claimsOf(token)).toMatchObject({ role: 'user', email: 'ida@acme.test', email_verified: true })
   expect((await signIn('eve')).end).toMatchObject({ status: 403 })
+})
+
+test('hosted MCP server with Keycloak as its issuer: a token for its resource, with its scope and its tenant', async () => {
+  await keycloak.admin('POST', '', { realm: 'agents', enabled: true })
+  const issuer = `${keycloak.base}/realms/agents`
+  const publishWithScope = async (owner: TestWorkspace, slug: string) => {
+    const server = await publishMcpServer(owner, slug)
+    const body = { authorization_server: issuer }
+    await ok(call('PATCH', server.base, { as: owner.operator, at: node.at, body }))
+    // The resource that a request may name, and the scope that gives tokens its audience.
+    await keycloak.admin('POST', '/agents/clients', {
+      ...{ clientId: server.url, bearerOnly: true, attributes: { resource_url: server.url } },
+    })
+    await keycloak.admin('POST', '/agents/client-scopes', {
+      ...{ name: scopesOf(server, 'notes_list'), protocol: 'openid-connect' },
+      attributes: { 'include.in.token.scope': 'true' },
+      protocolMappers: [
+        mapper('audience', 'oidc-audience-mapper', { 'included.client.audience': server.url }),
+      ],
+    })
+    return server
+  }
+  const own = await publishWithScope(workspace, 'kc-own')
+  const foreign = await publishWithScope(other, 'kc-other')
+  const scopes = [own, foreign].map((server) => scopesOf(server, 'notes_list'))
+  const tenantOf = ({ tenantId }: TestWorkspace) => ({
+    ...{ defaultClientScopes: ['basic'], optionalClientScopes: scopes },
+    protocolMappers: [fixed('tenant_id', tenantId)],
+  })
+  for (const [clientId, to] of [['agent', workspace] as const, ['agent-elsewhere', other] as const])
+    await keycloak.admin('POST', '/agents/clients', {
+      ...{
+        clientId,
+        secret: SECRET,
+        serviceAccountsEnabled: true,
+        standardFlowEnabled: false,
+        ...tenantOf(to),
+      },
+    })
+  await keycloak.admin('POST', '/agents/clients', {
+    ...{ clientId: 'host', publicClient: true, directAccessGrantsEnabled: true, ...tenantOf(workspace) },
+  })
+  await keycloak.admin('POST', '/agents/users', {
+    ...{ username: 'ada', firstName: 'Ada', lastName: 'L', email: 'ada@acme.test', enabled: true },
+    credentials: [{ type: 'password', value: 'correct horse', temporary: false }],
+  })
+  // Keycloak 26.7.0 answers 500 to a machine that names a resource.
+  const machineFor = async (client_id: string, scope: string | undefined) => {
+    const parameters = {
+      grant_type: 'client_credentials',
+      client_id,
+      client_secret: SECRET,
+      scope: scope ?? '',
+    }
+    return (await keycloak.tokens('agents', parameters))['access_token']
+  }
+  const credentials = {
+    grant_type: 'password',
+    client_id: 'host',
+    username: 'ada',
+    password: 'correct horse',
+  }
+  const personFor = async ({ url: resource }: typeof own) =>
+    (await keycloak.tokens('agents', { ...credentials, scope: scopes.join(' '), resource }))['access_token']
+  const send = (server: typeof own, token: string | undefined, method: string, params: unknown = {}) => {
+    const body = { jsonrpc: '2.0', id: 1, method, params }
+    return call('POST', server.path, { as: bearer(token), at: node.at, body, headers: RPC })
+  }
+  const toolsFor = async (token: string | undefined) => {
+    expect(claimsOf(token)).toMatchObject({ aud: own.url })
+    const { body } = await send(own, token, 'tools/list')
+    return body.result.tools.map(({ name }: { name: string }) => name)
+  }
+  const machineToken = await machineFor('agent', scopes[0])
+  expect(await toolsFor(machineToken)).toEqual(['notes_list'])
+  const personToken = await personFor(own)
+  expect((await toolsFor(personToken)).length).toBe(5)
+  for (const token of [machineToken, personToken]) {
+    const called = await send(own, token, 'tools/call', { name: 'notes_list', arguments: {} })
+    expect(called.body.result.isError).toBe(false)
+    expect((await send(own, token, 'tools/call', { name: 'notes_get', arguments: { id: 'x' } })).status).toBe(
+      403,
+    )
+  }
+  for (const [what, wrong] of Object.entries({
+    'of the other tenant': await machineFor('agent-elsewhere', scopes[0]),
+    'for the other server': await machineFor('agent', scopes[1]),
+    'of a person, for the other server': await personFor(foreign),
+    'for both servers': await machineFor('agent', scopes.join(' ')),
+  }))
+    expect([what, (await send(own, wrong, 'tools/list')).status]).toEqual([what, 401])
 })

@@ -15,6 +15,8 @@ import { eventually } from '../../support/fixtures/tenants.ts'
 const VERSION = '26.7.0'
 const ARTIFACT = `org.keycloak:keycloak-quarkus-dist:${VERSION}:zip`
 const SHA256 = 'e63bd0167199c0092b8a4d22cc137e6b7a70e0089070f6f7799b1be504b69a8a'
+/** Limits `aud` to the resource of a request (RFC 8707). */
+const FEATURES = 'resource-indicators'
 const START_MS = 300_000
 const ADMIN = { username: 'admin', password: randomBytes(16).toString('hex') }
 
@@ -34,7 +36,7 @@ export interface Keycloak {
 export async function startKeycloak(): Promise<Keycloak> {
   const home = await keycloakHome()
   const port = await new Ports({ remembered: {}, any: true }).take('keycloak', 0)
-  const listening = [`--http-port=${port}`, '--http-host=127.0.0.1', '--db=dev-mem']
+  const listening = [`--http-port=${port}`, '--http-host=127.0.0.1', '--db=dev-mem', `--features=${FEATURES}`]
   const child = spawn('sh', [join(home, 'bin/kc.sh'), 'start-dev', ...listening], {
     stdio: ['ignore', 'pipe', 'pipe'],
     // A process group of its own, so that the script and its Java process end together.

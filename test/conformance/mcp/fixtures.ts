@@ -138,6 +138,11 @@ do:
   - one: { wait: { milliseconds: 700 } }
   - two: { wait: { milliseconds: 700 } }
   - three: { wait: { milliseconds: 700 } }`,
+  test_tool_with_logging: `
+do:
+  - one: { wait: { milliseconds: 700 } }
+  - two: { wait: { milliseconds: 700 } }
+  - three: { wait: { milliseconds: 700 } }`,
   slow_compute: `
 input:
   schema:

@@ -17,7 +17,7 @@ test('mcp publish: collection: server with instructions for clients; its token a
   const published = await tenon('publish', 'notes')
   expect(JSON.parse(published.stdout)).toMatchObject({
     version: 1,
-    diff: { added: ['notes_get', 'notes_list', 'notes_query'] },
+    diff: { added: ['event_read', 'notes_get', 'notes_list', 'notes_query', 'result_read'] },
   })
   const path = `/v1/mcp/workspaces/${workspace.workspaceId}/servers/notes/mcp`
   const [line = ''] = published.stderr.split('\n').filter((text) => text.startsWith('{'))
@@ -41,8 +41,8 @@ test('mcp publish: collection: server with instructions for clients; its token a
     slug: 'notes',
     active_version: 1,
   })
-  expect((await tenon('diff', 'notes')).stdout).toMatch(/^safe: 3 tools, about \d+ tokens\n/)
-  expect(JSON.parse((await tenon('preview', 'notes')).stdout).tools).toHaveLength(3)
+  expect((await tenon('diff', 'notes')).stdout).toMatch(/^safe: 5 tools, about \d+ tokens\n/)
+  expect(JSON.parse((await tenon('preview', 'notes')).stdout).tools).toHaveLength(5)
   expect((await tenon('audit', 'notes')).stdout).toMatch(/ ok +notes_query /)
   expect(await tenon('approve', 'notes', '1')).toMatchObject({
     code: 1,

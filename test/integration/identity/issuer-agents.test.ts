@@ -1,16 +1,11 @@
 /** MCP clients without configuration: they discover the issuer, register, send their user to sign in, and refresh tokens. */
 
-import {
-  Client as ModernClient,
-  StreamableHTTPClientTransport as ModernTransport,
-} from '@modelcontextprotocol/client'
-import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js'
-import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { OAuthClients, Registration } from '../../../src/access/issuer/oauth-clients-store.ts'
 import { Database } from '../../../src/infra/postgres/database.ts'
 import {
   addAccount,
+  agentOf,
   authorization,
   Browser,
   claimsOf,
@@ -20,7 +15,7 @@ import {
   tokensOf,
 } from '../../support/clients/browser.ts'
 import { type PublishedMcpServer, publishMcpServer, scopesOf } from '../../support/clients/mcp.ts'
-import { Agent } from '../../support/clients/mcp-oauth-agent.ts'
+import { connectLegacy, connectModern } from '../../support/clients/mcp-sdk.ts'
 import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
@@ -36,43 +31,19 @@ const register = (body: unknown) => call('POST', '/auth/register', { body })
 const registerClient = async () =>
   (await register({ redirect_uris: [REDIRECT], client_name: 'Agent' })).body.client_id
 
-test('MCP client of 2025: no configuration: registers, user signs in, calls a tool', async () => {
-  const authProvider = new Agent(person)
-  const connect = async () => {
-    const client = new LegacyClient({ name: 'test', version: '1' })
-    const transport = new LegacyTransport(new URL(mcpServer.url), { authProvider: authProvider as never })
-    return { client, transport, done: client.connect(transport as Parameters<typeof client.connect>[0]) }
-  }
-  const first = await connect()
-  await expect(first.done).rejects.toThrow(/unauthorized/i)
-  await first.transport.finishAuth(authProvider.code ?? '')
-  const second = await connect()
-  await second.done
-  const { tools } = await second.client.listTools()
-  expect(tools.map(({ name }) => name)).toContain('notes_get')
-  await second.client.close()
-})
-
-test('MCP client of 2026: no configuration: registers, user signs in, calls a tool', async () => {
-  const authProvider = new Agent(person)
-  const connect = () => {
-    const client = new ModernClient(
-      { name: 'test', version: '1' },
-      { versionNegotiation: { mode: { pin: '2026-07-28' } } },
-    )
-    const transport = new ModernTransport(new URL(mcpServer.url), { authProvider: authProvider as never })
-    return { client, transport, done: client.connect(transport) }
-  }
-  const first = connect()
-  await expect(first.done).rejects.toThrow(/unauthorized/i)
-  await first.transport.finishAuth(
-    new URLSearchParams({ code: authProvider.code ?? '', iss: authProvider.iss ?? '' }),
-  )
-  const second = connect()
-  await second.done
-  expect((await second.client.listTools()).tools.map(({ name }) => name)).toContain('notes_get')
-  await second.client.close()
-})
+test.each([
+  ['2025', connectLegacy],
+  ['2026', connectModern],
+] as const)(
+  'MCP client of %s: no configuration: registers, user signs in, calls a tool',
+  async (_of, connect) => {
+    const authProvider = agentOf(person)
+    const { client } = await connect(mcpServer.url, { authProvider })
+    expect(authProvider.requestedScopes).toHaveLength(1)
+    expect((await client.listTools()).tools.map(({ name }) => name)).toContain('notes_get')
+    await client.close()
+  },
+)
 
 describe('registered client', () => {
   test('registered client: tokens: for hosted servers only, not for the REST API', async () => {

@@ -247,7 +247,7 @@ describe('transport', () => {
   test('wrong method, origin, content type or size: refused with its status', async () => {
     for (const method of ['GET', 'DELETE', 'PUT']) {
       const { status, headers } = await call(method, ours.path, { as: reader })
-      expect([method, status, headers.get('allow')]).toEqual([method, 405, 'POST'])
+      expect([method, status, headers.get('allow')]).toEqual([method, 405, 'GET, POST'])
     }
     const list = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
     const send = async (body: unknown, headers: Record<string, string>) =>

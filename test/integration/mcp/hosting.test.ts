@@ -142,6 +142,8 @@ describe('curation', () => {
       'call_double',
       'run_f',
       'event_publish',
+      'event_read',
+      'result_read',
     ])
     for (const { risk, annotations, input_schema } of data) {
       expect(annotations.readOnlyHint).toBe(risk === 'read')

@@ -1,17 +1,12 @@
 /** MCP clients discover the issuer from the server's address, get a token, and request further scopes. */
 
 import { request } from 'node:http'
-import {
-  Client as ModernClient,
-  ClientCredentialsProvider as ModernProvider,
-  StreamableHTTPClientTransport as ModernTransport,
-} from '@modelcontextprotocol/client'
+import { ClientCredentialsProvider as ModernProvider } from '@modelcontextprotocol/client'
 import { ClientCredentialsProvider as LegacyProvider } from '@modelcontextprotocol/sdk/client/auth-extensions.js'
-import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js'
-import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { ok, type PublishedMcpServer, publishMcpServer, scopesOf } from '../../support/clients/mcp.ts'
+import { connectLegacy, connectModern } from '../../support/clients/mcp-sdk.ts'
 import { asSuperuser, call, createTestWorkspace } from '../../support/fixtures/tenants.ts'
 
 let mcpServer: PublishedMcpServer
@@ -32,11 +27,8 @@ const note = { name: 'notes_create', arguments: { document: { text: 'up' } } }
 
 test('client of 2025: gets read scopes by itself, a write scope if configured', async () => {
   const connect = async (scope?: string) => {
-    const client = new LegacyClient({ name: 'test', version: '1' })
     const authProvider = new LegacyProvider({ ...options, ...(scope && { scope }) })
-    const transport = new LegacyTransport(new URL(mcpServer.url), { authProvider })
-    await client.connect(transport as Parameters<typeof client.connect>[0])
-    return client
+    return (await connectLegacy(mcpServer.url, { authProvider })).client
   }
   const client = await connect()
   expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(READS)
@@ -48,12 +40,8 @@ test('client of 2025: gets read scopes by itself, a write scope if configured', 
 })
 
 test('client of 2026: requests the write scope when a call needs it', async () => {
-  const client = new ModernClient(
-    { name: 'test', version: '1' },
-    { versionNegotiation: { mode: { pin: '2026-07-28' } } },
-  )
   const authProvider = new ModernProvider(options)
-  await client.connect(new ModernTransport(new URL(mcpServer.url), { authProvider }))
+  const { client } = await connectModern(mcpServer.url, { authProvider })
   expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(READS)
   expect((await client.callTool(note)).structuredContent).toMatchObject({ text: 'up' })
   expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(['notes_create', ...READS])

@@ -1,14 +1,9 @@
 /** OAuth of the official MCP server: clients find the issuer, an account signs in, and a writing tool asks for more. */
 
-import {
-  Client as ModernClient,
-  StreamableHTTPClientTransport as ModernTransport,
-} from '@modelcontextprotocol/client'
-import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js'
-import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import {
   addAccount,
+  agentOf,
   authorization,
   Browser,
   bearer,
@@ -27,7 +22,7 @@ import {
   scopesOf,
   tokenFor,
 } from '../../support/clients/mcp.ts'
-import { Agent } from '../../support/clients/mcp-oauth-agent.ts'
+import { connectLegacy, connectModern } from '../../support/clients/mcp-sdk.ts'
 import {
   type Caller,
   call,
@@ -98,40 +93,24 @@ describe('discovery', () => {
 
 describe('client without configuration', () => {
   test('of 2025: registers, its user signs in, it reads', async () => {
-    const authProvider = new Agent(person)
-    const connect = () => {
-      const client = new LegacyClient({ name: 'test', version: '1' })
-      const transport = new LegacyTransport(new URL(resource), { authProvider: authProvider as never })
-      return { client, transport, done: client.connect(transport as Parameters<typeof client.connect>[0]) }
-    }
-    const first = connect()
-    await expect(first.done).rejects.toThrow(/unauthorized/i)
-    await first.transport.finishAuth(authProvider.code ?? '')
-    const { client, done } = connect()
-    await done
+    const authProvider = agentOf(person)
+    const { client } = await connectLegacy(resource, { authProvider })
     expect(authProvider.requestedScopes).toEqual([READ])
     const list = { name: 'flow_list', arguments: { ws: workspace.workspaceId } }
     expect((await client.callTool(list)).isError).toBe(false)
+    // It refreshes its token after a challenge, without the scope.
+    const create = { name: 'flow_create', arguments: { ws: workspace.workspaceId, source: SOURCE } }
+    expect(await client.callTool(create)).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('needs the scope platform:write') }],
+      _meta: { 'tenon/insufficient_scope': { required: ['platform:write'], granted: [READ] } },
+    })
     await client.close()
   })
 
   test('of 2026: reads, and asks for the writing scope when a tool needs it', async () => {
-    const authProvider = new Agent(person)
-    const finish = (transport: ModernTransport) =>
-      transport.finishAuth(
-        new URLSearchParams({ code: authProvider.code ?? '', iss: authProvider.iss ?? '' }),
-      )
-    const connect = () => {
-      const versionNegotiation = { mode: { pin: '2026-07-28' } } as const
-      const client = new ModernClient({ name: 'test', version: '1' }, { versionNegotiation })
-      const transport = new ModernTransport(new URL(resource), { authProvider: authProvider as never })
-      return { client, transport, done: client.connect(transport) }
-    }
-    const first = connect()
-    await expect(first.done).rejects.toThrow(/unauthorized/i)
-    await finish(first.transport)
-    const { client, transport, done } = connect()
-    await done
+    const authProvider = agentOf(person)
+    const { client, finish } = await connectModern(resource, { authProvider })
     // A tool that writes is listed before its scope is granted: nothing else would lead to it.
     expect((await client.listTools()).tools.map(({ name }) => name)).toContain('flow_create')
     const ws = workspace.workspaceId
@@ -142,7 +121,7 @@ describe('client without configuration', () => {
       READ,
       BOTH,
     ])
-    await finish(transport)
+    await finish()
     expect(await create()).toMatchObject({ isError: false })
     await client.close()
     await ok(call('DELETE', `${workspace.flows}/definitions/stepped-up`, { as: workspace.operator }))

@@ -1,6 +1,10 @@
 /** Streams of `subscriptions/listen` (MCP 2026-07-28): changed documents, new versions, who hears them, and for how long. */
 
-import { beforeAll, expect, test } from 'vitest'
+import {
+  ResourceUpdatedNotificationSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js'
+import { beforeAll, describe, expect, test } from 'vitest'
 import {
   askToken,
   NOTES,
@@ -8,7 +12,9 @@ import {
   type PublishedMcpServer,
   publish,
   publishMcpServer,
+  rpc,
   scopesOf,
+  withLegacyClient,
 } from '../../support/clients/mcp.ts'
 import { type Message, modernRpc, readMessages, sendModern } from '../../support/clients/mcp-modern.ts'
 import { limitTenant } from '../../support/fixtures/quotas.ts'
@@ -33,6 +39,15 @@ const createNote = async (text: string): Promise<string> => {
   const path = '/v1/collections/notes/documents'
   return (await ok(call('POST', path, { as: workspace.service, body: { text } }))).id
 }
+
+const patchNote = (id: string) =>
+  ok(
+    call('PATCH', `/v1/collections/notes/documents/${id}`, {
+      as: workspace.service,
+      body: { text: `changed ${Math.random()}` },
+      headers: { 'content-type': 'application/merge-patch+json' },
+    }),
+  )
 
 interface Stream {
   readonly status: number
@@ -76,16 +91,8 @@ test('documents that a client may read: each change is told, and no change of ot
     method: 'notifications/subscriptions/acknowledged',
     params: { notifications: { resourceSubscriptions: [uri] } },
   })
-  const patch = (id: string) =>
-    ok(
-      call('PATCH', `/v1/collections/notes/documents/${id}`, {
-        as: workspace.service,
-        body: { text: 'changed' },
-        headers: { 'content-type': 'application/merge-patch+json' },
-      }),
-    )
-  await patch(other)
-  await patch(watched)
+  await patchNote(other)
+  await patchNote(watched)
   await eventually(async () => (updatesIn(reader).length > 0 ? true : undefined))
   expect(updatesIn(reader)).toEqual([uri])
   expect(updatesIn(blind)).toEqual([])
@@ -127,23 +134,89 @@ test('version that does not offer the documents any more: their changes are not 
   // The creation of the documents may have been told before.
   const before = stream.messages.length
   const told = () => updatesIn({ ...stream, messages: stream.messages.slice(before) })
-  const patch = (id: string) =>
-    ok(
-      call('PATCH', `/v1/collections/notes/documents/${id}`, {
-        as: workspace.service,
-        body: { text: 'changed' },
-        headers: { 'content-type': 'application/merge-patch+json' },
-      }),
-    )
-  await patch(left)
+  await patchNote(left)
   await publish(server, NOTES)
   await eventually(async () => {
-    await patch(kept)
+    await patchNote(kept)
     return told().length > 0 ? true : undefined
   })
   expect(told()).not.toContain(`tenon://notes/${left}`)
   stream.close()
 }, 30_000)
+
+describe('sessions of versions up to 2025-11-25', () => {
+  const get = (as: Caller, headers: Record<string, string>, signal?: AbortSignal) =>
+    fetch(server.url, {
+      headers: { ...as, accept: 'text/event-stream', ...headers },
+      ...(signal && { signal }),
+    })
+
+  test('stream: changes of subscribed documents until unsubscribed, and other versions', async () => {
+    const as = await signIn('notes_get')
+    const id = await createNote('one')
+    const uri = `tenon://notes/${id}`
+    const updated: string[] = []
+    let lists = 0
+    await withLegacyClient(server.url, as, async (client) => {
+      client.setNotificationHandler(
+        ResourceUpdatedNotificationSchema,
+        ({ params }) => void updated.push(params.uri),
+      )
+      client.setNotificationHandler(ToolListChangedNotificationSchema, () => {
+        lists += 1
+      })
+      await client.subscribeResource({ uri })
+      // The stream follows the subscriptions of its session every two seconds.
+      await eventually(async () => {
+        await patchNote(id)
+        return updated.length > 0 ? true : undefined
+      })
+      expect(new Set(updated)).toEqual(new Set([uri]))
+      await client.unsubscribeResource({ uri })
+      await publish(server, NOTES)
+      await eventually(async () => (lists > 0 ? true : undefined))
+    })
+  }, 30_000)
+
+  test('GET: 405 without a session, 404 with one of another client; T8: what is missed is told again, and is not stored', async () => {
+    const as = await signIn('notes_get')
+    const initialize = {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      clientInfo: { name: 'a', version: '1' },
+    }
+    const { headers } = await rpc(server.path, as, 'initialize', initialize)
+    const session = {
+      'mcp-session-id': headers.get('mcp-session-id') ?? '',
+      'mcp-protocol-version': '2025-11-25',
+    }
+    await rpc(server.path, as, 'resources/subscribe', { uri: 'tenon://notes/x' }, 1, session)
+    const long = { uri: `tenon://notes/${'x'.repeat(500_000)}` }
+    const refused = await rpc(server.path, as, 'resources/subscribe', long, 1, session)
+    expect(refused.body.error).toMatchObject({ code: -32_602 })
+    const stranger = await ok(
+      call('POST', `${server.base}/clients`, { as: workspace.operator, body: { name: 'c' } }),
+    )
+    const { body } = await askToken(
+      { resource: server.url, scope: scopesOf(server, 'notes_get') },
+      { id: stranger.client_id, secret: stranger.client_secret },
+    )
+    const foreign = await get({ authorization: `Bearer ${body['access_token']}` }, session)
+    expect([(await get(as, {})).status, foreign.status]).toEqual([405, 404])
+    const gone = new AbortController()
+    const messages: Message[] = []
+    const resumed = await get(as, { ...session, 'last-event-id': '1' }, gone.signal)
+    readMessages(resumed, (message) => messages.push(message)).catch(() => {})
+    await eventually(async () => (messages.length >= 4 ? true : undefined))
+    expect(messages.map(({ method, params }) => [method, params?.uri])).toEqual([
+      ['notifications/tools/list_changed', undefined],
+      ['notifications/prompts/list_changed', undefined],
+      ['notifications/resources/list_changed', undefined],
+      ['notifications/resources/updated', 'tenon://notes/x'],
+    ])
+    gone.abort()
+  })
+})
 
 test('T9: streams and resources of a stream have a limit; a refusal leaves other streams open', async () => {
   const as = await signIn('notes_get')

@@ -1,5 +1,6 @@
 /** Long calls: progress of flows, and executions as tasks of their starter. */
 
+import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { withLegacyClient } from '../../support/clients/mcp.ts'
 import { modernRpc } from '../../support/clients/mcp-modern.ts'
@@ -39,6 +40,20 @@ test('progress: one notification for each step that begins, in both generations;
   expect(heard).toEqual([...heard].sort((a, b) => a - b))
   expect(heard.length).toBeGreaterThan(1)
   expect((await use(at, 'run_steps')).notifications).toEqual([])
+})
+
+test('log messages: one for each step at the level that the client has set, none above it', async () => {
+  const steps: unknown[] = []
+  await withLegacyClient(at.server.url, at.agent, async (client) => {
+    client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void steps.push(params))
+    await client.setLoggingLevel('info')
+    await client.callTool({ name: 'run_steps', arguments: {} })
+    expect(steps).toContainEqual({ level: 'info', logger: 'run_steps', data: { step: 'two' } })
+    const heard = steps.length
+    await client.setLoggingLevel('error')
+    await client.callTool({ name: 'run_steps', arguments: {} })
+    expect(steps).toHaveLength(heard)
+  })
 })
 
 describe('T35: tasks', () => {

@@ -1,91 +1,13 @@
-/**
- * A browser reduced to the needs of OAuth: cookies with paths, forms and redirects; and the client behind it.
- */
+/** People who sign in, and the client behind their browser. */
 
 import { createHash, randomBytes, scryptSync } from 'node:crypto'
 import { inject } from 'vitest'
 import { asSuperuser, type Caller, call, type TestWorkspace, unique } from '../fixtures/tenants.ts'
 import { ok } from './mcp.ts'
+import { Agent } from './mcp-sdk.ts'
+import { Browser, REDIRECT, signIn, type TestAccount } from './page-browser.ts'
 
-interface Cookie {
-  readonly value: string
-  readonly path: string
-  readonly text: string
-}
-
-export interface Seen {
-  readonly url: string
-  readonly status: number
-  readonly html: string
-  readonly headers: Headers
-}
-
-export class Browser {
-  readonly #cookies = new Map<string, Cookie>()
-  /** Redirects to this address are not followed: the client listens there. */
-  readonly #client: string
-
-  constructor(client: string) {
-    this.#client = client
-  }
-
-  get cookies(): readonly Cookie[] {
-    return [...this.#cookies.values()]
-  }
-
-  open(url: string): Promise<Seen> {
-    return this.#go('GET', url)
-  }
-
-  submit(page: Seen, fields: Record<string, string>, headers: Record<string, string> = {}): Promise<Seen> {
-    return this.#go('POST', page.url, new URLSearchParams(fields), headers)
-  }
-
-  async #go(
-    method: string,
-    url: string,
-    body?: URLSearchParams,
-    headers: Record<string, string> = {},
-  ): Promise<Seen> {
-    const cookie = this.#cookiesFor(url)
-    const response = await fetch(url, {
-      method,
-      redirect: 'manual',
-      headers: { ...(cookie !== '' && { cookie }), ...headers },
-      ...(body !== undefined && { body }),
-    })
-    this.#keep(response, url)
-    const location = response.headers.get('location')
-    if (location === null)
-      return { url, status: response.status, html: await response.text(), headers: response.headers }
-    const next = new URL(location, url).href
-    if (next.startsWith(this.#client))
-      return { url: next, status: response.status, html: '', headers: response.headers }
-    return this.#go('GET', next)
-  }
-
-  #cookiesFor(url: string): string {
-    const { hostname, pathname } = new URL(url)
-    const fitting = [...this.#cookies].filter(
-      ([key, { path }]) => key.endsWith(` ${hostname}`) && pathname.startsWith(path),
-    )
-    return fitting.map(([key, { value }]) => `${key.split(' ')[0]}=${value}`).join('; ')
-  }
-
-  #keep(response: Response, url: string): void {
-    for (const text of response.headers.getSetCookie()) {
-      const [pair = '', ...attributes] = text.split(/; ?/)
-      const at = pair.indexOf('=')
-      const path = attributes.find((attribute) => /^path=/i.test(attribute))?.slice(5)
-      const kept = { value: pair.slice(at + 1), path: path ?? new URL(url).pathname, text }
-      const key = `${pair.slice(0, at)} ${kept.path} ${new URL(url).hostname}`
-      if (kept.value === '') this.#cookies.delete(key)
-      else this.#cookies.set(key, kept)
-    }
-  }
-}
-
-export const REDIRECT = 'http://127.0.0.1:9/callback'
+export { Browser, REDIRECT, type Seen, signIn, type TestAccount } from './page-browser.ts'
 
 export interface Flow {
   readonly url: string
@@ -107,13 +29,6 @@ export function authorization(clientId: string, more: Record<string, string> = {
     ...more,
   }
   return { url: `${inject('tenon').url}/auth/authorize?${new URLSearchParams(parameters)}`, verifier, state }
-}
-
-export interface TestAccount {
-  readonly id: string
-  readonly email: string
-  readonly password: string
-  readonly tenant: string
 }
 
 interface NewAccount {
@@ -168,16 +83,6 @@ export async function addClient(as: Caller, body: Record<string, unknown> = {}):
   return (await ok(call('POST', '/v1/oauth-clients', { as, body: wanted }))).client_id
 }
 
-/** Signs in and consents. @returns the address that the client is redirected to in the end */
-export async function signIn(browser: Browser, flow: Flow, person: TestAccount): Promise<URL> {
-  const login = await browser.open(flow.url)
-  const { tenant, email, password } = person
-  let page = await browser.submit(login, { action: 'login', tenant, email, password })
-  if (!page.url.startsWith(REDIRECT)) page = await browser.submit(page, { action: 'allow' })
-  if (!page.url.startsWith(REDIRECT)) throw new Error(`${page.status} ${page.url} ${page.html}`)
-  return new URL(page.url)
-}
-
 export interface Tokens {
   readonly status: number
   readonly body: Record<string, string>
@@ -211,6 +116,12 @@ export async function tokensOf(
 ): Promise<Tokens> {
   const flow = authorization(clientId, more)
   return exchange(clientId, flow, await signIn(new Browser(REDIRECT), flow, person))
+}
+
+/** The OAuth side of an MCP client whose user is this person. */
+export function agentOf(person: TestAccount): Agent {
+  const browser = new Browser(REDIRECT)
+  return new Agent((url) => signIn(browser, { url }, person))
 }
 
 export const bearer = (token: string | undefined): Caller => ({ authorization: `Bearer ${token}` })

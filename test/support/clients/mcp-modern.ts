@@ -71,7 +71,7 @@ export async function readMessages(response: Response, onMessage: (message: Mess
     text = frames.pop() ?? ''
     for (const frame of frames) {
       const data = /^data: (.*)$/m.exec(frame)?.[1]
-      if (data !== undefined) onMessage(JSON.parse(data) as Message)
+      if (data) onMessage(JSON.parse(data) as Message)
     }
   }
 }

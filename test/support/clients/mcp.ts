@@ -1,11 +1,5 @@
 /** Publishes MCP servers, issues tokens for them, and connects both generations of clients. */
 
-import {
-  Client as ModernClient,
-  StreamableHTTPClientTransport as ModernTransport,
-} from '@modelcontextprotocol/client'
-import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js'
-import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { inject } from 'vitest'
 import {
   type Caller,
@@ -14,6 +8,7 @@ import {
   type Reply,
   type TestWorkspace,
 } from '../fixtures/tenants.ts'
+import { connectLegacy, connectModern, type LegacyClient, type ModernClient } from './mcp-sdk.ts'
 
 export interface PublishedMcpServer {
   readonly workspace: TestWorkspace
@@ -113,11 +108,7 @@ export async function withLegacyClient<T>(
   work: (client: LegacyClient) => Promise<T>,
   answering?: (client: LegacyClient) => void,
 ): Promise<T> {
-  const capabilities = answering === undefined ? {} : { elicitation: {} }
-  const client = new LegacyClient({ name: 'test', version: '1' }, { capabilities })
-  answering?.(client)
-  const transport = new LegacyTransport(new URL(url), { requestInit: { headers: as } })
-  await client.connect(transport as Parameters<typeof client.connect>[0])
+  const { client } = await connectLegacy(url, { headers: as }, answering)
   try {
     return await work(client)
   } finally {
@@ -130,11 +121,7 @@ export async function withModernClient<T>(
   as: Caller,
   work: (client: ModernClient) => Promise<T>,
 ): Promise<T> {
-  const client = new ModernClient(
-    { name: 'test', version: '1' },
-    { versionNegotiation: { mode: { pin: '2026-07-28' } } },
-  )
-  await client.connect(new ModernTransport(new URL(url), { requestInit: { headers: as } }))
+  const { client } = await connectModern(url, { headers: as })
   try {
     return await work(client)
   } finally {
@@ -154,8 +141,13 @@ export function rpc(
   method: string,
   params: unknown = {},
   id: unknown = 1,
+  headers: Readonly<Record<string, string>> = {},
 ): Promise<Reply> {
-  return call('POST', path, { as, body: { jsonrpc: '2.0', id, method, params }, headers: RPC })
+  return call('POST', path, {
+    as,
+    body: { jsonrpc: '2.0', id, method, params },
+    headers: { ...RPC, ...headers },
+  })
 }
 
 export const callTool = (path: string, as: Caller, name: string, args: unknown = {}, id: unknown = 1) =>

@@ -1,7 +1,7 @@
 /**
  * Reconciler: finds executions that a crash may have left behind, queues with a free slot, and workspaces with expired or
  * overdue executions or missed starts, on one process at a time. `createRepair` (activities/flow/background-work.ts) serves what it finds;
- * reconcile-execution.ts compares an execution with its workflow.
+ * reconcile-execution.ts compares an execution with its workflow. Deletes expired results of MCP tools, too.
  */
 
 import { LIMITS } from '../../../core/limits.ts'
@@ -11,6 +11,7 @@ import type { Database } from '../../../infra/postgres/database.ts'
 import { type Leadership, LeaderTask } from '../../../infra/postgres/leader-task.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import { DELETE_EXPIRED_RESULTS } from '../../mcp-servers/calls/kept-results.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
 
 /** An execution or a queue to repair within its workspace. */
@@ -78,6 +79,7 @@ export class ExecutionReconciler {
       FREE,
       EXPIRING,
       lateWorkspaces(this.#after),
+      DELETE_EXPIRED_RESULTS,
     )) as unknown as Row[][]
     const next = late.length === workspacesMax ? late.at(-1)?.workspace_id : late[0]?.more_behind
     this.#after = next ?? ''

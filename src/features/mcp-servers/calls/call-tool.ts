@@ -12,7 +12,15 @@ import { consumeQuota } from '../../quotas/quotas-api.ts'
 import { withPreset } from '../curation/curated-arguments.ts'
 import type { PublishedVersion } from '../manifest.ts'
 import { SOURCES } from '../sources/index.ts'
-import { digest, type RunState, type Source, type Tool, type ToolOutput } from '../tool.ts'
+import {
+  type Arguments,
+  budgetOf,
+  digest,
+  type RunState,
+  type Source,
+  type Tool,
+  type ToolOutput,
+} from '../tool.ts'
 import type { Answers, Asks, CallClient, Waiting } from './call-client.ts'
 import { type CallContext, type Outcome, recordCall } from './call-log.ts'
 import { argumentErrors, resultError } from './check-values.ts'
@@ -20,25 +28,19 @@ import {
   type Asked,
   answersOf,
   type CallIdentity,
+  canAsk,
   INVALID_PARAMS,
+  isDeclined,
   MISSING_CAPABILITY,
   missingCapabilities,
   RpcRefusal,
   refusalOf,
   seal,
 } from './client-requests.ts'
-import { type Content, contentOf } from './content.ts'
+import { type Content, contentOf, type ToolResult } from './content.ts'
+import { adviceFor, largeResult } from './large-result.ts'
 import { problemText } from './problem-text.ts'
 import { fenced, maskSecrets } from './untrusted-text.ts'
-
-/** The result as in MCP. The output is in it once: as `structured_content`, or as the text of `content`. */
-interface ToolResult {
-  readonly content: Content[]
-  readonly structured_content?: Record<string, unknown>
-  readonly is_error: boolean
-  /** Of the problem, in an error. */
-  readonly code?: string
-}
 
 /** The result of a call, and what is beside it for a client that the call has as `client`. */
 export interface CallResult extends ToolResult {
@@ -58,6 +60,10 @@ export interface ToolCall extends CallContext {
   readonly client?: CallClient
   /** An earlier attempt of the same call was lost, perhaps after it had its effect. */
   readonly isRepeated?: boolean
+  /** The result is read as a resource, whole. */
+  readonly asResource?: boolean
+  /** Runs in place of the tool, under its name: reads its kept results. */
+  readonly via?: Tool
 }
 
 /**
@@ -107,13 +113,15 @@ async function findAndRun(
   version: PublishedVersion,
   call: ToolCall,
 ): Promise<CallEnd> {
-  const tool = version.manifest.tools.find(({ name }) => name === call.tool)
+  const { tools } = version.manifest
+  const tool = call.via ?? tools.find(({ name }) => name === call.tool)
   if (tool === undefined) {
     const transportStatus = call.channel === 'wire' ? 200 : 404
     return { outcome: 'rpc_error', transportStatus, rpcCode: INVALID_PARAMS, code: 'not_found' }
   }
+  const reader = tools.find(({ binding }) => binding.source === 'results')?.name
   return withinLimits(scope, call, tool, () =>
-    checkAndRun(scope, tool, { ...call, version: version.version }),
+    checkAndRun(scope, tool, { ...call, version: version.version, reader }),
   )
 }
 
@@ -148,11 +156,13 @@ async function consumeRate(
   await limitMcpTool(scope, { serverId: call.serverId, tool: call.tool, callsPerMinute })
 }
 
-async function checkAndRun(
-  scope: WorkspaceScope,
-  tool: Tool,
-  call: ToolCall & { readonly version: number },
-): Promise<CallEnd> {
+interface CallOfVersion extends ToolCall {
+  readonly version: number
+  /** The tool of the version that reads kept results, by name. */
+  readonly reader: string | undefined
+}
+
+async function checkAndRun(scope: WorkspaceScope, tool: Tool, call: CallOfVersion): Promise<CallEnd> {
   const args = call.arguments ?? {}
   if (exceedsDepth(args, LIMITS.mcpArgumentsDepthMax))
     return toolError('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
@@ -167,7 +177,7 @@ async function checkAndRun(
   return { ...end, argumentsSha256 }
 }
 
-interface CheckedCall extends ToolCall {
+interface CheckedCall extends CallOfVersion {
   readonly identity: CallIdentity
 }
 
@@ -192,7 +202,8 @@ async function run(
     )
   const answered = call.client && answersOf(scope, call.identity, call.client)
   if (answered !== undefined && 'again' in answered) return ask(scope, call, answered.again)
-  const given = { args: withPreset(args, tool.preset), client: call.client }
+  const { serverId, asResource = false } = call
+  const given = { args: withPreset(args, tool.preset), client: call.client, serverId }
   const step = stepOf(source, tool, given, answered?.answers)
   const { operation } = step
   const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
@@ -201,15 +212,14 @@ async function run(
   const runWith = async (input: Readonly<Record<string, unknown>>): Promise<ToolOutput> => {
     const begun = await runAudited(operation, inside, input, by)
     const output = await source.follow?.(inside, { ...waitingOf(tool, call), output: begun as never })
-    return source.answer?.((output ?? begun) as never) ?? { output: begun, failed: false }
+    return source.answer?.((output ?? begun) as never, { asResource }) ?? { output: begun, failed: false }
   }
   const made = await withinTime(tool, withinBudget(tool, source.smaller, step.input, runWith))
   const { asks, run: execution } = made
   const isOver = answered !== undefined && isDeclined(answered.answers)
-  if (asks !== undefined && !(asks.isOptional && (isOver || !canAsk(asks, call))))
+  if (asks !== undefined && !(asks.isOptional && (isOver || !canAsk(asks, call.client))))
     return ask(scope, call, asks)
-  if (made.text === undefined) return toolError('output_too_large', tooLarge(tool, made.bytes))
-  const end = resultOf(tool, made, call.isStructured)
+  const end = await resultOf(scope, tool, made, call)
   return execution === undefined || end.result === undefined
     ? end
     : { ...end, result: { ...end.result, run: execution } }
@@ -222,12 +232,7 @@ const gone = () =>
   new Problem('state_conflict', { detail: 'What this tool was made of is no longer offered.' })
 
 /** The operation of a call and its input. Fixed arguments come last. @throws Problem if the source has no such operation any more */
-function stepOf(
-  source: Source,
-  tool: Tool,
-  given: { readonly args: Readonly<Record<string, unknown>>; readonly client?: CallClient | undefined },
-  answers: Answers | undefined,
-) {
+function stepOf(source: Source, tool: Tool, given: Arguments, answers: Answers | undefined) {
   if (answers !== undefined && source.resume !== undefined) return source.resume(tool, { ...given, answers })
   const operation = source.operations.find(({ name }) => name === tool.binding.operation)
   if (operation === undefined) throw gone()
@@ -245,17 +250,6 @@ function waitingOf({ binding, limits }: Tool, { client }: ToolCall): Waiting {
     ...(onProgress && { onProgress }),
   }
 }
-
-/** The user has declined, or closed the form: the same is not asked again at once. */
-const isDeclined = ({ responses }: Answers) =>
-  Object.values(responses).some(
-    (answer) => isObject(answer) && /^(decline|cancel)$/.test(String(answer['action'])),
-  )
-
-const canAsk = ({ requests }: Asks, { client }: ToolCall) =>
-  client?.capabilities !== undefined &&
-  !client.takesTasks &&
-  Object.keys(missingCapabilities(requests, client.capabilities)).length === 0
 
 /** Answers with what the tool asks, if its client can be asked that. */
 function ask(scope: WorkspaceScope, { client, identity }: CheckedCall, asks: Asks): CallEnd {
@@ -284,8 +278,8 @@ const refusal = (refused: RpcRefusal): CallEnd => ({
   refused,
 })
 
-/** An output and its JSON; no text if it exceeds the budget. */
-type Made = ToolOutput & { readonly bytes: number; readonly text?: string }
+/** An output, and the JSON of what is returned of it. */
+type Made = ToolOutput & { readonly bytes: number; readonly text: string }
 
 /** A page that is too large is read again with fewer items, so that its cursor leads to the rest. */
 async function withinBudget(
@@ -295,15 +289,12 @@ async function withinBudget(
   runWith: (input: Readonly<Record<string, unknown>>) => Promise<ToolOutput>,
 ): Promise<Made> {
   const made = await runWith(input)
-  const text = JSON.stringify(made.output) ?? 'null'
+  const text = JSON.stringify(made.content ?? made.output) ?? 'null'
   const bytes = Buffer.byteLength(text)
   const max = budgetOf(tool)
-  if (bytes <= max) return { ...made, bytes, text }
-  const less = smaller?.(input, (0.8 * max) / bytes)
-  return less === undefined ? { ...made, bytes } : withinBudget(tool, smaller, less, runWith)
+  const less = bytes <= max ? undefined : smaller?.(input, (0.8 * max) / bytes)
+  return less === undefined ? { ...made, bytes, text } : withinBudget(tool, smaller, less, runWith)
 }
-
-const budgetOf = ({ limits }: Tool) => limits?.result_bytes ?? LIMITS.mcpResultBytesDefault
 
 /** @throws Problem `tool_timeout` if the tool has a time limit; what it does is not stopped */
 async function withinTime<T>({ limits }: Tool, work: Promise<T>): Promise<T> {
@@ -315,37 +306,55 @@ async function withinTime<T>({ limits }: Tool, work: Promise<T>): Promise<T> {
   return Promise.race([work, promise]).finally(() => clearTimeout(timer))
 }
 
-function tooLarge(tool: Tool, bytes: number): string {
-  const { input_schema } = tool
-  const hasFields = Object.hasOwn(Object(input_schema['properties']), 'fields')
-  const advice = hasFields ? ' Name the `fields` that you need.' : ''
-  return `The result has ${bytes} bytes; at most ${budgetOf(tool)} are returned.${advice}`
-}
-
-function resultOf(tool: Tool, { failed, text = 'null' }: Made, isStructured: boolean): CallEnd {
+async function resultOf(
+  scope: WorkspaceScope,
+  tool: Tool,
+  made: Made,
+  call: CallOfVersion,
+): Promise<CallEnd> {
+  const { failed, bytes, text, content } = made
+  const isLarge = bytes > budgetOf(tool)
+  // A file in JSON is rarely more than twice as large as what is kept of it.
+  if (isLarge && (content !== undefined || bytes > 2 * LIMITS.mcpKeptResultBytesMax))
+    return tooLarge(tool, bytes)
   const { value: output } = maskSecrets(JSON.parse(text), text)
   const isUntrusted = sourceOf(tool)?.isUntrusted === true
+  if (content !== undefined) return endOf({ content: output as Content[], is_error: failed })
   const own = tool.output_schema === undefined && !isUntrusted ? contentOf(output) : undefined
-  if (own !== undefined) {
-    const { content, isError = false } = own
-    return endOf({ content, is_error: isError })
+  const error = failed || own !== undefined ? undefined : resultError(tool, output)
+  if (error !== undefined) return invalidResult(tool, error)
+  const { content: blocks, isError = failed } = own ?? {}
+  if (isLarge) {
+    const large = await largeResult(scope, { ...call, tool }, { output, blocks, bytes, failed: isError })
+    return large === undefined ? tooLarge(tool, bytes) : endOfLarge(large)
   }
-  const error = failed ? undefined : resultError(tool, output)
-  if (error !== undefined) {
-    const done = tool.reads ? '' : ' The call itself was carried out: do not repeat it.'
-    const detail = `The result does not fit the published schema of ${tool.name}: ${error}.`
-    return toolError(
-      'result_invalid',
-      `${detail}${done} Its source was changed, or has a fault; an admin can publish the server again.`,
-    )
-  }
-  const asStructure = isStructured && tool.output_schema !== undefined && isObject(output)
+  if (blocks !== undefined) return endOf({ content: blocks, is_error: isError })
+  const asStructure = call.isStructured && tool.output_schema !== undefined && isObject(output)
   const shown = asStructure ? summaryOf(output) : shownText(output, isUntrusted)
   return endOf({
     content: [{ type: 'text', text: shown }],
     ...(asStructure && { structured_content: output }),
     is_error: failed,
   })
+}
+
+const endOfLarge = (result: ToolResult): CallEnd => ({
+  ...endOf(result),
+  ...(result.is_error && { code: 'output_too_large' }),
+})
+
+function tooLarge(tool: Tool, bytes: number): CallEnd {
+  const detail = `The result has ${bytes} bytes; at most ${budgetOf(tool)} are returned.`
+  return toolError('output_too_large', `${detail} ${adviceFor(tool)}`.trimEnd())
+}
+
+function invalidResult(tool: Tool, error: string): CallEnd {
+  const done = tool.reads ? '' : ' The call itself was carried out: do not repeat it.'
+  const detail = `The result does not fit the published schema of ${tool.name}: ${error}.`
+  return toolError(
+    'result_invalid',
+    `${detail}${done} Its source was changed, or has a fault; an admin can publish the server again.`,
+  )
 }
 
 export const endOf = (result: ToolResult): CallEnd => ({

@@ -111,7 +111,8 @@ export const listCalls = previewOperation({
     tool: Type.Optional(Type.String({ maxLength: 200 })),
     outcome: Type.Optional(Type.Enum([...OUTCOMES])),
     principal: Type.Optional(Ref('user or client')),
-    client_id: Type.Optional(Ref('client')),
+    // Longer than ours: those of external issuers.
+    client_id: Type.Optional(Type.String({ maxLength: 1_000, description: 'Id of a client.' })),
     after: Type.Optional(Time),
     before: Type.Optional(Time),
   }),

@@ -100,6 +100,18 @@ export function missingCapabilities(
   )
 }
 
+/** True if the client can be asked within its call. */
+export const canAsk = ({ requests }: Asks, client: CallClient | undefined): boolean =>
+  client?.capabilities !== undefined &&
+  !client.takesTasks &&
+  Object.keys(missingCapabilities(requests, client.capabilities)).length === 0
+
+/** The user has declined, or closed the form: the same is not asked again at once. */
+export const isDeclined = ({ responses }: Answers): boolean =>
+  Object.values(responses).some(
+    (answer) => isObject(answer) && /^(decline|cancel)$/.test(String(answer['action'])),
+  )
+
 /**
  * Why a request is not sent: forms ask for no secrets, and other pages than ours are not opened (MCP, "Elicitation",
  * security considerations).

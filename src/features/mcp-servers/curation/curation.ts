@@ -49,7 +49,7 @@ const CandidateView = Type.Object({
 
 export const listCandidates = previewOperation({
   name: 'mcp_candidate.list',
-  summary: 'List what could be a tool: collections, functions, published flows, events, sources',
+  summary: 'List what could be a tool: collections, buckets, functions, published flows, events, sources',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({ data: Type.Array(CandidateView) }),
   http: { method: 'GET', path: `${SERVERS}/{server}/candidates` },

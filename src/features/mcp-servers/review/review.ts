@@ -5,6 +5,7 @@ import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { canonical, shortPointer } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import { portableSchema } from '../../../core/portable-schema.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { inThread } from '../../threads/run-in-thread.ts'
@@ -170,8 +171,8 @@ export function shownTool(tool: Tool) {
     name,
     title,
     description,
-    inputSchema: input_schema,
-    ...(output_schema && { outputSchema: output_schema }),
+    inputSchema: portableSchema(input_schema),
+    ...(output_schema && { outputSchema: portableSchema(output_schema) }),
     annotations: { ...annotations },
     ...(group !== undefined && { _meta: { 'tenon/group': group } }),
   }

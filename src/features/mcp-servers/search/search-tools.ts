@@ -2,6 +2,7 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import { portableSchema } from '../../../core/portable-schema.ts'
 import {
   type CallEnd,
   type CallResult,
@@ -80,7 +81,7 @@ const hitOf = ({ tool, missingScope }: VisibleTool): Hit => ({
   name: tool.name,
   title: tool.title,
   description: tool.description,
-  inputSchema: tool.input_schema,
+  inputSchema: portableSchema(tool.input_schema),
   ...(missingScope !== undefined && { needs_scope: missingScope }),
 })
 

@@ -1,43 +1,26 @@
-/** The sources of tools: collections, functions, flows, events, and sources outside the platform. */
+/** The sources of tools: those of the workspace, results that were too large to return, and sources outside the platform. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { publishEvent } from '../../events/events-api.ts'
-import { argumentsOf, type Candidate, type Source } from '../tool.ts'
+import type { Candidate, Source } from '../tool.ts'
+import { buckets } from './buckets.ts'
 import { collections } from './collections.ts'
+import { events } from './events.ts'
 import { flows } from './flows.ts'
 import { functions } from './functions.ts'
 import { remote } from './remote.ts'
+import { results } from './results.ts'
 import { runs } from './runs.ts'
 
-const events: Source = {
-  name: 'events',
-  operations: [publishEvent],
-  candidates: async () => [
-    {
-      candidate: 'events:stream:publish',
-      name: 'event_publish',
-      title: 'Publish an event',
-      description: 'Publishes an event under a topic; everybody in the tenant who subscribes to it hears it.',
-      input_schema: argumentsOf(publishEvent, {}),
-      output_schema: {
-        type: 'object',
-        properties: { id: { type: 'string' }, topic: { type: 'string' }, time: { type: 'string' } },
-        required: ['id', 'topic', 'time'],
-      },
-      annotations: {
-        readOnlyHint: false,
-        destructiveHint: false,
-        idempotentHint: false,
-        openWorldHint: false,
-      },
-      scope: 'event_publish',
-      risk: 'write',
-      binding: { source: 'events', operation: publishEvent.name, fixed: {} },
-    },
-  ],
-}
-
-export const SOURCES: readonly Source[] = [collections, functions, flows, runs, events, remote]
+export const SOURCES: readonly Source[] = [
+  collections,
+  buckets,
+  functions,
+  flows,
+  runs,
+  events,
+  results,
+  remote,
+]
 
 /**
  * The candidates of a workspace.

@@ -1,0 +1,84 @@
+/** Results that are too large to return: kept for the principal whose call made them, who reads them in pages. */
+
+import { randomBytes } from 'node:crypto'
+import { asWorkspaceService } from '../../../access/access.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+
+interface KeptResult {
+  readonly serverId: string
+  /** The tool whose result it is, by name. */
+  readonly tool: string
+  readonly mimeType: string
+  readonly content: Buffer
+}
+
+export const resultUri = (handle: string) => `tenon-result://${handle}`
+
+/**
+ * Keeps a result for the actor of the scope, and forgets the oldest ones if the actor has too many.
+ * @returns its handle; undefined if the workspace has no room for it
+ */
+export async function keepResult(
+  scope: WorkspaceScope,
+  { serverId, tool, mimeType, content }: KeptResult,
+): Promise<string | undefined> {
+  const handle = randomBytes(16).toString('hex')
+  const { subject } = scope.actor
+  const [, , [kept] = []] = await asWorkspaceService(scope).batch(
+    // Concurrent calls of a workspace share its room.
+    sql`select pg_advisory_xact_lock(hashtextextended(${scope.ref.workspaceId}, ${LOCK}))`,
+    sql`delete from mcp_results where expires_at <= now() or id in (
+      select id from mcp_results where server_id = ${serverId} and principal = ${subject}
+      order by made_at desc offset ${LIMITS.mcpKeptResultsPerPrincipal - 1})`,
+    sql`insert into mcp_results (id, server_id, principal, tool, mime_type, content, expires_at)
+      select ${handle}::text, ${serverId}::text, ${subject}::text, ${tool}::text, ${mimeType}::text, ${content}::bytea,
+        now() + make_interval(secs => ${LIMITS.mcpKeptResultSeconds}::integer)
+      where (select coalesce(sum(bytes), 0) from mcp_results) + ${content.length}::integer
+        <= ${LIMITS.mcpKeptResultsBytesMax}::integer
+      returning id`,
+  )
+  return kept === undefined ? undefined : handle
+}
+
+/** The second key of the advisory lock. */
+const LOCK = 7_302_527
+
+/** The name of the tool whose result the actor of the scope has under a handle. */
+export async function keptResultTool(
+  scope: WorkspaceScope,
+  serverId: string,
+  handle: string,
+): Promise<string | undefined> {
+  const row = await asWorkspaceService(scope).row<{ tool: string }>(sql`
+    select tool from mcp_results where id = ${handle} and server_id = ${serverId}
+      and principal = ${scope.actor.subject} and expires_at > now()`)
+  return row?.tool
+}
+
+interface ResultPart {
+  readonly tool: string
+  readonly mime_type: string
+  readonly bytes: number
+  readonly content: Buffer
+}
+
+/** A part of a result that the actor of the scope has under a handle. @param offset in bytes */
+export async function readKeptResult(
+  scope: WorkspaceScope,
+  {
+    server,
+    handle,
+    offset,
+    length,
+  }: Record<'server' | 'handle', string> & Record<'offset' | 'length', number>,
+): Promise<ResultPart | undefined> {
+  return scope.row<ResultPart>(sql`
+    select tool, mime_type, bytes, substring(content from ${offset + 1}::integer for ${length}::integer) as content
+    from mcp_results where id = ${handle} and server_id = ${server}
+      and principal = ${scope.actor.subject} and expires_at > now()`)
+}
+
+/** Deletes the expired results of all workspaces. */
+export const DELETE_EXPIRED_RESULTS = sql`delete from mcp_results where expires_at <= now()`

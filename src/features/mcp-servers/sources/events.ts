@@ -1,0 +1,162 @@
+/** Tools over events: one publishes to the tenant, one reads what was published and which documents changed. */
+
+import Type, { type Static } from 'typebox'
+import { Input, workspaceOperation } from '../../../access/operation-builders.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { CloudEvent } from '../../events/events.ts'
+import { CURSOR, eventsIn } from '../../events/events.ts'
+import { publishEvent, TOPIC_PATTERN } from '../../events/events-api.ts'
+import { cursorOf, type ReadEvent, readEvents } from '../../events/read-events.ts'
+import { argumentsOf, budgetOf, type Candidate, type JsonSchema, type Source } from '../tool.ts'
+
+const EventPage = Type.Object({
+  data: Type.Array(Type.Unknown()),
+  page: Type.Object({ next: Type.String(), has_more: Type.Boolean() }),
+  gap: Type.Optional(Type.Boolean()),
+})
+
+const readEventPage = workspaceOperation({
+  name: 'mcp_event.read',
+  summary: 'Read events of the tenant and changes of documents after a cursor, and wait for the next ones',
+  roles: ['service'],
+  reads: true,
+  input: Input({
+    topics: Type.Array(Type.String({ pattern: TOPIC_PATTERN, maxLength: 200 }), {
+      minItems: 1,
+      maxItems: 20,
+      description:
+        'Topics, each by its name, or all below one: `orders.*`. `collections.<name>.created|updated|deleted` are changes of documents, `platform.execution.completed|faulted|cancelled` ends of executions.',
+    }),
+    cursor: Type.Optional(
+      Type.String({
+        pattern: CURSOR,
+        description:
+          '`page.next` of the result before, with the same topics. Without it and `since`: only new events.',
+      }),
+    ),
+    since: Type.Optional(
+      Type.String({ format: 'date-time', description: 'Instead of `cursor`: events from this time on.' }),
+    ),
+    limit: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: LIMITS.pageSizeMax, description: 'Default: 50.' }),
+    ),
+    wait_seconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: LIMITS.mcpFlowWaitSeconds,
+        description: 'How long to wait if there is none yet. Default: 0.',
+      }),
+    ),
+    own_workspace: Type.Optional(
+      Type.Boolean({ description: 'Only what this workspace publishes. Default: the whole tenant.' }),
+    ),
+    bytes_max: Type.Integer(),
+  }),
+  output: EventPage,
+  // No route: only tools run it.
+  http: { method: 'POST', path: '/v1/mcp/events/read', body: '*' },
+  run: async (scope, { topics, cursor, since, limit, wait_seconds = 0, own_workspace, bytes_max }) => {
+    if (cursor !== undefined && since !== undefined)
+      throw new Problem('validation_failed', { detail: 'Give either `cursor` or `since`.' })
+    const after = since === undefined ? { after: cursor } : { since: Date.parse(since) }
+    const bytesMax = Math.max(bytes_max - PAGE_BYTES, 0)
+    const found = await readEvents(eventsIn(scope), {
+      topics,
+      ownWorkspace: own_workspace === true,
+      ...after,
+      limit: limit ?? LIMITS.pageSizeDefault,
+      bytesMax,
+      waitMs: wait_seconds * 1_000,
+    })
+    const page = { next: cursorOf(found), has_more: found.hasMore }
+    const data = found.events.map((event) => shownEvent(event, bytesMax))
+    return { data, page, ...(found.hasGap && { gap: true }) }
+  },
+})
+
+/** Bytes of the budget that are left for the page's cursor. */
+const PAGE_BYTES = 300
+
+/** An event without the members that are the same for all. One that is too large for any result is shown without its data. */
+function shownEvent({ text }: ReadEvent, bytesMax: number): Record<string, unknown> {
+  const { id, topic, time, source, data } = JSON.parse(text) as CloudEvent
+  const bytes = Buffer.byteLength(text)
+  return { id, topic, time, source, ...(bytes <= bytesMax ? { data } : { omitted_bytes: bytes }) }
+}
+
+const EVENTS: JsonSchema = {
+  type: 'object',
+  properties: {
+    data: {
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: {
+          id: { type: 'string' },
+          topic: { type: 'string' },
+          time: { type: 'string' },
+          source: { type: 'string', description: 'The workspace that published it.' },
+          data: { description: 'What was published, or the changed document.' },
+          omitted_bytes: { type: 'integer', description: 'Of an event whose data is too large to return.' },
+        },
+        required: ['id', 'topic', 'time'],
+      },
+    },
+    page: {
+      type: 'object',
+      properties: {
+        next: { type: 'string', description: '`cursor` of the next call.' },
+        has_more: { type: 'boolean', description: 'There are more events, without waiting.' },
+      },
+      required: ['next', 'has_more'],
+    },
+    gap: { type: 'boolean', description: 'Events after the cursor were dropped before they were read.' },
+  },
+  required: ['data', 'page'],
+}
+
+const PUBLISH: Candidate = {
+  candidate: 'events:stream:publish',
+  name: 'event_publish',
+  title: 'Publish an event',
+  description: 'Publishes an event under a topic; everybody in the tenant who subscribes to it hears it.',
+  input_schema: argumentsOf(publishEvent, {}),
+  output_schema: {
+    type: 'object',
+    properties: { id: { type: 'string' }, topic: { type: 'string' }, time: { type: 'string' } },
+    required: ['id', 'topic', 'time'],
+  },
+  annotations: {
+    readOnlyHint: false,
+    destructiveHint: false,
+    idempotentHint: false,
+    openWorldHint: false,
+  },
+  scope: 'event_publish',
+  risk: 'write',
+  binding: { source: 'events', operation: publishEvent.name, fixed: {} },
+}
+
+const READ: Candidate = {
+  candidate: 'events:stream:read',
+  name: 'event_read',
+  title: 'Read events',
+  description: `Reads events of some topics, oldest first, after a cursor. If there are none, waits up to \`wait_seconds\` for the next ones. To follow a topic, call it again with \`page.next\` as \`cursor\`.`,
+  input_schema: argumentsOf(readEventPage, { bytes_max: 0 }),
+  output_schema: EVENTS,
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  scope: 'event_read',
+  risk: 'read',
+  binding: { source: 'events', operation: readEventPage.name, fixed: {} },
+}
+
+export const events: Source = {
+  name: 'events',
+  operations: [publishEvent, readEventPage],
+  candidates: async () => [PUBLISH, READ],
+  input: (tool, { args }) =>
+    tool.binding.operation === readEventPage.name ? { ...args, bytes_max: budgetOf(tool) } : args,
+  answer: (output: Static<typeof EventPage>) => ({ output, failed: false }),
+  isUntrusted: true,
+}

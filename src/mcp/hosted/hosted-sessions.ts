@@ -1,0 +1,172 @@
+/**
+ * Sessions of clients up to MCP 2025-11-25. The id of a session says what its client can be asked ({@link sessionId}); the log
+ * level and the subscriptions, which change, are in Valkey. The stream of a session tells of changes.
+ */
+
+import { createHash } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { LIMITS } from '../../core/limits.ts'
+import { notFound } from '../../core/problem.ts'
+import type { Tool } from '../../features/mcp-servers/tool.ts'
+import type { ExpiringHashes } from '../../infra/valkey/expiring-hashes.ts'
+import type { Message } from '../endpoint.ts'
+import type { McpChange, McpSession } from '../protocol/mcp-server.ts'
+import { isModern } from '../protocol/transport.ts'
+import type { ClientAnswer, ClientAnswers } from './client-answers.ts'
+import { sessionCapabilities, sessionId } from './client-sessions.ts'
+import type { ServerChanges } from './hosted-changes.ts'
+import type { RequestState } from './request-state.ts'
+
+const SESSION = 'mcp-session-id'
+const LEVEL = 'level'
+const URI = 'uri:'
+
+/** Levels at which steps of flows are logged; higher ones leave them out. */
+const LOGS_STEPS: ReadonlySet<string | undefined> = new Set(['debug', 'info'])
+/** The sources whose tools may ask their client, and those whose tools run flows. */
+const ASKING: ReadonlySet<string> = new Set(['functions', 'flows', 'runs'])
+const RUNNING: ReadonlySet<string> = new Set(['flows', 'runs'])
+
+interface SessionCall {
+  /** The tool that the message calls. */
+  readonly tool: Tool | undefined
+  /** @throws Problem `quota_exceeded` */
+  readonly acquireStream: () => Promise<void>
+}
+
+export class HostedSessions {
+  readonly #answers: ClientAnswers
+  readonly #states: ExpiringHashes
+
+  constructor(answers: ClientAnswers, states: ExpiringHashes) {
+    this.#answers = answers
+    this.#states = states
+  }
+
+  /**
+   * Begins a session, or continues the one that the request names.
+   * @throws Problem 404 for a session of another client, server or workspace; then the client begins another
+   */
+  async sessionOf(
+    request: FastifyRequest,
+    state: RequestState,
+    { method, params }: Message,
+    { tool, acquireStream }: SessionCall,
+  ): Promise<McpSession | undefined> {
+    if (method === 'initialize') {
+      const id = sessionId(state.scope, ownerOf(state), Object(params).capabilities)
+      state.response.setHeader(SESSION, id)
+      return undefined
+    }
+    const { [SESSION]: id, 'mcp-protocol-version': version } = request.headers
+    if (typeof id !== 'string' || isModern(request.body, version)) return undefined
+    const capabilities = requireSession(state, id)
+    const source = tool?.binding.source ?? ''
+    const key = keyOf(id)
+    return {
+      capabilities,
+      begin: acquireStream,
+      mayAsk: ASKING.has(source) && Object.keys(capabilities).length > 0,
+      logsSteps: RUNNING.has(source) && LOGS_STEPS.has((await this.#states.read(key))[LEVEL]),
+      answerTo: (requestId, signal) => this.#answers.wait(answerKey(state, requestId), signal),
+      setLogLevel: async (level) =>
+        void (await this.#states.set(key, LEVEL, level, LIMITS.mcpSubscriptionsMax)),
+      subscribe: (uri) => this.#states.set(key, `${URI}${uri}`, '', LIMITS.mcpSubscriptionsMax),
+      unsubscribe: (uri) => this.#states.delete(key, `${URI}${uri}`),
+    }
+  }
+
+  takeAnswer(state: RequestState, requestId: unknown, answer: ClientAnswer): void {
+    this.#answers.deliver(answerKey(state, String(requestId)), answer)
+  }
+
+  /**
+   * Sends the changes of the server and of the subscribed documents until the client or the server ends the stream. A client
+   * that resumes with `Last-Event-ID` is told of all that may have changed meanwhile, so nothing is stored for it.
+   * @param watch begins to watch; the stream replaces the documents as subscriptions change
+   */
+  openStream(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    state: RequestState,
+    watch: (onChange: (change: McpChange) => void) => ServerChanges,
+  ): void {
+    const { [SESSION]: id, 'last-event-id': last, 'mcp-protocol-version': version } = request.headers
+    requireSession(state, String(id))
+    const { raw } = reply
+    for (const [name, value] of Object.entries(reply.getHeaders())) raw.setHeader(name, value ?? '')
+    reply.hijack()
+    raw.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store, no-transform' })
+    const send = (data: string) => {
+      // Bounds the memory that a client takes by not reading.
+      if (raw.writableLength > LIMITS.feedQueueBytesMax) raw.destroy()
+      else if (!raw.writableEnded) raw.write(`id: ${changes.version}\nevent: message\ndata: ${data}\n\n`)
+    }
+    const changes = watch((change) => send(JSON.stringify(notificationOf(change))))
+    if (version === '2025-11-25') raw.write(`id: ${changes.version}\ndata: \n\n`)
+    else raw.write(': open\n\n')
+    const resumes = last !== undefined
+    if (resumes && last !== String(changes.version))
+      for (const list of ['tools', 'prompts', 'resources'] as const)
+        send(JSON.stringify(notificationOf(list)))
+    const stop = this.#followSubscriptions(keyOf(String(id)), changes, (uris) => {
+      if (resumes) for (const uri of uris) send(JSON.stringify(notificationOf({ uri })))
+    })
+    const heartbeat = setInterval(() => raw.writableEnded || raw.write(': hb\n\n'), LIMITS.feedHeartbeatMs)
+    raw.once('close', () => {
+      clearInterval(heartbeat)
+      stop()
+      changes.stop()
+    })
+  }
+
+  /** Watches the documents that the session subscribes to now. @param onFirst called with the first ones */
+  #followSubscriptions(
+    key: string,
+    changes: ServerChanges,
+    onFirst: (uris: readonly string[]) => void,
+  ): () => void {
+    let known: string | undefined
+    const read = async () => {
+      const uris = Object.keys(await this.#states.read(key)).filter((field) => field.startsWith(URI))
+      const now = uris.map((field) => field.slice(URI.length)).sort()
+      if (known === undefined) onFirst(now)
+      if (known !== now.join('\n')) changes.watch(now)
+      known = now.join('\n')
+    }
+    // While Valkey is away, the documents stay those of before.
+    const follow = () => void read().catch(() => {})
+    follow()
+    const timer = setInterval(follow, LIMITS.mcpListenCheckMs)
+    return () => clearInterval(timer)
+  }
+}
+
+/** True if the request names a session. */
+export const hasSession = ({ headers }: FastifyRequest) => typeof headers[SESSION] === 'string'
+
+/** @throws Problem 404 */
+function requireSession(state: RequestState, id: string): Readonly<Record<string, object>> {
+  const capabilities = sessionCapabilities(state.scope, ownerOf(state), id)
+  if (capabilities === undefined) throw notFound('session')
+  return capabilities
+}
+
+const ownerOf = ({ server, client }: RequestState) => ({
+  serverId: server.id,
+  principal: client.subject,
+  clientId: client.clientId,
+})
+
+/** An answer counts only if it comes from the client that was asked. */
+const answerKey = ({ server, client }: RequestState, requestId: string) =>
+  JSON.stringify([server.id, client.subject, client.clientId, requestId])
+
+const keyOf = (id: string) => `tenon:mcp-session:${createHash('sha256').update(id).digest('hex')}`
+
+function notificationOf(change: McpChange): object {
+  const jsonrpc = '2.0'
+  return typeof change === 'string'
+    ? { jsonrpc, method: `notifications/${change}/list_changed` }
+    : { jsonrpc, method: 'notifications/resources/updated', params: { uri: change.uri } }
+}
