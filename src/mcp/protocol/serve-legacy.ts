@@ -124,6 +124,8 @@ function addSession(mcp: LegacyServer, session: McpSession, hasResources: boolea
   })
   if (!hasResources) return
   mcp.setRequestHandler(SubscribeRequestSchema, async ({ params: { uri } }) => {
+    if (uri.length > LIMITS.mcpUriCharsMax)
+      throw new McpError(ErrorCode.InvalidParams, `uri has more than ${LIMITS.mcpUriCharsMax} characters.`)
     if (await session.subscribe(uri)) return {}
     const detail = `A session has at most ${LIMITS.mcpSubscriptionsMax} subscriptions.`
     throw new McpError(ErrorCode.InvalidParams, detail)
