@@ -14,7 +14,7 @@ const INTERFACES = [
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
   'functions/(exported-tool|functions)',
-  'mcp-servers/(calls/kept-results|remote/openapi/read-tools|review/review-tools)',
+  'mcp-servers/(calls/kept-results|remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',
   'tenants/(jobs|tenants|workspace-settings)',

@@ -1,12 +1,13 @@
 /**
  * Measures a document read as an MCP tool, in both protocol eras, against the same read, and a write, over
- * REST in the same run.
+ * REST in the same run; then a tool of another server.
  */
 
 import { Agent, request } from 'node:http'
 import { ApiClient, fetchToken } from '../src/cli/client.ts'
 import type { Running } from '../test/support/stack/start.ts'
 import { interleaved, print, throughput } from './measure.ts'
+import { proxied } from './surface-mcp-proxied.ts'
 
 const ROUNDS = 300
 const LANES = 16
@@ -15,7 +16,7 @@ const MODERN = '2026-07-28'
 const VERBS = ['list', 'query', 'get', 'create', 'update', 'delete']
 
 export async function mcp(running: Running): Promise<void> {
-  const { path, token, apikey, id } = await aServer(running)
+  const { path, token, apikey, id, ...bench } = await aServer(running)
   const send = sender(running.url)
   const rest = () => send('GET', `/v1/collections/bench/documents/${id}`, { apikey })
   const accept = 'application/json, text/event-stream'
@@ -53,6 +54,7 @@ export async function mcp(running: Running): Promise<void> {
     rate ??= found
     print(name, found, found / rate)
   }
+  await proxied({ ...bench, url: running.url, senderTo: sender })
 }
 
 async function aServer({ url, clientId, clientSecret }: Running) {
@@ -67,6 +69,7 @@ async function aServer({ url, clientId, clientSecret }: Running) {
   const { key: apikey } = await admin.post<{ key: string }>('/v1/api-keys', wanted)
   const data = new ApiClient(url, { apikey })
   const { id } = await data.post<{ id: string }>('/v1/collections/bench/documents', { n: 1 })
+  await admin.call('PUT', '/v1/quotas', { workspace_id, limits: { mcp_servers: 2 } })
   const base = `/v1/mcp/workspaces/${workspace_id}/servers`
   const { path } = await admin.post<{ path: string }>(base, { name: 'Bench', slug: 'bench', search: 'off' })
   // With the six tools of `bench`, nearly as many as a server may have.
@@ -79,11 +82,17 @@ async function aServer({ url, clientId, clientSecret }: Running) {
   )
   await admin.call('PUT', `${base}/bench/curation`, { tools })
   await admin.post(`${base}/bench/publish`, {})
-  const token = await fetchToken(url, clientId, clientSecret, {
-    resource: `${url}${path}`,
-    scope: 'mcp:bench:all',
-  })
-  return { path, token, apikey, id }
+  const tokenFor = (of: string, scope: string) =>
+    fetchToken(url, clientId, clientSecret, { resource: `${url}${of}`, scope })
+  return {
+    path,
+    token: await tokenFor(path, 'mcp:bench:all'),
+    apikey,
+    id,
+    admin,
+    workspaceId: workspace_id,
+    tokenFor,
+  }
 }
 
 const LIST = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' })

@@ -7,7 +7,7 @@ import type { Json, Template } from '../ir.ts'
 import { isObject } from '../json.ts'
 import { compileInlineOption, literalField } from './task.ts'
 
-/** The function of such calls: its arguments are `{server, tool, arguments}`. */
+/** The name of the function that a compiled call invokes, with the arguments `{server, tool, arguments}`. */
 export const MCP = 'mcp'
 
 const KEYS = ['server', 'tool', 'arguments']
@@ -35,7 +35,7 @@ export function compileMcp(task: MapNode, context: CompileContext): McpBody | un
   context.keys(given, '`with`', KEYS)
   const [server, tool] = [nameAt(given, 'server', context), nameAt(given, 'tool', context)]
   const args = argumentsTemplate(given, context)
-  // Reports a call that asks to be local: a tool may change something.
+  // Reports `metadata.tenon.local: true`: a tool may change something, and a local call may be made twice.
   compileInlineOption(task, false, context)
   if (server === undefined || tool === undefined || args === undefined) return undefined
   const object = [

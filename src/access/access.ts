@@ -106,9 +106,17 @@ export class Access {
     return new WorkspaceScope(actor, ref, this.#services, ids)
   }
 
-  /** The workspace of a hosted MCP server, for a call of an authenticated client. */
-  openHosted({ ref }: PublishedServer, subject: string): WorkspaceScope {
-    return this.continueWorkspace(ref, { subject, role: 'workspace_admin' }, randomIds)
+  /**
+   * The workspace of a hosted MCP server, for a call of an authenticated client.
+   * @param chainDepth how many calls of other servers are around this one
+   */
+  openHosted({ ref }: PublishedServer, subject: string, chainDepth?: number): WorkspaceScope {
+    const actor = {
+      subject,
+      role: 'workspace_admin',
+      ...(chainDepth !== undefined && { chainDepth }),
+    } as const
+    return this.continueWorkspace(ref, actor, randomIds)
   }
 
   continueAdmin(tenantId: TenantId, subject: string, ids: IdSource): AdminScope {
@@ -165,6 +173,18 @@ export function asWorkspaceService(scope: WorkspaceScope): WorkspaceScope {
 export function withLookups(scope: WorkspaceScope, lookups: NonNullable<Actor['lookups']>): WorkspaceScope {
   const { services, ids } = internalsOf(scope)
   return new WorkspaceScope({ ...scope.actor, lookups }, scope.ref, services, ids, scope.completionStatements)
+}
+
+/** The same caller, within other calls of tools. @param chainDepth how many */
+export function withChainDepth(scope: WorkspaceScope, chainDepth: number): WorkspaceScope {
+  const { services, ids } = internalsOf(scope)
+  return new WorkspaceScope(
+    { ...scope.actor, chainDepth },
+    scope.ref,
+    services,
+    ids,
+    scope.completionStatements,
+  )
 }
 
 /** The workspace with the right to start and follow its flows, for a key or token that has the scope for it. */

@@ -192,7 +192,7 @@ export function addressOf(scope: WorkspaceScope, path: string): string {
 export function sendHttp(
   scope: WorkspaceScope,
   outbound: Outbound,
-  sender: Pick<Sender, 'allowed' | 'allowedNow'>,
+  sender: Omit<Sender, 'owner'>,
   bounds: Bounds,
 ): Promise<Inbound> {
   const { tenantId, workspaceId } = scope.ref

@@ -3,14 +3,18 @@
 import type { Command } from 'commander'
 import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
 import { readCallerFile, workspaceClient } from './settings.ts'
-import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
+import { addVerb, printJson, printLine, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 export async function serversClient(workspace: string | undefined) {
   const { settings, client, workspace_id } = await workspaceClient(workspace)
   return { settings, client, base: `/v1/mcp/workspaces/${workspace_id}/servers` }
 }
 
-const print = (line: string) => void process.stdout.write(`${line}\n`)
+/** Like {@link serversClient}, for one server. @param server its id or slug */
+export async function serverClient(server: string, workspace: string | undefined) {
+  const { base, ...rest } = await serversClient(workspace)
+  return { ...rest, path: `${base}/${encodeURIComponent(server)}` }
+}
 
 interface Server {
   readonly slug: string
@@ -22,16 +26,16 @@ interface Server {
 async function list({ workspace }: WorkspaceOption): Promise<number> {
   const { client, base } = await serversClient(workspace)
   for (const { slug, state, active_version, name } of await client.list<Server>(base))
-    print(`${slug.padEnd(20)}  ${state.padEnd(10)}  ${`v${active_version ?? '–'}`.padEnd(5)}  ${name}`)
+    printLine(`${slug.padEnd(20)}  ${state.padEnd(10)}  ${`v${active_version ?? '–'}`.padEnd(5)}  ${name}`)
   return 0
 }
 
-/** Prints what `GET <base>/<server><tail>` answers. */
+/** Prints the response to `GET …/servers/<server><tail>`. */
 const show =
   (tail: string) =>
   async (server: string, { workspace }: WorkspaceOption): Promise<number> => {
-    const { client, base } = await serversClient(workspace)
-    return printJson(await client.get(`${base}/${encodeURIComponent(server)}${tail}`))
+    const { client, path } = await serverClient(server, workspace)
+    return printJson(await client.get(`${path}${tail}`))
   }
 
 interface Candidate {
@@ -42,17 +46,17 @@ interface Candidate {
 }
 
 async function candidates(server: string, { workspace }: WorkspaceOption): Promise<number> {
-  const { client, base } = await serversClient(workspace)
-  const { data } = await client.get<{ data: Candidate[] }>(`${base}/${server}/candidates`)
+  const { client, path } = await serverClient(server, workspace)
+  const { data } = await client.get<{ data: Candidate[] }>(`${path}/candidates`)
   for (const { candidate, name, risk, title } of data)
-    print(`${candidate.padEnd(40)}  ${risk.padEnd(5)}  ${name.padEnd(28)}  ${title}`)
+    printLine(`${candidate.padEnd(40)}  ${risk.padEnd(5)}  ${name.padEnd(28)}  ${title}`)
   return 0
 }
 
 async function curate(server: string, file: string, { workspace }: WorkspaceOption): Promise<number> {
-  const { client, base } = await serversClient(workspace)
+  const { client, path } = await serverClient(server, workspace)
   const body: unknown = JSON.parse(await readCallerFile(file))
-  return printJson(await client.call('PUT', `${base}/${server}/curation`, body))
+  return printJson(await client.call('PUT', `${path}/curation`, body))
 }
 
 interface Preview {
@@ -76,16 +80,16 @@ interface Preview {
 
 /** Prints what publishing the draft would change, and what the check of its texts found. */
 async function diff(server: string, { workspace }: WorkspaceOption): Promise<number> {
-  const { client, base } = await serversClient(workspace)
-  const draft = await client.get<Preview>(`${base}/${server}/preview`)
-  print(`${draft.class}: ${draft.tools.length} tools, about ${draft.tokens} tokens`)
-  for (const name of draft.diff.added) print(`+ ${name}`)
-  for (const name of draft.diff.removed) print(`- ${name}`)
-  for (const { name, fields } of draft.diff.changed) print(`~ ${name}: ${fields.join(', ')}`)
-  for (const sentence of draft.diff.summary) print(`! ${sentence}`)
-  for (const { tool, detail } of draft.reasons) print(`! ${tool ?? server} ${detail}`)
+  const { client, path } = await serverClient(server, workspace)
+  const draft = await client.get<Preview>(`${path}/preview`)
+  printLine(`${draft.class}: ${draft.tools.length} tools, about ${draft.tokens} tokens`)
+  for (const name of draft.diff.added) printLine(`+ ${name}`)
+  for (const name of draft.diff.removed) printLine(`- ${name}`)
+  for (const { name, fields } of draft.diff.changed) printLine(`~ ${name}: ${fields.join(', ')}`)
+  for (const sentence of draft.diff.summary) printLine(`! ${sentence}`)
+  for (const { tool, detail } of draft.reasons) printLine(`! ${tool ?? server} ${detail}`)
   for (const { tool, pointer, severity, detail } of draft.findings)
-    print(`${severity.padEnd(7)}  ${tool ?? server}${pointer}: ${detail}`)
+    printLine(`${severity.padEnd(7)}  ${tool ?? server}${pointer}: ${detail}`)
   return 0
 }
 
@@ -93,8 +97,8 @@ async function diff(server: string, { workspace }: WorkspaceOption): Promise<num
 const activate =
   (verb: 'approve' | 'activate') =>
   async (server: string, version: string, { workspace }: WorkspaceOption): Promise<number> => {
-    const { client, base } = await serversClient(workspace)
-    return printJson(await client.post(`${base}/${server}/versions/${version}/${verb}`, {}))
+    const { client, path } = await serverClient(server, workspace)
+    return printJson(await client.post(`${path}/versions/${encodeURIComponent(version)}/${verb}`, {}))
   }
 
 interface Call {
@@ -107,10 +111,10 @@ interface Call {
 }
 
 async function audit(server: string, { workspace }: WorkspaceOption): Promise<number> {
-  const { client, base } = await serversClient(workspace)
-  const { data } = await client.get<{ data: Call[] }>(`${base}/${server}/audit`)
+  const { client, path } = await serverClient(server, workspace)
+  const { data } = await client.get<{ data: Call[] }>(`${path}/audit`)
   for (const { time, outcome, tool, principal, code, duration_ms } of data)
-    print(
+    printLine(
       `${time}  ${outcome.padEnd(10)}  ${(tool ?? '–').padEnd(28)}  ${principal ?? '–'}  ${duration_ms} ms  ${code ?? ''}`.trimEnd(),
     )
   return 0
@@ -133,7 +137,7 @@ interface Source {
 async function listSources({ workspace }: WorkspaceOption): Promise<number> {
   const { client, base } = await sourcesClient(workspace)
   for (const { name, kind, state, tools, url } of await client.list<Source>(base))
-    print(
+    printLine(
       `${name.padEnd(20)}  ${kind.padEnd(7)}  ${state.padEnd(7)}  ${String(tools).padStart(4)} tools  ${url}`,
     )
   return 0

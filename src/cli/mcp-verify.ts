@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { compactVerify, createLocalJWKSet, errors, type JSONWebKeySet } from 'jose'
 import { canonical } from '../core/json.ts'
-import { serversClient } from './mcp-admin.ts'
+import { serverClient } from './mcp-admin.ts'
 import { readCallerFile } from './settings.ts'
 import type { WorkspaceOption } from './verb.ts'
 
@@ -30,8 +30,7 @@ const TYPE = 'tenon-mcp-manifest+jws'
 
 /** @param number of the version; default: the active one */
 export async function verify(server: string, number: string | undefined, options: Options): Promise<number> {
-  const { client, base } = await serversClient(options.workspace)
-  const path = `${base}/${encodeURIComponent(server)}`
+  const { client, path } = await serverClient(server, options.workspace)
   const found = await client.get<Server>(path)
   const wanted = number ?? found.active_version
   if (wanted === null) throw new Error(`${found.slug} has no active version. Name the version to verify.`)

@@ -5,7 +5,7 @@ import { type ApiClient, ApiError, fetchToken } from './client.ts'
 import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
 import { mcpConfigVerb } from './mcp/config.ts'
 import { mcpInspectVerb } from './mcp/inspect.ts'
-import { mcpAdminVerbs, serversClient } from './mcp-admin.ts'
+import { mcpAdminVerbs, serverClient, serversClient } from './mcp-admin.ts'
 import { verify } from './mcp-verify.ts'
 import { need, readCallerFile } from './settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
@@ -69,10 +69,13 @@ function approvalNeeded(base: string, { version, diff, reasons }: Publication): 
   return `Version ${version} is not active until an admin approves it: POST ${base}/versions/${version}/approve\n${lines}`
 }
 
-/** Without a file: all tools of the workspace that only read; with `--writes`, all. Sources outside may have thousands. */
+/**
+ * Without a file: all tools of the workspace that only read; with `--writes`, all. Sources outside may have thousands, and
+ * events come from all workspaces of the tenant.
+ */
 async function defaultTools(client: ApiClient, path: string, { writes = false }: PublishOptions) {
   const { data } = await client.get<{ data: Candidate[] }>(`${path}/candidates`)
-  const isOutside = ({ candidate }: Candidate) => /^(openapi|mcp):/.test(candidate)
+  const isOutside = ({ candidate }: Candidate) => /^(openapi|mcp|events:stream:read)/.test(candidate)
   const wanted = data.filter((one) => !isOutside(one) && (writes || one.risk === 'read'))
   return Object.fromEntries(wanted.map(({ candidate }) => [candidate, { enabled: true }]))
 }
@@ -83,17 +86,17 @@ async function callTool(
   tool: string,
   options: { workspace?: string; arguments: string },
 ): Promise<number> {
-  const { client, base } = await serversClient(options.workspace)
+  const { client, path } = await serverClient(server, options.workspace)
   const body = { tool, arguments: await jsonArgument(options.arguments, 'The arguments') }
-  const result = await client.post<{ is_error: boolean }>(`${base}/${server}/call`, body)
+  const result = await client.post<{ is_error: boolean }>(`${path}/call`, body)
   printJson(result)
   return result.is_error ? 1 : 0
 }
 
 /** Prints an access token for the server alone on stdout, and the configuration of a client with it on stderr. */
 async function token(server: string, options: { workspace?: string; scope?: string }): Promise<number> {
-  const { settings, client, base } = await serversClient(options.workspace)
-  const { path, slug } = await client.get<Server>(`${base}/${server}`)
+  const { settings, client, path: operations } = await serverClient(server, options.workspace)
+  const { path, slug } = await client.get<Server>(operations)
   const resource = `${client.url}${path}`
   const [id, secret] = [need(settings, 'TENON_CLIENT_ID'), need(settings, 'TENON_CLIENT_SECRET')]
   const scope = options.scope ?? (await readScopes(client, path))

@@ -36,6 +36,9 @@ export function addVerb<A extends unknown[]>(
   })
 }
 
+/** Prints one line on stdout. */
+export const printLine = (line: string): void => void process.stdout.write(`${line}\n`)
+
 /** Prints one JSON value on stdout. @returns exit code 0 */
 export function printJson(value: unknown): number {
   process.stdout.write(`${JSON.stringify(value, null, 2)}\n`)

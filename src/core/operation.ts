@@ -23,6 +23,7 @@ type BoundHeader =
   | 'content-encoding'
   | 'last-event-id'
   | 'idempotency-key'
+  | 'tenon-chain-depth'
 
 /** The HTTP binding of an operation. Path fields come from the path; fields without a binding, from the query. */
 export interface HttpBinding<Output> {

@@ -289,6 +289,11 @@ export const PROBLEMS = {
     'The platform does not send requests to this address',
     'Only public addresses are allowed; an operator can add exceptions.',
   ),
+  source_drifted: row(
+    409,
+    'The source has changed since the tool was published',
+    'An admin reviews and accepts the change, then publishes the server again.',
+  ),
   upstream_invalid: row(502, 'The upstream response is not valid', 'See `detail`.'),
   upstream_unavailable: row(502, 'The upstream server did not respond', 'Check its address.'),
   execution_failed: row(502, 'The execution of the flow failed', 'Read the execution `execution_id`.', {

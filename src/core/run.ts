@@ -158,7 +158,7 @@ export interface RunTrigger {
   readonly chain_depth?: number
 }
 
-/** The Temporal header with the chain depth of an execution, if it is above 0. */
+/** The header of Temporal, and of requests to sources of tools, with the chain depth of an execution or a call, if it is above 0. */
 export const CHAIN_DEPTH_HEADER = 'tenon-chain-depth'
 
 /** The input of the workflow of an execution. */

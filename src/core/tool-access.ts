@@ -8,6 +8,14 @@ export interface Annotations {
   readonly openWorldHint: boolean
 }
 
+/** The hints of a tool that changes nothing, and reaches no system outside the platform. */
+export const READ_ONLY: Annotations = {
+  readOnlyHint: true,
+  destructiveHint: false,
+  idempotentHint: true,
+  openWorldHint: false,
+}
+
 /** The part of a published tool that consent is given to. */
 export interface ScopedTool {
   readonly name: string

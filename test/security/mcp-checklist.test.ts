@@ -48,7 +48,10 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   T16: ['client without a person: shown what its token allows'],
   T17: ['one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant'],
-  T18: ['arguments in their places, with the secret of the source; T18: the token of the client stays here'],
+  T18: [
+    'arguments in their places, with the secret of the source; T18: the token of the client stays here',
+    'T18, T43: described as there, called with the credentials of the source and nothing of the caller',
+  ],
   T19: [
     'client registration: %s: refused',
     'client registration: limit of an address: refused; unused clients: removed',
@@ -62,17 +65,27 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'suspect text: waits for approval, also with `accept`; not again once it is approved',
     'hidden text in the schema of a source: refused, with its place',
     'T23: poisoned document: hidden characters are refused, orders to models wait for approval',
+    'T23, T26, T31: tools with hostile names, schemas and texts: left out, with the reason',
   ],
   T24: [
     'document that changes: drift, the pinned tools stay; accepted by its hash alone',
+    'T24: %s: the tool is refused, the others go on, and what was published works again',
+    'T24: renamed and new: the old one is refused, the new one is a candidate only after it is accepted',
     'function tool, function redeployed: the old version runs until the next publication',
   ],
   T25: [
     'draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte',
   ],
   T26: ['name with a look-alike letter', 'names that differ in case', 'name of 65 letters'],
-  T27: ['destructive tool declared as harmless'],
-  T28: ['result: sent once, as structured content or as text', '%s: each step of the gate: %s'],
+  T27: [
+    'destructive tool declared as harmless',
+    'T27: hints of the server: strict until the curation trusts them, and no further than they go',
+  ],
+  T28: [
+    'result: sent once, as structured content or as text',
+    '%s: each step of the gate: %s',
+    'T28, T29: content passes, texts are fenced, secrets are masked, errors are those of the tool',
+  ],
   T29: ['secrets in a document: masked in results'],
   T30: [
     'schema that changed after publication: the tool says that it is outdated',
@@ -90,6 +103,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   T33: [
     'T33: redirect to another server: never reached, and no credentials arrive',
+    'T33: addresses that are closed, redirects, and missing secrets: refused without a request',
     'T33: addresses that are not public, documents that move or are too large: refused',
     'T33: server of another origin: gets the headers of the source only if the admin confirms it',
   ],
@@ -107,19 +121,25 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'function tool called with a version: argument refused',
     'server of another workspace, by its id: unknown',
   ],
-  T39: ['tables of the sweep: list every operation once and nothing else'],
+  T39: [
+    'tables of the sweep: list every operation once and nothing else',
+    'T39: sessions at the server: one for each caller, none shared between workspaces',
+  ],
   T40: [
     'rate of a tool: shared by callers, entry points and processes; other tools, servers and tenants go on',
     'hosted MCP server: one client: limited by subject',
   ],
   T41: ['%s: exactly one entry', 'end and head forged: detected with an anchor kept elsewhere'],
+  T43: [
+    'T18, T43: described as there, called with the credentials of the source and nothing of the caller',
+    'T43: server that %s: a clear error',
+  ],
   T44: ['unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401'],
 }
 
 /** Numbers without a test of that kind. */
 const OTHERWISE: Readonly<Record<string, string>> = {
   T42: 'There is no container engine.',
-  T43: 'There is no container engine.',
   T45: 'The test below.',
   T46: '`npm run conformance:mcp` and `npm run conformance:mcp -- clients`, which fetch the suites and the clients of others.',
 }

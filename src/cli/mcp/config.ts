@@ -1,11 +1,11 @@
 /** `tenon mcp config`: configuration of common MCP clients for a server, in the format of each. */
 
 import type { Command } from 'commander'
-import { serversClient } from '../mcp-admin.ts'
+import { serverClient } from '../mcp-admin.ts'
 import { need, readSettings } from '../settings.ts'
 import { addVerb, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 
-/** The format of a client: its text for a server, and where the text belongs. */
+/** The format of a client: its text for a server, and where users put it. */
 interface ClientFormat {
   readonly text: (name: string, url: string) => string
   readonly place: string
@@ -71,10 +71,8 @@ export async function endpointOf(server: string, workspace: string | undefined):
     const path = '/v1/mcp/platform/mcp'
     return { name: 'tenon', path, url: `${need(await readSettings(), 'TENON_URL')}${path}` }
   }
-  const { client, base } = await serversClient(workspace)
-  const { slug, path } = await client.get<{ slug: string; path: string }>(
-    `${base}/${encodeURIComponent(server)}`,
-  )
+  const { client, path: operations } = await serverClient(server, workspace)
+  const { slug, path } = await client.get<{ slug: string; path: string }>(operations)
   return { name: slug, path, url: `${client.url}${path}` }
 }
 

@@ -1,12 +1,10 @@
-/** `tenon mcp inspect`: what a client meets at a server, from the challenge to the tools, and whether each step works. */
+/** `tenon mcp inspect`: takes the steps of a client at a server, from the challenge to the tools, and reports each. */
 
 import type { Command } from 'commander'
 import { fetchToken } from '../client.ts'
 import { need, operatorAccess, readSettings } from '../settings.ts'
-import { addVerb, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { addVerb, printLine, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import { type Endpoint, endpointOf } from './config.ts'
-
-const print = (line: string) => void process.stdout.write(`${line}\n`)
 
 /** Protected-resource metadata (RFC 9728). */
 interface Metadata {
@@ -44,11 +42,11 @@ class Checks {
   ): Promise<T | undefined> {
     try {
       const [value, shown] = await work()
-      print(`ok    ${name}: ${shown}`)
+      printLine(`ok    ${name}: ${shown}`)
       return value
     } catch (error) {
       this.failed = true
-      print(`FAIL  ${name}: ${error instanceof Error ? error.message : String(error)}`)
+      printLine(`FAIL  ${name}: ${error instanceof Error ? error.message : String(error)}`)
       return undefined
     }
   }
@@ -117,7 +115,7 @@ async function tokenFor(server: string, { url }: Endpoint, scopes: readonly stri
   return [await fetchToken(need(settings, 'TENON_URL'), id, secret, parameters), `issued to ${id}`] as const
 }
 
-/** Prints the tools as a model gets them. */
+/** Reads all pages of `tools/list`. The tokens are an estimate of what a model is given. */
 async function listTools(url: string, token: string): Promise<readonly [readonly Tool[], string]> {
   const tools: Tool[] = []
   let cursor: string | undefined
@@ -131,7 +129,7 @@ async function listTools(url: string, token: string): Promise<readonly [readonly
 }
 
 function printTools(tools: readonly Tool[]): void {
-  print('')
+  printLine('')
   const rows = tools.map((tool) => [
     tool.name,
     tool.annotations?.readOnlyHint === true ? 'reads' : 'writes',
@@ -146,7 +144,7 @@ async function inspect(server: string, { workspace }: WorkspaceOption): Promise<
   const endpoint = await endpointOf(server, workspace)
   const { url } = endpoint
   const checks = new Checks()
-  print(url)
+  printLine(url)
   const metadataUrl = await checks.step('request without a token', () => challenge(url))
   const metadata =
     metadataUrl === undefined

@@ -75,8 +75,8 @@ export const FLOW_LIMITS = {
   errorResponse: { readBytesMax: 65_536, contentBytesMax: 12_288, headersBytesMax: 4_096 },
   /** In base64, as large as the output of a step may be. */
   httpCallBytesMax: 3_145_728,
-  /** Keep-alive connections: idle time (below that of common servers), per server, and for how many workspaces. */
-  keptConnections: { idleMs: 4_000, perServer: 16, ownersMax: 1_000 },
+  /** Keep-alive connections: idle time (below that of common servers), per server, for how many workspaces; the rest of a response. */
+  keptConnections: { idleMs: 4_000, perServer: 16, ownersMax: 1_000, discardMs: 200 },
   /** The response of an OAuth issuer; and how long before its expiry a token is renewed. */
   tokenAnswerBytesMax: 65_536,
   tokenLeewayMs: 10_000,

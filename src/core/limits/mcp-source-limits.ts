@@ -21,6 +21,25 @@ export const MCP_SOURCE_LIMITS = {
   mcpSourceBodyBytesMax: 4_194_304,
   /** The time of a call of its tools. Common clients time out after 60 s. */
   mcpSourceCallMs: 30_000,
+  /** MCP servers as sources. How long tools that were listed count as current. */
+  mcpUpstream: {
+    currentMs: 60_000,
+    /** Reading all tools, and the CPU time of what is made of them. */
+    listMs: 15_000,
+    definitionsCpuMs: 5_000,
+    toolsMax: 500,
+    pagesMax: 50,
+    /** All tools, and one. */
+    listBytesMax: 4_194_304,
+    toolBytesMax: 65_536,
+    schemaNodesMax: 2_000,
+    /** One response. Results of tools are smaller, but a stream has notifications, too. */
+    responseBytesMax: 4_194_304,
+    /** Protocol versions and sessions that are kept, and for how long. */
+    connectionsMax: 2_000,
+    connectionMs: 600_000,
+    sourcesCachedMax: 500,
+  },
   /** Parts of a source that are no tools, and names of changed tools, which answers show. */
   mcpSourceNotesMax: 50,
 } as const

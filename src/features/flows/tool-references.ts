@@ -51,20 +51,26 @@ function faultsOf({ server, tool, arguments: args }: ToolReference, rows: readon
   const offered = rows.filter(({ id, slug }) => id === server.name || slug === server.name)
   if (offered.length === 0) {
     const slugs = [...new Set(rows.map(({ slug }) => slug))]
-    return [unknown(server, `The workspace has no MCP server \`${server.name}\`.`, slugs, 'servers')]
+    return [unknownName(server, `The workspace has no MCP server \`${server.name}\`.`, slugs, 'servers')]
   }
   const found = offered.find((one) => one.tool === tool.name)
   if (found === undefined) {
     const names = offered.flatMap((one) => one.tool ?? [])
     const message = `The active version of \`${server.name}\` has no tool \`${tool.name}\`.`
-    return [unknown(tool, message, names, 'tools')]
+    return [unknownName(tool, message, names, 'tools')]
   }
   return args === undefined ? [] : argumentFaults(tool.name, args, found.schema ?? {})
 }
 
-type Place = ToolReference['tool']
+/** A name in the definition of a flow, with its location. */
+type NamedLocation = ToolReference['tool']
 
-function unknown({ name, ...at }: Place, message: string, known: readonly string[], what: string): Fault {
+function unknownName(
+  { name, ...at }: NamedLocation,
+  message: string,
+  known: readonly string[],
+  what: string,
+): Fault {
   const list = known.slice(0, LIMITS.faultsShownMax).join(', ')
   const all = known.length === 0 ? `There are no published ${what}.` : `There are: ${list}.`
   return { code: 'unknown_reference', message, ...at, hint: didYouMean(name, known) ?? all }
@@ -85,7 +91,7 @@ function argumentFaults(
       ...at,
     })),
     ...others.map((given) => ({
-      ...unknown(given, `\`${tool}\` has no argument \`${given.name}\`.`, known, 'arguments'),
+      ...unknownName(given, `\`${tool}\` has no argument \`${given.name}\`.`, known, 'arguments'),
       code: 'unknown_argument',
     })),
   ]

@@ -13,6 +13,7 @@ import { ArgumentChoices } from './curation/curated-arguments.ts'
 import { Groups } from './curation/groups.ts'
 import { Prompts, Resources } from './prompts.ts'
 import { findHidden, rejectErrors } from './tool.ts'
+import { TOOL_NAME_PATTERN } from './tool-name.ts'
 
 export const SERVERS = '/v1/mcp/workspaces/{ws}/servers'
 export const Ws = Ref('workspace')
@@ -31,7 +32,7 @@ export const Choice = Type.Object(
     description: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.mcpDescriptionCharsMax })),
     scope: Type.Optional(
       Type.String({
-        pattern: `^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`,
+        pattern: TOOL_NAME_PATTERN,
         description: 'Last part of the scope.',
       }),
     ),

@@ -36,6 +36,8 @@ export interface Candidate {
   readonly input_schema: JsonSchema
   readonly output_schema?: JsonSchema
   readonly annotations: Annotations
+  /** What another server says of its tool: an admin may set the hints as it does, which by themselves count for nothing. */
+  readonly claimed_annotations?: Annotations
   /** Last part of the scope. Default: the name. */
   readonly scope: string
   readonly risk: 'read' | 'write'
@@ -144,7 +146,7 @@ export interface Arguments {
   readonly args: Readonly<Record<string, unknown>>
   readonly serverId: string
   /** Undefined if it cannot be asked. */
-  readonly client?: Pick<CallClient, 'capabilities' | 'inputResponses'> | undefined
+  readonly client?: Pick<CallClient, 'capabilities'> | undefined
 }
 
 export interface AnswerForm {

@@ -5,7 +5,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import type { Feed } from '../../core/bytes.ts'
 import { subscribeEvents } from '../events/events-api.ts'
 
-interface Watched {
+interface WatchOptions {
   readonly collections: readonly string[]
   /** Called for each change of a document of the collections. */
   readonly onChange: (collection: string, documentId: string) => void
@@ -13,10 +13,10 @@ interface Watched {
   readonly onEnd: () => void
 }
 
-/** @returns stops. @throws Problem `dependency_unavailable` */
+/** @returns a function that stops watching. @throws Problem `dependency_unavailable` */
 export async function watchDocuments(
   scope: WorkspaceScope,
-  { collections, onChange, onEnd }: Watched,
+  { collections, onChange, onEnd }: WatchOptions,
 ): Promise<() => void> {
   const topic = collections.map((name) => `collections.${name}.*`).join(',')
   const feed = (await subscribeEvents.run(asWorkspaceService(scope), { topic })) as Feed

@@ -16,6 +16,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
 import { flowSummary } from '../flows/flow-summary.ts'
 import { exportedTool } from '../functions/exported-tool.ts'
+import { type McpSourceTools, readMcpTools } from '../mcp-servers/remote/mcp/mcp-definitions.ts'
 import { type OpenApiSource, readOpenApi } from '../mcp-servers/remote/openapi/read-tools.ts'
 import { type ReviewInput, reviewTools } from '../mcp-servers/review/review-tools.ts'
 
@@ -96,6 +97,8 @@ export const TASKS = {
   exportedTool: (code: string) => exportedTool(code),
 
   openApiTools: (source: OpenApiSource) => readOpenApi(source),
+
+  mcpTools: (source: McpSourceTools) => readMcpTools(source),
 
   check: (flow: FlowSource) => {
     const { ir, faults, warnings, definition } = compiled(flow)

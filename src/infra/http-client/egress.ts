@@ -40,6 +40,11 @@ export interface Bounds {
   readonly bytesMax: number
   /** For a status of which only the beginning of the body is wanted: its length. A longer body is no error then. */
   readonly excerptBytes?: (status: number) => number | undefined
+  /**
+   * For a response that its server may keep open after the part that is wanted. Gets the headers; returns a function that gets
+   * each chunk, and returns true at the end of that part. Undefined: the whole response is wanted.
+   */
+  readonly wantedPart?: (headers: Inbound['headers']) => ((chunk: Buffer) => boolean) | undefined
   /** Ends the request; it fails with the reason of the signal. */
   readonly signal?: AbortSignal
 }
@@ -51,6 +56,11 @@ export interface Sender {
   readonly allowedNow?: () => Promise<readonly string[]>
   /** Connections are reused for this owner only; without one, each is closed after its response. */
   readonly owner?: string
+  /**
+   * Reuses connections for unsafe methods as well. If the server has closed one meanwhile, such a request fails, since it may
+   * have arrived. Default: for safe methods alone.
+   */
+  readonly reusesAlways?: boolean
 }
 
 /** Safe methods (RFC 9110 §9.2.1): repeated if the server had closed a reused connection. */
@@ -102,7 +112,7 @@ export class Egress {
 
   async #send(outbound: Outbound, sender: Sender, bounds: Bounds): Promise<Inbound> {
     const { url, method } = outbound
-    const { owner } = sender
+    const { owner, reusesAlways = false } = sender
     if (url.protocol !== 'http:' && url.protocol !== 'https:') throw notHttp(url)
     const isAllowlisted = this.#isAllowlisted(url, sender)
     const refusal = () => notPublic(url, sender)
@@ -110,11 +120,12 @@ export class Egress {
     if (!isAllowlisted && isIP(host) !== 0 && !this.#addresses.isPublic(host)) throw refusal()
     const lookupPublic = publicLookup(this.#find, this.#addresses, refusal)
     const connection = { agent: false, ...(!isAllowlisted && { lookup: lookupPublic }) } as const
-    if (owner === undefined || !isSafe(method)) return exchange(outbound, bounds, connection)
+    if (owner === undefined || !(reusesAlways || isSafe(method)))
+      return exchange(outbound, bounds, connection)
     const key = `${owner} ${url.protocol} ${isAllowlisted}`
     const agent = this.#agents.get(key) ?? agentFor(url.protocol)
     this.#agents.set(key, agent)
-    return exchange(outbound, bounds, { ...connection, agent }, connection)
+    return exchange(outbound, bounds, { ...connection, agent }, isSafe(method) ? connection : undefined)
   }
 
   #isAllowlisted(url: URL, { allowed }: Sender): boolean {
@@ -217,7 +228,10 @@ function begin(open: () => ClientRequest): ClientRequest {
   }
 }
 
-async function read(response: IncomingMessage, { bytesMax, excerptBytes }: Bounds): Promise<Inbound> {
+async function read(
+  response: IncomingMessage,
+  { bytesMax, excerptBytes, wantedPart }: Bounds,
+): Promise<Inbound> {
   const { statusCode: status = 0 } = response
   const headers = Object.fromEntries(
     Object.entries(response.headers).map(([name, value]) => [
@@ -227,17 +241,41 @@ async function read(response: IncomingMessage, { bytesMax, excerptBytes }: Bound
   )
   const excerptMax = excerptBytes?.(status)
   const max = excerptMax ?? bytesMax
+  const { body, isTooLong } = await bodyOf(response, max, wantedPart?.(headers))
+  if (!isTooLong) return { status, headers, body }
+  if (excerptMax === undefined) throw tooLarge(response, bytesMax)
+  return { status, headers, body: body.subarray(0, max), isExcerpt: true }
+}
+
+/** The body, or its beginning: more than `max` bytes, after which the connection is closed. */
+async function bodyOf(
+  response: IncomingMessage,
+  max: number,
+  isEnd: (chunk: Buffer) => boolean = () => false,
+): Promise<{ readonly body: Buffer; readonly isTooLong: boolean }> {
   const chunks: Buffer[] = []
   let bytes = 0
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    chunks.push(chunk)
-    bytes += chunk.length
-    if (bytes <= max) continue
+  try {
+    for await (const chunk of response.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      chunks.push(chunk)
+      bytes += chunk.length
+      if (bytes > max || isEnd(chunk)) break
+    }
+  } catch (error) {
     response.destroy()
-    if (excerptMax === undefined) throw tooLarge(response, bytesMax)
-    return { status, headers, body: Buffer.concat(chunks).subarray(0, max), isExcerpt: true }
+    throw error
   }
-  return { status, headers, body: Buffer.concat(chunks) }
+  if (bytes > max) response.destroy()
+  else discardRest(response)
+  return { body: Buffer.concat(chunks), isTooLong: bytes > max }
+}
+
+/** Leaves a server a moment to end its response, after which the connection can be reused. */
+function discardRest(response: IncomingMessage): void {
+  if (response.readableEnded) return
+  const late = setTimeout(() => response.destroy(), LIMITS.keptConnections.discardMs)
+  response.on('error', () => {}).once('close', () => clearTimeout(late))
+  response.resume()
 }
 
 function tooLarge({ headers }: IncomingMessage, bytesMax: number): Problem {

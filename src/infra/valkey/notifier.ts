@@ -1,4 +1,4 @@
-/** Messages between the processes of the platform. */
+/** Publishes messages to the processes of the platform, and receives them. */
 
 import { Redis } from 'ioredis'
 
@@ -28,7 +28,7 @@ export class Notifier {
     this.#publisher.publish(this.#channel, message).catch(this.#onError)
   }
 
-  /** Calls for each notification from now on, across reconnections. The last subscriber replaces the one before. */
+  /** Calls `handler` for each message from now on, also after reconnections. A later handler replaces it. */
   subscribe(handler: (message: string) => void): void {
     this.#handler = handler
     if (this.#listening) return

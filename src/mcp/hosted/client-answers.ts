@@ -5,15 +5,11 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import type { Notifier } from '../../infra/valkey/notifier.ts'
+import type { ClientAnswer } from '../protocol/mcp-server.ts'
 
 export const ANSWERS_CHANNEL = 'tenon:mcp-answers'
 
-/** A JSON-RPC response, unverified. */
-export interface ClientAnswer {
-  readonly result?: unknown
-  readonly error?: unknown
-}
-
+/** A message on the channel. */
 interface Sent {
   readonly key: string
   readonly answer: ClientAnswer
@@ -28,8 +24,8 @@ export class ClientAnswers {
   }
 
   /**
-   * Waits for one answer.
-   * @param key the id of the request, which is random, and who may answer it
+   * Waits for one answer, up to {@link LIMITS.mcpAnswerWaitMs}.
+   * @param key the random id of the request, and the client that may answer it
    * @returns undefined if the time is over or the signal aborts
    */
   async wait(key: string, signal: AbortSignal): Promise<ClientAnswer | undefined> {

@@ -1,6 +1,6 @@
 /**
- * Executions of flows as tasks of a hosted server (extension `io.modelcontextprotocol/tasks`). The id of a task is the handle
- * of its run; the tools over runs do the work, so a task is read, answered and cancelled through the same checks as a call.
+ * Offers executions of flows as tasks of a hosted server (extension `io.modelcontextprotocol/tasks`). The id of a task is that
+ * of its execution. Tasks are read, answered and cancelled by the tools over executions (`run_…`), with the checks of a call.
  */
 
 import type { CallResult } from '../../features/mcp-servers/calls/call-tool.ts'
@@ -9,7 +9,7 @@ import { decisionsOf } from '../../features/mcp-servers/sources/run-outcome.ts'
 import type { RunState } from '../../features/mcp-servers/tool.ts'
 import type { McpTasks, Task, TaskState, ToolResult } from '../protocol/mcp-server.ts'
 
-/** Calls a tool over runs. */
+/** Calls a tool over executions. */
 type CallRunTool = (
   verb: 'status' | 'answer' | 'cancel',
   args: Readonly<Record<string, unknown>>,
@@ -25,7 +25,7 @@ const STATUS: Readonly<Record<RunState['status'], Task['status']>> = {
   waiting: 'working',
   suspended: 'working',
   completed: 'completed',
-  // `failed` is for errors of the protocol; a flow that fails has a result that says so.
+  // `failed` is for errors of the protocol. A flow that fails has a result with `isError`.
   faulted: 'completed',
   cancelled: 'cancelled',
 }
@@ -41,22 +41,22 @@ const describe = (run: RunState): Omit<Task, 'resultType' | 'status'> => ({
   pollIntervalMs: POLL_MS,
 })
 
-/** The task of an execution that goes on; undefined if it has ended. */
+/** The task of an open execution; undefined if it has ended. */
 export function taskOf(run: RunState | undefined): Task | undefined {
   if (run === undefined || STATUS[run.status] !== 'working') return undefined
-  // What it asks is read with `tasks/get`.
+  // Clients read its requests with `tasks/get`.
   return { resultType: 'task', status: 'working', ...describe(run) }
 }
 
 /** @param shown converts a result to the form of the protocol */
 export function tasksOf(call: CallRunTool, shown: (result: CallResult) => ToolResult): McpTasks {
-  /** @throws RpcRefusal for an error other than an unknown run */
+  /** @returns undefined for an unknown execution. @throws RpcRefusal for other errors */
   const use = async (...of: Parameters<CallRunTool>): Promise<CallResult | undefined> => {
     const result = await call(...of)
     if (result === undefined || result.run !== undefined) return result
+    if (result.code === 'not_found') return undefined
     const [first] = result.content
     const text = first?.type === 'text' ? first.text : ''
-    if (text.startsWith('not_found')) return undefined
     throw new RpcRefusal(INTERNAL_ERROR, text)
   }
   const read = (taskId: string) => use('status', { run: taskId })
@@ -76,7 +76,7 @@ export function tasksOf(call: CallRunTool, shown: (result: CallResult) => ToolRe
     update: async (taskId, inputResponses) => {
       const run = (await read(taskId))?.run
       if (run === undefined) return false
-      // Answers to what is not asked any more have no effect.
+      // Answers to requests that are no longer open have no effect.
       for (const decision of decisionsOf(validAnswers(run.asks ?? {}, inputResponses)))
         await call('answer', { run: taskId, ...decision })
       return true

@@ -1,4 +1,4 @@
-/** The tool that a message calls: where a server has the search of tools on, `tool_call` stands for the tool that it names. */
+/** Finds the tool that a message calls. If a server has the search of tools on, `tool_call` stands for the tool that it names. */
 
 import { isObject } from '../../core/json.ts'
 import { argumentErrors } from '../../features/mcp-servers/calls/check-values.ts'
@@ -6,17 +6,17 @@ import { CALL_INPUT, TOOL_CALL, TOOL_SEARCH } from '../../features/mcp-servers/s
 import type { Message } from '../endpoint.ts'
 
 export interface CalledTool {
-  /** Not validated; no tool has a name that is no string. */
+  /** The name, not validated: it may be no string. */
   readonly tool: unknown
   readonly arguments: unknown
   /** It is `tool_search`, or a `tool_call` that names no tool. */
   readonly isSearch: boolean
-  /** The client has called `tool_call`, and was shown no schema of results. */
+  /** The tool is called by `tool_call`. Its result is text, since the search shows no output schemas. */
   readonly isWithinCall: boolean
 }
 
 /**
- * Everything about a call goes by this tool: scope, challenge, rate, quota, and its entry in the log.
+ * The scope, the challenge, the rate, the quota and the entry in the log are those of this tool.
  * @returns undefined if the message calls no tool
  */
 export function calledTool({ method, params }: Message, hasSearch: boolean): CalledTool | undefined {

@@ -12,6 +12,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type Principal, roleFor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
 import { problemMembers, problemText } from '../../features/mcp-servers/calls/problem-text.ts'
 import { fenced, maskSecrets } from '../../features/mcp-servers/calls/untrusted-text.ts'
 import { Challenges, challengeOf, missingScope } from '../challenge.ts'
@@ -165,12 +166,17 @@ class PlatformServerHandler {
   }
 
   async #call(
-    { operation, requestIdField }: PlatformTool,
+    { operation, requestIdField, chainDepthField }: PlatformTool,
     args: Readonly<Record<string, unknown>>,
-    { id: requestId, ip: address, rateLimits = [] }: FastifyRequest,
+    { id: requestId, ip: address, rateLimits = [], headers }: FastifyRequest,
     principal: Principal,
   ): Promise<ToolResult> {
-    const given = requestIdField === undefined ? args : { ...args, [requestIdField]: requestId }
+    const chainDepth = headers[CHAIN_DEPTH_HEADER]
+    const given = {
+      ...args,
+      ...(requestIdField !== undefined && { [requestIdField]: requestId }),
+      ...(chainDepthField !== undefined && chainDepth !== undefined && { [chainDepthField]: chainDepth }),
+    }
     const toolCall = { operation, args: given, principal, requestId, address, rateLimits }
     try {
       return success(operation, await this.#run(toolCall))

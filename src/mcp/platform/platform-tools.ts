@@ -5,6 +5,7 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { inDomain, isPublicRole, type Principal, roleFor } from '../../core/policy.ts'
 import { portableSchema } from '../../core/portable-schema.ts'
 import { REDACTED } from '../../core/redact.ts'
+import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
 import { OPERATIONS } from '../../features/index.ts'
 import type { McpTool } from '../protocol/mcp-server.ts'
 
@@ -48,6 +49,8 @@ export interface PlatformTool {
   readonly tool: McpTool
   /** The input field that takes the id of the request. */
   readonly requestIdField: string | undefined
+  /** The input field that takes the header with the number of calls around this one. */
+  readonly chainDepthField: string | undefined
 }
 
 /** `codec.decode` reveals the payloads of executions, and `codec.encode` serves the Temporal UI. */
@@ -78,10 +81,10 @@ export const toolsFor = (principal: Principal): PlatformTool[] =>
 
 function toolOf(operation: AnyOperation): PlatformTool {
   const { name, summary, reads, input, http } = operation
-  const requestIdField = Object.entries(http.headers ?? {}).find(
-    ([, header]) => header === 'x-request-id',
-  )?.[0]
-  const { [requestIdField ?? '']: _id, ...properties } = input.properties
+  const fieldOf = (name: string) =>
+    Object.entries(http.headers ?? {}).find(([, header]) => header === name)?.[0]
+  const [requestIdField, chainDepthField] = [fieldOf('x-request-id'), fieldOf(CHAIN_DEPTH_HEADER)]
+  const { [requestIdField ?? '']: _id, [chainDepthField ?? '']: _depth, ...properties } = input.properties
   const tool = {
     // Not every client accepts a dot.
     name: name.replaceAll('.', '_'),
@@ -91,7 +94,7 @@ function toolOf(operation: AnyOperation): PlatformTool {
     inputSchema: portableSchema({ ...input, properties, type: 'object' }),
     annotations: annotationsOf(operation),
   }
-  return { operation, tool, requestIdField }
+  return { operation, tool, requestIdField, chainDepthField }
 }
 
 function annotationsOf({ name, reads, http: { method } }: AnyOperation): Record<string, boolean> {

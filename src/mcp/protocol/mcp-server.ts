@@ -1,8 +1,7 @@
-/** The MCP server for one request, as both SDKs serve it: tools, resources, prompts, tasks. */
+/** The interface of an MCP server that both SDKs serve: tools, resources, prompts, tasks. */
 
 import type { CallClient, InputRequest } from '../../features/mcp-servers/calls/call-client.ts'
 import type { Content } from '../../features/mcp-servers/calls/content.ts'
-import type { ClientAnswer } from '../hosted/client-answers.ts'
 
 export interface McpTool {
   readonly name: string
@@ -33,11 +32,11 @@ export type ResourceContents = { readonly uri: string; readonly mimeType: string
   | { readonly blob: string }
 )
 
-/** Files for the model, by URI. */
 interface McpResourceTemplate extends Omit<McpResource, 'uri'> {
   readonly uriTemplate: string
 }
 
+/** Texts and files for clients, by URI. */
 export interface McpResources {
   readonly list: () => readonly McpResource[]
   readonly templates?: () => readonly McpResourceTemplate[]
@@ -72,20 +71,20 @@ export interface McpPrompts {
 /** Completions of an argument of a prompt for the beginning of its value. */
 export type McpCompletions = (prompt: string, argument: string, begin: string) => readonly string[]
 
-/** The MCP server for one request. */
+/** An MCP server for one request: it offers what the client of the request may use. */
 export interface McpServer {
   readonly name: string
   readonly version: string
   readonly instructions?: string
-  /** Called for `tools/list` alone: a call needs none of them described. */
+  /** Called for `tools/list` alone, since a call needs no descriptions of tools. */
   readonly tools: () => readonly McpTool[]
   readonly resources?: McpResources | undefined
   readonly prompts?: McpPrompts | undefined
   readonly complete?: McpCompletions | undefined
   /**
-   * A failure is a result, without detail.
+   * A failure of the tool is a result with `isError`.
    * @returns undefined if there is no such tool
-   * @throws RpcRefusal
+   * @throws RpcRefusal for a call that is answered with a JSON-RPC error
    */
   readonly call: (
     tool: string,
@@ -101,9 +100,15 @@ export interface McpServer {
   readonly takeAnswer?: (requestId: unknown, answer: ClientAnswer) => void
 }
 
+/** A JSON-RPC response of a client to a request of the server, unverified. */
+export interface ClientAnswer {
+  readonly result?: unknown
+  readonly error?: unknown
+}
+
 /** The session of a client up to MCP 2025-11-25, which sends answers to requests as messages of their own. */
 export interface McpSession {
-  /** Capabilities that the client has declared at the beginning. */
+  /** Those that the client has declared at the beginning. */
   readonly capabilities: Readonly<Record<string, object>>
   /** The called tool may ask its client, so its response has to be a stream. */
   readonly mayAsk: boolean
@@ -127,7 +132,7 @@ export interface InputRequired {
   readonly requestState?: string
 }
 
-/** A call that goes on (extension `io.modelcontextprotocol/tasks`). Times are RFC 3339. */
+/** A call that continues after its response (extension `io.modelcontextprotocol/tasks`). Times are RFC 3339. */
 export interface Task {
   readonly resultType: 'task'
   readonly taskId: string
@@ -139,7 +144,7 @@ export interface Task {
   readonly pollIntervalMs: number
 }
 
-/** A task with its outcome, or with what it asks. */
+/** A task with its result, or with its requests to the client. */
 export interface TaskState extends Omit<Task, 'resultType'> {
   readonly result?: ToolResult
   readonly inputRequests?: Readonly<Record<string, InputRequest>>
@@ -156,8 +161,8 @@ export interface McpTasks {
 
 export type McpChange = 'tools' | 'prompts' | 'resources' | { readonly uri: string }
 
-/** What a client can be told of while it listens. */
+/** Changes that a client is notified of (`subscriptions/listen`). */
 export interface McpChanges {
-  /** Reports changes to lists, and to the resources of these URIs. @returns stops */
+  /** Reports changes of lists, and of the resources of these URIs. @returns a function that ends it */
   readonly listen: (uris: readonly string[], onChange: (change: McpChange) => void) => () => void
 }

@@ -33,7 +33,7 @@ import {
 /** Lists and resources depend on the token of the client, so no cache may share them. */
 const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const }
 
-/** The extension for calls that go on after their response. */
+/** The extension for calls that continue after their response. */
 const TASKS = 'io.modelcontextprotocol/tasks'
 
 /** Stateless, as the version is. */
@@ -106,7 +106,7 @@ function modernOptions(server: McpServer) {
   }
 }
 
-/** What the request says of its client. */
+/** The client, as its request describes it. */
 function clientOf({ mcpReq }: ServerContext): CallClient {
   const capabilities = capabilitiesOf(mcpReq)
   const { progressToken } = mcpReq._meta ?? {}

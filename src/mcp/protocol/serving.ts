@@ -33,7 +33,7 @@ export const optionsOf = ({ instructions, resources, prompts, complete }: McpSer
   ...(instructions && { instructions }),
 })
 
-/** Throws a problem with arguments, or a refusal, as an error of the protocol. */
+/** Throws a refusal or a problem as an error of the protocol. @param RpcError the error class of the SDK */
 export const asRpcError =
   (RpcError: new (code: number, message: string, data?: unknown) => Error) =>
   (error: unknown): never => {

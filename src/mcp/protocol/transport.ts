@@ -5,8 +5,7 @@
 
 import { isObject } from '../../core/json.ts'
 import { INVALID_PARAMS } from '../../features/mcp-servers/calls/client-requests.ts'
-import type { ClientAnswer } from '../hosted/client-answers.ts'
-import type { McpServer } from './mcp-server.ts'
+import type { ClientAnswer, McpServer } from './mcp-server.ts'
 import { serveLegacy } from './serve-legacy.ts'
 import { serveModern } from './serve-modern.ts'
 import type { Exchange } from './serving.ts'
@@ -17,14 +16,14 @@ const FIRST_MODERN = '2026-07-28'
 /** Answers a request in its protocol version. */
 export function serve(exchange: Exchange, server: McpServer): Promise<void> {
   const header = exchange.request.headers['mcp-protocol-version']
-  if (isAnswer(exchange.body)) return takeAnswer(exchange, server)
+  if (isResponse(exchange.body)) return takeAnswer(exchange, server)
   if (hasInvalidArguments(exchange.body))
     return refuse(exchange, INVALID_PARAMS, 'arguments must be an object')
   return isModern(exchange.body, header) ? serveModern(exchange, server) : serveLegacy(exchange, server)
 }
 
-/** True for a JSON-RPC response. */
-const isAnswer = (body: unknown): body is { readonly id: unknown } & ClientAnswer =>
+/** True for a JSON-RPC response: the answer of a client to a request of the server. */
+const isResponse = (body: unknown): body is { readonly id: unknown } & ClientAnswer =>
   isObject(body) && body['method'] === undefined && ('result' in body || 'error' in body)
 
 async function takeAnswer({ response, body }: Exchange, server: McpServer): Promise<void> {

@@ -17,7 +17,7 @@ test('mcp publish: collection: server with instructions for clients; its token a
   const published = await tenon('publish', 'notes')
   expect(JSON.parse(published.stdout)).toMatchObject({
     version: 1,
-    diff: { added: ['event_read', 'notes_get', 'notes_list', 'notes_query', 'result_read'] },
+    diff: { added: ['notes_get', 'notes_list', 'notes_query', 'result_read'] },
   })
   const path = `/v1/mcp/workspaces/${workspace.workspaceId}/servers/notes/mcp`
   const [line = ''] = published.stderr.split('\n').filter((text) => text.startsWith('{'))
@@ -41,8 +41,8 @@ test('mcp publish: collection: server with instructions for clients; its token a
     slug: 'notes',
     active_version: 1,
   })
-  expect((await tenon('diff', 'notes')).stdout).toMatch(/^safe: 5 tools, about \d+ tokens\n/)
-  expect(JSON.parse((await tenon('preview', 'notes')).stdout).tools).toHaveLength(5)
+  expect((await tenon('diff', 'notes')).stdout).toMatch(/^safe: 4 tools, about \d+ tokens\n/)
+  expect(JSON.parse((await tenon('preview', 'notes')).stdout).tools).toHaveLength(4)
   expect((await tenon('audit', 'notes')).stdout).toMatch(/ ok +notes_query /)
   expect(await tenon('approve', 'notes', '1')).toMatchObject({
     code: 1,
@@ -70,11 +70,13 @@ test('mcp inspect: each step of a client, and the tools with their tokens; a ste
     [
       `${url}${path}`,
       `ok    request without a token: 401, metadata at ${url}/.well-known/oauth-protected-resource${path}`,
-      expect.stringMatching(`^ok    metadata: issuer ${url}/auth; scopes mcp:notes:notes_get mcp:notes:`),
+      expect.stringMatching(
+        `^ok    metadata: issuer ${url}/auth; scopes mcp:notes:notes_get mcp:notes:notes_list`,
+      ),
       expect.stringMatching(/^ok {4}token: issued to /),
       'ok    initialize, 2025-11-25: notes 1',
       expect.stringMatching(/^ok {4}server\/discover, 2026-07-28: versions .*2026-07-28/),
-      expect.stringMatching(/^ok {4}tools\/list: 3 tools, about \d+ tokens$/),
+      expect.stringMatching(/^ok {4}tools\/list: 4 tools, about \d+ tokens$/),
     ],
   ])
   expect(hosted.stdout).toMatch(/^notes_list +reads +\d+ {2}/m)

@@ -53,6 +53,12 @@ describe('functions that ask', () => {
     expect(declined.message['result'].content[0].text).toContain('nothing')
   })
 
+  test('answers without a state: the function gets none of them, and asks', async () => {
+    const inputResponses = { name: accept({ name: 'too long' }) }
+    const { result } = (await use(at, 'call_greet', { inputResponses })).message
+    expect(Object.keys(result.inputRequests)).toEqual(['name'])
+  })
+
   test('T36: a state that was changed, or is of other arguments, another client or another tool, is refused', async () => {
     const { requestState } = (await use(at, 'call_greet')).message['result']
     const inputResponses = { name: accept({ name: 'Ann' }) }

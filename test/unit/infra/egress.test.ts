@@ -100,6 +100,49 @@ test('server that closes each connection without an answer: retries are bounded'
   expect(await send({ owner: 'a' })).toBe('upstream_unavailable')
 })
 
+test('unsafe method on kept connections: reused if the sender says so, and never repeated', async () => {
+  const send = sender(new Egress([]), await listenWithClientPorts())
+  const who = { owner: 'a', reusesAlways: true }
+  expect(await send(who, 'POST')).toBe(await send(who, 'POST'))
+  const received: number[] = []
+  const port = await raw((socket, nth, connection) => {
+    received.push(connection)
+    if (nth === 1) socket.write(OK('once'))
+    else socket.resetAndDestroy()
+  })
+  const again = sender(new Egress([]), port)
+  expect(await again(who, 'POST')).toBe('once')
+  expect(await again(who, 'POST')).toBe('upstream_unavailable')
+  expect(received).toEqual([1, 1])
+})
+
+test('wanted part of a response: returned at once; the connection is kept only if the response ends', async () => {
+  const closed: number[] = []
+  const port = await listening(
+    createServer(({ socket, headers }, response) => {
+      socket.once('close', () => closed.push(socket.remotePort ?? 0))
+      response.write(`${socket.remotePort}\n`)
+      if (headers['x-ends'] === 'yes') setTimeout(() => response.end('rest'), 20)
+    }),
+  )
+  const egress = new Egress([`127.0.0.1:${port}`])
+  const url = new URL(`http://127.0.0.1:${port}/`)
+  const wantedPart = () => (chunk: Buffer) => chunk.includes('\n')
+  const ask = async (ends: string) => {
+    const bounds = { timeoutMs: 5_000, bytesMax: 1_000, wantedPart }
+    const outbound = { method: 'GET', url, headers: { 'x-ends': ends } }
+    return Number((await egress.send(outbound, { allowed: [], owner: 'a' }, bounds)).body)
+  }
+  const seen = new Set<number>()
+  const isReused = async () => {
+    const before = seen.size
+    return seen.add(await ask('yes')).size === before
+  }
+  await expect.poll(isReused).toBe(true)
+  const open = await ask('no')
+  await expect.poll(() => closed).toContain(open)
+})
+
 test('unsolicited response: is not taken for the answer to the next request', async () => {
   const port = await raw((socket, _nth, connection) =>
     socket.write(OK(`connection ${connection}`) + OK('unasked')),

@@ -6,8 +6,8 @@ import { linkTo } from './approval-links.ts'
 import { accountsNamed, mayDecide } from './deciders.ts'
 
 /**
- * The links to the open approvals of an execution that the account of the caller may decide, by approval. A link opens only
- * for the account, signed in, so whoever else gets it cannot use it.
+ * The links to the open approvals of an execution that the account of the caller may decide, by approval. A link works only
+ * for this account, signed in, so it grants nothing to others who read it.
  */
 export async function ownLinks(
   scope: WorkspaceScope,

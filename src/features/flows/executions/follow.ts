@@ -6,10 +6,10 @@ import { LIMITS } from '../../../core/limits.ts'
 import { type Execution, readExecution } from './executions.ts'
 import { subscribeExecution } from './watcher.ts'
 
-interface Following {
+interface FollowOptions {
   readonly id: string
   readonly waitMs: number
-  /** Ends the following, not the execution. */
+  /** Ends the wait, not the execution. */
   readonly signal?: AbortSignal
   /** Called with the execution as it is, and after changes, at most twice a second. @returns true to stop following */
   readonly onChange: (execution: Execution) => boolean
@@ -18,7 +18,7 @@ interface Following {
 /** @returns the execution as it was read last. @throws Problem `not_found` */
 export async function followExecution(
   scope: WorkspaceScope,
-  { id, waitMs, signal, onChange }: Following,
+  { id, waitMs, signal, onChange }: FollowOptions,
 ): Promise<Execution> {
   const { watched, stop } = subscribeExecution(scope, id)
   const ended = Promise.withResolvers<void>()
@@ -36,6 +36,7 @@ export async function followExecution(
       const isOver = performance.now() >= until || signal?.aborted === true
       if (execution.ended_at !== null || onChange(execution) || isOver) return execution
       await Promise.race([change, ended.promise, over.promise])
+      // Changes come in bursts: one read for those of the next half second.
       await Promise.race([
         pause(LIMITS.executionFollowMs, undefined, { ref: false }),
         ended.promise,

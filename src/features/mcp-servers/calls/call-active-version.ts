@@ -16,7 +16,7 @@ interface WorkspaceCall extends CallContext, Pick<ToolCall, 'isRepeated'> {
 
 /**
  * @param scope of an admin
- * @returns the result, without what only MCP clients get
+ * @returns the result, without the members that only MCP clients get
  * @throws Problem `not_found` if there is no such server or tool, `state_conflict` if the server is not published; else as
  *   {@link callTool}
  */
@@ -29,7 +29,8 @@ export async function callActiveVersion(
   if (state !== 'published' || active_version === null) {
     const denied = { outcome: 'denied', transportStatus: 409, code: 'state_conflict' } as const
     await recordCall(scope, { ...call, ...denied, durationMs: 0 })
-    throw new Problem('state_conflict', { detail: `The server is ${state}.` })
+    const next = state === 'suspended' ? 'resumes it: PATCH with {"suspended": false}' : 'publishes it first'
+    throw new Problem('state_conflict', { detail: `The server is ${state}: an admin ${next}.` })
   }
   const version = await findPublished(scope, id, active_version)
   const result = await callTool(scope, version, { ...call, isStructured: true })

@@ -1,12 +1,12 @@
-/** The client at the other end of a call: what it can do, what it is asked and answers, what it hears while it waits. */
+/** The client of a call: its capabilities, the requests of a tool to it with their answers, and progress while it waits. */
 
-/** The client at the other end of a call, as far as a call may use it. */
+/** The client that sent a call, as far as the call may use it. */
 export interface CallClient {
   /** Capabilities that the client has declared with this request; undefined if it cannot be asked. */
   readonly capabilities?: Readonly<Record<string, unknown>>
-  /** Returns an execution as a task if it goes on (extension `io.modelcontextprotocol/tasks`). */
+  /** The client takes a task for an execution that outlasts the call (extension `io.modelcontextprotocol/tasks`). */
   readonly takesTasks: boolean
-  /** What the client answers to {@link Asked}, unverified. */
+  /** The sealed state and the answers that the client sends after it was asked, unverified. */
   readonly requestState?: unknown
   readonly inputResponses?: unknown
   readonly signal?: AbortSignal
@@ -19,12 +19,12 @@ export interface InputRequest {
   readonly params: Readonly<Record<string, unknown>>
 }
 
-/** What a tool asks its client before it goes on. */
+/** The requests of a tool to its client, without whose answers it does not go on. */
 export interface Asks {
   readonly requests: Readonly<Record<string, InputRequest>>
-  /** What the tool wants to have back with the answers. */
+  /** Returned to the tool with the answers. */
   readonly state: unknown
-  /** The output is a result, too, for clients that cannot be asked. */
+  /** The output is also a result, for clients that cannot be asked or have declined. */
   readonly isOptional: boolean
 }
 
@@ -35,7 +35,7 @@ export interface Answers {
   readonly state: unknown
 }
 
-/** How a call waits for what it has started. */
+/** How a call waits for the execution that it has started. */
 export interface Waiting {
   readonly seconds: number
   /** Ends the waiting, not the execution. */

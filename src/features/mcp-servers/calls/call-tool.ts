@@ -229,7 +229,7 @@ const sourceOf = ({ binding }: Tool): Source | undefined =>
   SOURCES.find(({ name }) => name === binding.source)
 
 const gone = () =>
-  new Problem('state_conflict', { detail: 'What this tool was made of is no longer offered.' })
+  new Problem('state_conflict', { detail: 'Its source is no longer offered: publish the server again.' })
 
 /** The operation of a call and its input. Fixed arguments come last. @throws Problem if the source has no such operation any more */
 function stepOf(source: Source, tool: Tool, given: Arguments, answers: Answers | undefined) {
@@ -254,7 +254,8 @@ function waitingOf({ binding, limits }: Tool, { client }: ToolCall): Waiting {
 /** Answers with what the tool asks, if its client can be asked that. */
 function ask(scope: WorkspaceScope, { client, identity }: CheckedCall, asks: Asks): CallEnd {
   if (client?.capabilities === undefined) {
-    const detail = 'The tool asks its client for input, which needs MCP 2026-07-28.'
+    const needed = Object.keys(missingCapabilities(asks.requests, {})).join(', ')
+    const detail = `The tool asks its client for input: call it over MCP, with a client that declares ${needed}.`
     return toolError('client_input_needed', detail)
   }
   const missing = missingCapabilities(asks.requests, client.capabilities)

@@ -1,11 +1,13 @@
 /** Operations on calls: calls a tool over REST with the same checks as over MCP, lists and verifies the log of calls. */
 
 import Type, { type Static } from 'typebox'
+import { withChainDepth } from '../../../access/access.ts'
 import { Digest, Verified, VerifyInput, verifyChain } from '../../../access/audit/verify-chain.ts'
 import { Input, Ref, Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
+import { CHAIN_DEPTH_HEADER } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { SERVERS, Server, Ws } from '../servers.ts'
@@ -22,6 +24,9 @@ export const callServer = previewOperation({
     tool: Type.String({ minLength: 1, maxLength: 200 }),
     arguments: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
     request_id: Type.Optional(Type.String()),
+    chain_depth: Type.Optional(
+      Type.String({ pattern: '^[1-9][0-9]{0,2}$', description: 'Set by requests of sources of tools.' }),
+    ),
   }),
   output: Type.Object({
     content: Type.Array(Content),
@@ -33,13 +38,14 @@ export const callServer = previewOperation({
     method: 'POST',
     path: `${SERVERS}/{server}/call`,
     body: '*',
-    headers: { request_id: 'x-request-id' },
+    headers: { request_id: 'x-request-id', chain_depth: CHAIN_DEPTH_HEADER },
   },
   run: async (scope, input) => {
     const { server, tool, arguments: args, request_id: requestId = '' } = input
     const { subject: principal, clientId } = scope.actor
     const context = { channel: 'rest', principal, clientId, requestId } as const
-    return callActiveVersion(scope, { ...context, server, tool, arguments: args })
+    const nested = input.chain_depth === undefined ? scope : withChainDepth(scope, Number(input.chain_depth))
+    return callActiveVersion(nested, { ...context, server, tool, arguments: args })
   },
 })
 

@@ -16,14 +16,14 @@ import type { JsonSchema } from '../tool.ts'
 import type { Answers, Asks, CallClient, InputRequest } from './call-client.ts'
 import { checkBudget, errorsWithin } from './check-values.ts'
 
-/** What the client is asked. */
+/** Requests to a client, with the state that it returns. */
 export interface Asked {
   readonly requests: Readonly<Record<string, InputRequest>>
-  /** Sealed. */
+  /** Encrypted, base64url. */
   readonly state: string
 }
 
-/** A call that the client is answered with a JSON-RPC error. */
+/** Answers a call with a JSON-RPC error in place of a result. */
 export class RpcRefusal extends Error {
   override name = 'RpcRefusal'
   readonly code: number
@@ -36,7 +36,9 @@ export class RpcRefusal extends Error {
   }
 }
 
+/** JSON-RPC 2.0 "Invalid params". */
 export const INVALID_PARAMS = -32_602
+/** MCP 2026-07-28: the client has not declared a capability that the request needs. */
 export const MISSING_CAPABILITY = -32_021
 
 /** Binds a state to the call that it belongs to. */
@@ -72,8 +74,8 @@ const FunctionAsks = Type.Object(
 )
 const FUNCTION_ASKS = Compile(FunctionAsks)
 
-/** What a function asks, if it has returned that and nothing else. */
-export function asksOf(result: unknown): Asks | undefined {
+/** The requests of a function to its client; undefined unless its result has that form and no other member. */
+export function functionRequests(result: unknown): Asks | undefined {
   if (!FUNCTION_ASKS.Check(result)) return undefined
   const { inputRequests, requestState = null } = result
   const requests = Object.fromEntries(
@@ -82,7 +84,7 @@ export function asksOf(result: unknown): Asks | undefined {
   return { requests: requests as Record<string, InputRequest>, state: requestState, isOptional: false }
 }
 
-/** The capability that a client needs for a request. Elicitation by URL is one of its own. */
+/** The capability that a client needs for a request. The modes of elicitation, `form` and `url`, are not told apart. */
 const CAPABILITY = {
   'elicitation/create': 'elicitation',
   'sampling/createMessage': 'sampling',
@@ -113,8 +115,10 @@ export const isDeclined = ({ responses }: Answers): boolean =>
   )
 
 /**
- * Why a request is not sent: forms ask for no secrets, and other pages than ours are not opened (MCP, "Elicitation",
+ * Finds a request that must not be sent: a form that asks for a secret, or a page outside the platform (MCP, "Elicitation",
  * security considerations).
+ * @param origin of the platform
+ * @returns the reason for the first one
  */
 export function refusalOf({ requests }: Asks, origin: string): string | undefined {
   for (const [name, { method, params }] of Object.entries(requests)) {
@@ -190,7 +194,7 @@ function unseal(scope: WorkspaceScope, call: CallIdentity, sealed: unknown): Sta
     )
     if (isOwn && state.expires > Date.now()) return state
   } catch {
-    // Whether it was changed or is of another workspace is nothing that the client learns.
+    // A changed state and one of another workspace get the same error, so that a client cannot tell them apart.
   }
   throw new RpcRefusal(
     INVALID_PARAMS,

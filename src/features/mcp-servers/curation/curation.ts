@@ -25,10 +25,11 @@ import {
 import { candidatesOf } from '../sources/index.ts'
 import { RUN_TOOL_NAMES } from '../sources/runs.ts'
 import { type Candidate, findHidden, rejectErrors, type Tool } from '../tool.ts'
+import { TOOL_NAME_PATTERN } from '../tool-name.ts'
 import { argumentFaults, curateArguments, firstError } from './curated-arguments.ts'
 import { Groups, groupFaults, groupTools } from './groups.ts'
 
-const NAME = new RegExp(`^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`)
+const NAME = new RegExp(TOOL_NAME_PATTERN)
 /** Names that look as if the tool were the platform's, and those of the tools that servers have besides. */
 const RESERVED = /^(mcp|tenon|rpc|system)([_.-].*)?$/i
 const RESERVED_NAMES = new Set([...RUN_TOOL_NAMES, ...SEARCH_TOOL_NAMES])
@@ -43,6 +44,12 @@ const CandidateView = Type.Object({
   input_schema: Schema,
   output_schema: Type.Optional(Schema),
   annotations: Type.Record(Type.String(), Type.Boolean()),
+  claimed_annotations: Type.Optional(
+    Type.Record(Type.String(), Type.Boolean(), {
+      description:
+        'What another server says of its tool. The curation may set the hints so far, and no further.',
+    }),
+  ),
   scope: Type.String(),
   risk: Type.Union([Type.Literal('read'), Type.Literal('write')]),
 })
@@ -147,8 +154,9 @@ const exampleFaults = (key: string, { examples = [] }: Choice, { input_schema }:
   })
 
 function toolOf(candidate: Candidate, choice: Choice): Tool {
-  const { risk, ...rest } = candidate
+  const { risk, claimed_annotations: _claimed, ...rest } = candidate
   const name = choice.name ?? candidate.name
+  const annotations = annotationsOf(candidate, choice)
   const { input_schema, preset } = curateArguments(candidate, choice.arguments ?? {})
   const { examples, limits } = choice
   return {
@@ -159,11 +167,17 @@ function toolOf(candidate: Candidate, choice: Choice): Tool {
     ...(limits !== undefined && { limits }),
     title: choice.title ?? candidate.title,
     description: choice.description ?? candidate.description,
-    annotations: { ...candidate.annotations, ...choice.annotations },
+    annotations,
     scope: choice.scope ?? name,
-    reads: risk === 'read',
+    reads: risk === 'read' || annotations.readOnlyHint,
     ...(choice.pinned && { pinned: true }),
   }
+}
+
+/** A tool that only reads destroys nothing: an admin who trusts its server in the one need not repeat the other. */
+function annotationsOf({ annotations, claimed_annotations }: Candidate, choice: Choice): Annotations {
+  const isTrusted = claimed_annotations?.readOnlyHint === true && choice.annotations?.readOnlyHint === true
+  return { ...annotations, ...(isTrusted && { destructiveHint: false }), ...choice.annotations }
 }
 
 function faultsOf(
@@ -174,7 +188,9 @@ function faultsOf(
 ): (InputError | undefined)[] {
   const name = choice.name ?? candidate.name
   return [
-    NAME.test(name) ? undefined : fault(key, '/name', 'takes letters, digits, _, . and -, at most 64'),
+    NAME.test(name)
+      ? undefined
+      : fault(key, '/name', `takes letters, digits, _, . and -, at most ${LIMITS.mcpToolNameCharsMax}`),
     isReserved(name) ? fault(key, '/name', 'is a reserved name') : undefined,
     choice.limits?.wait_seconds === undefined || candidate.binding.wait_seconds !== undefined
       ? undefined
@@ -188,7 +204,7 @@ function faultsOf(
       findHidden(description ?? '', at(key, `/arguments/${shortPointer(argument)}/description`)),
     ),
     ...Object.entries(choice.annotations ?? {}).map(([hint, value]) =>
-      weakens(candidate.annotations, hint as keyof Annotations, value)
+      weakens(candidate.claimed_annotations ?? candidate.annotations, hint as keyof Annotations, value)
         ? fault(key, `/annotations/${hint}`, `would make the tool look safer than it is (${!value})`)
         : undefined,
     ),

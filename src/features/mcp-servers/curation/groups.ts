@@ -4,9 +4,10 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
 import type { InputError } from '../../../core/problem.ts'
 import { findHidden, type Tool } from '../tool.ts'
+import { TOOL_NAME_PATTERN } from '../tool-name.ts'
 
 const GROUP = {
-  name: Type.String({ pattern: `^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$` }),
+  name: Type.String({ pattern: TOOL_NAME_PATTERN }),
   title: Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax }),
   description: Type.Optional(Type.String({ minLength: 1, maxLength: LIMITS.mcpDescriptionCharsMax })),
 }

@@ -14,10 +14,14 @@ export interface Definition {
   readonly input_schema: JsonSchema
   readonly output_schema?: JsonSchema
   readonly annotations: Annotations
+  /** What another server says of its tool, see {@link Candidate}. */
+  readonly claimed_annotations?: Annotations
   /** Identifies it within the source: the `operationId` of OpenAPI, the name of an MCP tool. */
   readonly key: string
-  /** What the kind of the source needs to call it. */
+  /** What the kind of the source needs to call it, or to tell what has changed. */
   readonly call: Readonly<Record<string, unknown>>
+  /** SHA-256 of what it was made of, hex. Default: of the definition itself. */
+  readonly hash?: string
 }
 
 /** The definition that a tool of a published version was made of. */
@@ -55,7 +59,7 @@ export function pinned(
 ): PinnedDefinitions {
   const { mcpDefinitionsMax: most, mcpDefinitionsBytesMax: bytesMax } = LIMITS
   if (definitions.length > most) throw new RangeError(`It has more than ${most} tools.`)
-  const hashes = definitions.map((one) => ({ key: one.key, hash: digest(canonical(one)) }))
+  const hashes = definitions.map((one) => ({ key: one.key, hash: one.hash ?? digest(canonical(one)) }))
   const json = JSON.stringify(definitions.map((one, index) => ({ ...one, hash: hashes[index]?.hash })))
   if (Buffer.byteLength(json) > bytesMax)
     throw new RangeError(`Its definitions of tools have more than ${bytesMax} bytes together.`)
@@ -70,6 +74,9 @@ export const Drift = Type.Object({
   added: Names,
   removed: Names,
   changed: Names,
+  changed_fields: Type.Record(Type.String(), Type.Array(Type.String()), {
+    description: 'Members of each changed definition that differ.',
+  }),
 })
 export type Drift = Static<typeof Drift>
 
@@ -77,7 +84,7 @@ export type Drift = Static<typeof Drift>
 export function driftOf(
   before: Pick<PinnedDefinitions, 'hashes' | 'hash'>,
   { hashes, hash }: Pick<PinnedDefinitions, 'hashes' | 'hash'>,
-): Drift | undefined {
+): Omit<Drift, 'changed_fields'> | undefined {
   if (before.hash === hash) return undefined
   const old = new Map(before.hashes.map((one) => [one.key, one.hash]))
   const now = new Map(hashes.map((one) => [one.key, one.hash]))

@@ -1,15 +1,9 @@
 /** The kinds of sources outside the platform. */
 
-import { Problem } from '../../../core/problem.ts'
+import { mcpServer } from './mcp/mcp.ts'
 import { openApi } from './openapi/openapi.ts'
 import type { RemoteSource, SourceKind } from './source-kind.ts'
 
-const KINDS: Partial<Record<RemoteSource['kind'], SourceKind>> = { openapi: openApi }
+const KINDS: Readonly<Record<RemoteSource['kind'], SourceKind>> = { openapi: openApi, mcp: mcpServer }
 
-/** @throws Problem `validation_failed` for a kind that is not supported */
-export function kindOf({ kind }: Pick<RemoteSource, 'kind'>): SourceKind {
-  const found = KINDS[kind]
-  if (found !== undefined) return found
-  const detail = `kind: ${kind} is not supported. Supported: ${Object.keys(KINDS).join(', ')}.`
-  throw new Problem('validation_failed', { detail })
-}
+export const kindOf = ({ kind }: Pick<RemoteSource, 'kind'>): SourceKind => KINDS[kind]

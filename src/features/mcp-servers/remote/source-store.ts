@@ -7,6 +7,7 @@ import { Problem } from '../../../core/problem.ts'
 import { redactText } from '../../../core/redact.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
+import { changedFields } from './changed-fields.ts'
 import { driftOf, type PinnedDefinitions } from './definitions.ts'
 import type { PinnedSource } from './source-kind.ts'
 
@@ -61,9 +62,10 @@ export async function storeRead(
   read: PinnedDefinitions,
   accept?: string,
 ): Promise<void> {
-  const drift = driftOf({ hashes, hash }, read)
+  const found = driftOf({ hashes, hash }, read)
   forgetSource(scope, id)
-  if (drift !== undefined && accept !== drift.hash) {
+  if (found !== undefined && accept !== found.hash) {
+    const drift = { ...found, changed_fields: await changedFields(scope, id, found, read) }
     await scope.rows(sql`update mcp_sources set state = 'drifted', drift = ${JSON.stringify(drift)}::jsonb, error = null,
       checked_at = now() where id = ${id} and hash = ${hash}`)
     return

@@ -1,7 +1,7 @@
 /** The tools that stand for all others where a server has many: `tool_search` finds tools, `tool_call` calls them. */
 
 import { LIMITS } from '../../../core/limits.ts'
-import type { Annotations } from '../../../core/tool-access.ts'
+import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
 import type { JsonSchema, Tool } from '../tool.ts'
 
 export const TOOL_SEARCH = 'tool_search'
@@ -45,13 +45,6 @@ export const CALL_INPUT: JsonSchema = {
   additionalProperties: false,
 }
 
-const SEARCHES: Annotations = {
-  readOnlyHint: true,
-  destructiveHint: false,
-  idempotentHint: true,
-  openWorldHint: false,
-}
-
 /**
  * Both tools as clients are shown them. `tool_call` looks no safer than any tool that it may call.
  * @param tools all tools of the version
@@ -63,7 +56,7 @@ export const searchToolsFor = (tools: readonly Tool[]) => [
     description:
       'Finds tools of this server by what they do; most of them are not in this list. Returns names, descriptions and input schemas, best match first. Search before you say that something cannot be done.',
     inputSchema: SEARCH_INPUT,
-    annotations: { ...SEARCHES },
+    annotations: { ...READ_ONLY },
   },
   {
     name: TOOL_CALL,

@@ -7,7 +7,7 @@ import type { ByteReply } from '../../../core/bytes.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { Annotations } from '../../../core/tool-access.ts'
+import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from '../../objects/objects.ts'
 import { type BytePage, contentOfPage, isTextType, pageLength, pageOf } from '../calls/byte-page.ts'
@@ -88,7 +88,6 @@ const INSERTS: Annotations = {
   idempotentHint: false,
   openWorldHint: false,
 }
-const READS: Annotations = { ...INSERTS, readOnlyHint: true, idempotentHint: true }
 const CHANGES: Annotations = { ...INSERTS, destructiveHint: true, idempotentHint: true }
 
 const KEY: JsonSchema = {
@@ -155,7 +154,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
       },
       required: ['data', 'page'],
     },
-    annotations: READS,
+    annotations: READ_ONLY,
     input: ({ prefix, limit, cursor }) => given({ prefix, page_size: limit, page_after: cursor }),
   },
   get: {
@@ -175,7 +174,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
       },
       ['key'],
     ),
-    annotations: READS,
+    annotations: READ_ONLY,
     input: ({ key, offset }, tool) => given({ key, offset, bytes_max: budgetOf(tool) }),
   },
   put: {

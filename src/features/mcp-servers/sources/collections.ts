@@ -4,7 +4,7 @@ import { asWorkspaceService } from '../../../access/access.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
-import type { Annotations } from '../../../core/tool-access.ts'
+import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import {
   createDocument,
@@ -46,7 +46,6 @@ const INSERTS: Annotations = {
   idempotentHint: false,
   openWorldHint: false,
 }
-const READS: Annotations = { ...INSERTS, readOnlyHint: true, idempotentHint: true }
 const CHANGES: Annotations = { ...INSERTS, destructiveHint: true, idempotentHint: true }
 
 const VERBS: Readonly<Record<string, Verb>> = {
@@ -57,7 +56,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
       `Pages through the documents whose fields equal the given ones. For other conditions use ${name}_query.`,
     input: listArguments,
     output: pageResult,
-    annotations: READS,
+    annotations: READ_ONLY,
   },
   query: {
     operation: queryDocuments,
@@ -65,14 +64,14 @@ const VERBS: Readonly<Record<string, Verb>> = {
     advice: () => 'Pages through the documents that meet conditions, such as less than, contains, one of.',
     input: queryArguments,
     output: pageResult,
-    annotations: READS,
+    annotations: READ_ONLY,
   },
   get: {
     operation: getDocument,
     title: (name) => `Read a document of ${name}`,
     input: getArguments,
     output: (fields) => documentResult(fields, true),
-    annotations: READS,
+    annotations: READ_ONLY,
   },
   create: {
     operation: createDocument,

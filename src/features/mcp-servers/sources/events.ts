@@ -4,6 +4,7 @@ import Type, { type Static } from 'typebox'
 import { Input, workspaceOperation } from '../../../access/operation-builders.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
+import { READ_ONLY } from '../../../core/tool-access.ts'
 import type { CloudEvent } from '../../events/events.ts'
 import { CURSOR, eventsIn } from '../../events/events.ts'
 import { publishEvent, TOPIC_PATTERN } from '../../events/events-api.ts'
@@ -145,7 +146,7 @@ const READ: Candidate = {
   description: `Reads events of some topics, oldest first, after a cursor. If there are none, waits up to \`wait_seconds\` for the next ones. To follow a topic, call it again with \`page.next\` as \`cursor\`.`,
   input_schema: argumentsOf(readEventPage, { bytes_max: 0 }),
   output_schema: EVENTS,
-  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  annotations: READ_ONLY,
   scope: 'event_read',
   risk: 'read',
   binding: { source: 'events', operation: readEventPage.name, fixed: {} },

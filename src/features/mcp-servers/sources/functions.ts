@@ -1,13 +1,13 @@
 /** Tools over functions: one calls a fixed version of each. What the module exports as `tool` describes it. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { Annotations } from '../../../core/tool-access.ts'
+import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { FunctionTool } from '../../functions/exported-tool.ts'
 import { invokeVersion } from '../../functions/functions.ts'
-import { asksOf } from '../calls/client-requests.ts'
+import type { Answers } from '../calls/call-client.ts'
+import { functionRequests } from '../calls/client-requests.ts'
 import { type Arguments, argumentsOf, type Candidate, type Source, type Tool, toolName } from '../tool.ts'
 
 interface FunctionRow {
@@ -31,7 +31,7 @@ export const functions: Source = {
   },
   input: inputOf,
   answer: (output: unknown) => {
-    const asks = asksOf(output)
+    const asks = functionRequests(output)
     return asks === undefined ? { output, failed: false } : { output: undefined, failed: false, asks }
   },
   resume: (tool, { answers: { responses, state }, ...call }) => ({
@@ -39,31 +39,26 @@ export const functions: Source = {
     input: {
       ...inputOf(tool, call),
       ...tool.binding.fixed,
-      context: contextOf({ ...call.client, inputResponses: responses }, state),
+      context: contextOf(call.client, responses, state),
     },
   }),
 }
 
 function inputOf({ binding }: Tool, { args, client }: Arguments) {
   const input = binding.arguments === 'input' ? { input: args } : args
+  // Answers count only in `resume`, where they are checked against the requests.
   return client?.capabilities === undefined ? input : { ...input, context: contextOf(client) }
 }
 
-/** The second argument of a function: whose client can be asked, and what it has answered. */
-const contextOf = ({ capabilities, inputResponses }: NonNullable<Arguments['client']>, state?: unknown) => ({
+/** The second argument of a function: the capabilities of the client, and its answers. */
+const contextOf = (client: Arguments['client'], responses?: Answers['responses'], state?: unknown) => ({
   mcp: {
-    clientCapabilities: capabilities ?? {},
-    ...(isObject(inputResponses) && { inputResponses }),
+    clientCapabilities: client?.capabilities ?? {},
+    ...(responses && { inputResponses: responses }),
     ...(typeof state === 'string' && { requestState: state }),
   },
 })
 
-const READS: Annotations = {
-  readOnlyHint: true,
-  destructiveHint: false,
-  idempotentHint: true,
-  openWorldHint: false,
-}
 const CHANGES: Annotations = {
   readOnlyHint: false,
   destructiveHint: true,
@@ -83,7 +78,7 @@ function candidate({ id, name: called, version, tool }: FunctionRow): Candidate 
     input_schema: input_schema ?? argumentsOf(invokeVersion, fixed),
     // The output of an MCP tool is an object.
     ...(output_schema?.['type'] === 'object' && { output_schema }),
-    annotations: read_only ? READS : CHANGES,
+    annotations: read_only ? READ_ONLY : CHANGES,
     scope: name,
     risk: read_only ? 'read' : 'write',
     binding: {

@@ -7,6 +7,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
+import { Content } from '../calls/content.ts'
 import type { Definition, FrozenDefinition } from '../remote/definitions.ts'
 import { kindOf } from '../remote/kinds.ts'
 import { findCachedSource } from '../remote/source-store.ts'
@@ -23,7 +24,11 @@ const RemoteCall = {
   }),
   input: Type.Record(Type.String(), Type.Unknown(), { description: 'Arguments of the tool.' }),
 }
-const RemoteAnswer = Type.Object({ output: Type.Unknown(), failed: Type.Boolean() })
+const RemoteAnswer = Type.Object({
+  output: Type.Unknown(),
+  failed: Type.Boolean(),
+  content: Type.Optional(Type.Unsafe<readonly Content[]>(Type.Array(Content))),
+})
 /** No route: only tools run these operations. */
 const http = { method: 'POST', path: '/v1/mcp/sources/{source}/call', body: '*' } as const
 

@@ -1,4 +1,4 @@
-/** Results of tools over executions: how far an execution is, what it asks its starter, and how a call follows it. */
+/** Results of tools over executions: the state of an execution, its requests to the starter, and how a call follows it. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
@@ -13,7 +13,7 @@ import type { JsonSchema, RunState, ToolOutput } from '../tool.ts'
 export const RUN_RESULT: JsonSchema = {
   type: 'object',
   properties: {
-    run: { type: 'string', description: 'Handle of the execution, for the tools run_….' },
+    run: { type: 'string', description: 'Id of the execution, for the tools run_….' },
     status: {
       type: 'string',
       enum: ['pending', 'running', 'waiting', 'suspended', 'completed', 'faulted', 'cancelled'],
@@ -69,9 +69,9 @@ export function runOutput(execution: Execution): ToolOutput {
 }
 
 /** An approval, with a link for the user of its client. */
-type Linked = Approval & { readonly link?: string | undefined }
+type ApprovalWithLink = Approval & { readonly link?: string | undefined }
 
-const linkIn = ({ link }: Linked) => (link === undefined ? {} : { link })
+const linkIn = ({ link }: ApprovalWithLink) => (link === undefined ? {} : { link })
 
 const openStep = ({ steps = [] }: Execution) => steps.findLast(({ ended_at }) => ended_at === null)?.name
 
@@ -132,7 +132,7 @@ export function decisionsOf(responses: Answers['responses']) {
   })
 }
 
-interface Followed extends Waiting {
+interface FollowOptions extends Waiting {
   readonly output: Execution
   /** Also stops at decisions of other people. */
   readonly untilAsked?: boolean
@@ -144,7 +144,7 @@ interface Followed extends Waiting {
  */
 export async function followRun(
   scope: WorkspaceScope,
-  { output, seconds, signal, onProgress, untilAsked = false }: Followed,
+  { output, seconds, signal, onProgress, untilAsked = false }: FollowOptions,
 ): Promise<Execution> {
   if (output.ended_at !== null) return output
   let reported = -1
@@ -176,6 +176,6 @@ async function withLinks(scope: WorkspaceScope, execution: Execution): Promise<E
   }
 }
 
-/** Names of people count for the people: a model does not decide for them. */
+/** An approval that names people is for the people: a model does not decide for them. */
 export const isAddressedTo = (subject: string, { approvers, excluded }: Approval) =>
   approvers.includes(subject) && !excluded.includes(subject)

@@ -9,7 +9,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import type { Annotations } from '../../../core/tool-access.ts'
+import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { decide } from '../../flows/approvals/approvals.ts'
 import { cancelExecution } from '../../flows/executions/commands.ts'
@@ -20,7 +20,10 @@ import type { Answers } from '../calls/call-client.ts'
 import { argumentsOf, type Source, type Tool } from '../tool.ts'
 import { decisionsOf, followRun, isAddressedTo, RUN_RESULT, runOutput } from './run-outcome.ts'
 
-/** Decides what the client was asked, and goes on. */
+/**
+ * Decides the approvals that the client was asked about; then the call follows the execution again.
+ * A tool over a flow has `flow` fixed, a tool over executions `flows`.
+ */
 export function resumeRun({ binding }: Tool, { answers }: { readonly answers: Answers }) {
   const { run } = answers.state as { run: string }
   const { ws, flow, flows = [flow] } = binding.fixed
@@ -99,7 +102,7 @@ const runAnswer = previewOperation({
   },
 })
 
-/** Decisions that an elicitation has returned. Those on what is not open any more have no effect. */
+/** Decides by the answers to an elicitation. Decisions on approvals that are no longer open have no effect. */
 const runDecide = previewOperation({
   name: 'mcp_run.decide',
   summary: 'Decide approvals that name the caller',
@@ -128,13 +131,7 @@ const runDecide = previewOperation({
   },
 })
 
-const READS: Annotations = {
-  readOnlyHint: true,
-  destructiveHint: false,
-  idempotentHint: true,
-  openWorldHint: false,
-}
-const CHANGES: Annotations = { ...READS, readOnlyHint: false, destructiveHint: true }
+const CHANGES: Annotations = { ...READ_ONLY, readOnlyHint: false, destructiveHint: true }
 
 interface RunTool {
   readonly verb: string
@@ -152,7 +149,7 @@ const TOOLS: readonly RunTool[] = [
     title: 'State of a run',
     description:
       'Says how far a run is, and what it waits for; its output or error if it has ended. Does not wait.',
-    annotations: READS,
+    annotations: READ_ONLY,
   },
   {
     verb: 'result',
@@ -160,7 +157,7 @@ const TOOLS: readonly RunTool[] = [
     wait_seconds: LIMITS.mcpFlowWaitSeconds,
     title: 'Result of a run',
     description: `Waits up to ${LIMITS.mcpFlowWaitSeconds} s for the end of a run, and returns its output or error.`,
-    annotations: READS,
+    annotations: READ_ONLY,
   },
   {
     verb: 'cancel',
