@@ -23,6 +23,7 @@ import { EXECUTIONS_CHANNEL, ExecutionWatcher } from '../features/flows/executio
 import { StreamConsumers } from '../features/flows/triggers/stream-consumer.ts'
 import { WebhookVerifier } from '../features/flows/triggers/webhook-verifier.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
+import { ImageServers } from '../features/mcp-servers/images/image-servers.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { Secrets } from '../infra/crypto/secrets.ts'
 import { Egress } from '../infra/http-client/egress.ts'
@@ -114,7 +115,7 @@ export function openPlatform(
         streamConsumers.close(),
         audit.close(),
       ])
-      await approvalMailer.close()
+      await Promise.all([approvalMailer.close(), parts.imageServers.close()])
       mailer.close()
       await executionWatcher.close()
       for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
@@ -175,6 +176,7 @@ function openServices(
     memo: openMemo(),
     threads: new ThreadPool(),
     egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
+    imageServers: new ImageServers(config, log),
     audit: new Audit(database, log),
     log,
   }

@@ -148,17 +148,21 @@ interface SourceOptions extends WorkspaceOption {
   readonly document?: string
   readonly baseUrl?: string
   readonly headers?: string
+  readonly env?: string
 }
 
+/** @param address a URL, or the reference of an image */
 async function addSource(
   name: string,
-  url: string,
-  { workspace, kind, document: file, baseUrl: base_url, headers: given }: SourceOptions,
+  address: string,
+  { workspace, kind, document: file, baseUrl: base_url, headers: given, env: variables }: SourceOptions,
 ): Promise<number> {
   const { client, base } = await sourcesClient(workspace)
+  const place = kind === 'image' ? { image: address } : { url: address }
+  const env = variables === undefined ? undefined : await jsonArgument(variables, 'The variables')
   const document = file === undefined ? undefined : await readCallerFile(file)
   const headers = given === undefined ? undefined : await jsonArgument(given, 'The headers')
-  return printJson(await client.post(base, { name, kind, url, document, base_url, headers }))
+  return printJson(await client.post(base, { name, kind, ...place, document, base_url, headers, env }))
 }
 
 interface RefreshOptions extends WorkspaceOption {
@@ -187,12 +191,13 @@ async function deleteSource(source: string, { workspace }: WorkspaceOption): Pro
 function sourceVerbs(servers: Command): void {
   const sources = servers.command('sources').description('sources of tools outside the platform')
   addVerb(sources, 'list', 'list the sources of a workspace', listSources, [WORKSPACE])
-  addVerb(sources, 'add <name> <url>', 'register a source and pin its definitions', addSource, [
+  addVerb(sources, 'add <name> <address>', 'register a source and pin its definitions', addSource, [
     WORKSPACE,
-    ['--kind <kind>', 'openapi or mcp', 'openapi'],
+    ['--kind <kind>', 'openapi, mcp, or image (experimental)', 'openapi'],
     ['--document <file>', 'OpenAPI document in place of the one at the URL'],
     ['--base-url <url>', 'server of the API in place of the first one of the document'],
     ['--headers <json>', `{"X-Key": {"secret": "<name>"}}: ${JSON_NOTATION}`],
+    ['--env <json>', 'variables of an image, in the same form'],
   ])
   addVerb(sources, 'refresh <source>', 'read the definitions again', refreshSource, [
     WORKSPACE,

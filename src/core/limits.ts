@@ -1,6 +1,7 @@
 /** All limits and intervals of the platform, each with its unit in the name. */
 
 import { FLOW_LIMITS } from './limits/flow-limits.ts'
+import { MCP_IMAGE_LIMITS } from './limits/mcp-image-limits.ts'
 import { MCP_LIMITS } from './limits/mcp-limits.ts'
 import { MCP_SOURCE_LIMITS } from './limits/mcp-source-limits.ts'
 
@@ -366,4 +367,5 @@ export const LIMITS = {
   ...FLOW_LIMITS,
   ...MCP_LIMITS,
   ...MCP_SOURCE_LIMITS,
+  ...MCP_IMAGE_LIMITS,
 } as const

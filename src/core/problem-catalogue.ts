@@ -325,6 +325,11 @@ export const PROBLEMS = {
     'Functions are not available',
     'Operators: `npx tenon doctor` shows what Deno is missing.',
   ),
+  containers_unavailable: row(
+    503,
+    'Container images cannot be run',
+    'Operators: install Docker or Podman, and set TENON_CONTAINER_ENGINE for the API and the worker.',
+  ),
   payload_unreadable: row(
     410,
     'The payload cannot be decrypted any more',

@@ -7,6 +7,7 @@
 import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
 import { RATE_PATTERN } from '../core/units.ts'
+import { type DevServers, readDevServers } from './dev-stdio-servers.ts'
 import { readIssuers, type TrustedIssuer } from './trusted-issuers.ts'
 
 const Url = (description: string, scheme = '[a-z0-9+]+') =>
@@ -90,6 +91,18 @@ const ConfigSchema = Type.Object({
         'Path of the Deno 2 executable, which runs functions. If it is not set, invocations answer 503.',
     }),
   ),
+  TENON_CONTAINER_ENGINE: Type.Optional(
+    Type.String({
+      pattern: '^(docker|podman|/[^\\s]+)$',
+      description:
+        'Container engine that runs images of tenants as MCP servers: `docker`, `podman`, or the path of one. It pulls nothing: only images that an operator has pulled are run. If it is not set, such sources are refused.',
+    }),
+  ),
+  TENON_DEV_STDIO_SERVERS: Type.String({
+    default: '',
+    description:
+      'Commands of MCP servers that run on this machine without isolation, as JSON: `{"echo": ["node", "/path/server.mjs"]}` for the image `dev:echo`. For development: refused unless TENON_HOST and TENON_PUBLIC_URL are loopback addresses.',
+  }),
   TENON_EAGER_START_SOCKET: Type.Optional(
     Type.String({
       pattern: '^/.{1,99}$',
@@ -217,7 +230,12 @@ const ConfigSchema = Type.Object({
 
 type Settings = Static<typeof ConfigSchema>
 
-export type Config = Readonly<Omit<Settings, 'OIDC_ISSUERS'> & { OIDC_ISSUERS: readonly TrustedIssuer[] }>
+export type Config = Readonly<
+  Omit<Settings, 'OIDC_ISSUERS' | 'TENON_DEV_STDIO_SERVERS'> & {
+    OIDC_ISSUERS: readonly TrustedIssuer[]
+    TENON_DEV_STDIO_SERVERS: DevServers
+  }
+>
 
 /** Errors in the environment, one line per variable. It never shows values, since some are secrets. */
 export class ConfigError extends Error {
@@ -244,8 +262,17 @@ export function parseConfig(env: Readonly<Record<string, string | undefined>>): 
   const settings = value as Settings
   const { issuers, faults: ofIssuers } = readIssuers(settings.OIDC_ISSUERS)
   faults.push(...ofIssuers.map((fault) => `OIDC_ISSUERS${fault}`))
+  const development = readDevServers(settings.TENON_DEV_STDIO_SERVERS, [
+    `http://${settings.TENON_HOST}`,
+    publicUrl(settings),
+  ])
+  faults.push(...development.faults.map((fault) => `TENON_DEV_STDIO_SERVERS ${fault}`))
   if (faults.length > 0) throw new ConfigError(faults)
-  const config = Object.freeze({ ...settings, OIDC_ISSUERS: issuers })
+  const config = Object.freeze({
+    ...settings,
+    OIDC_ISSUERS: issuers,
+    TENON_DEV_STDIO_SERVERS: development.servers,
+  })
   if (issuers.some(({ issuer }) => issuer === issuerUrl(config)))
     throw new ConfigError(['OIDC_ISSUERS names the platform’s own issuer, which needs no entry.'])
   return config
@@ -261,7 +288,7 @@ function fault(name: string, schema: Type.TSchema & { description?: string }, va
 }
 
 /** Base URL under which clients reach the API, without a trailing slash. */
-export function publicUrl(config: Config): string {
+export function publicUrl(config: Pick<Config, 'TENON_PUBLIC_URL' | 'TENON_HOST' | 'TENON_PORT'>): string {
   return (config.TENON_PUBLIC_URL ?? `http://${config.TENON_HOST}:${config.TENON_PORT}`).replace(/\/$/, '')
 }
 

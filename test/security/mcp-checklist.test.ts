@@ -130,17 +130,30 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'hosted MCP server: one client: limited by subject',
   ],
   T41: ['%s: exactly one entry', 'end and head forged: detected with an anchor kept elsewhere'],
+  T42: [
+    'T42: arguments of the engine: have %j',
+    'T42: arguments of the engine: nothing of the host, nothing that weakens, and the tenant’s only after the image',
+    'T42: hostile image %j: no reference',
+    'T42: variables: names that are none, secrets in clear, and values of several lines: refused',
+    'T42: image: runs hardened for one call, gets its secrets by a file alone, and is removed',
+    'T42: server that has started others: all end together',
+  ],
   T43: [
     'T18, T43: described as there, called with the credentials of the source and nothing of the caller',
     'T43: server that %s: a clear error',
+    'T43: servers that flood, hang, end, forge or ask back: a clear error, and nothing is left',
+    'T43: names of tools of other servers: within the source, or left out',
   ],
   T44: ['unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401'],
+  T45: [
+    'T45: commands: only those of the operator run on the host, by name',
+    'T45: server of the operator: takes no arguments and no variables of a tenant',
+    'T45: commands for development: refused where other machines reach the platform',
+  ],
 }
 
 /** Numbers without a test of that kind. */
 const OTHERWISE: Readonly<Record<string, string>> = {
-  T42: 'There is no container engine.',
-  T45: 'The test below.',
   T46: '`npm run conformance:mcp` and `npm run conformance:mcp -- clients`, which fetch the suites and the clients of others.',
 }
 

@@ -92,6 +92,8 @@ function inheritedSettings(): Record<string, string> {
       'SMTP_URL',
       'TENON_MAIL_FROM',
       'TENON_MAX_CACHED_WORKFLOWS',
+      'TENON_CONTAINER_ENGINE',
+      'TENON_DEV_STDIO_SERVERS',
       'TENON_EGRESS_ALLOWLIST',
       'TENON_MCP_HOSTS',
       'TENON_MCP_ORIGINS',

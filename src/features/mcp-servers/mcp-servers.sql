@@ -111,11 +111,13 @@ create table tenon.mcp_sources (
   workspace_id text not null default tenon.workspace(),
   id text not null,
   name text not null,
-  kind text not null check (kind in ('openapi', 'mcp')),
+  kind text not null check (kind in ('openapi', 'mcp', 'image')),
   url text not null,
   base_url text,
   -- By name: {"secret": …, "prefix": …?} with the name of a secret of the workspace, or {"value": …}.
   headers jsonb not null default '{}',
+  -- Reference, arguments, variables and limits of a container image (images/image-settings.ts).
+  image jsonb,
   -- remote/definitions.ts: the tools as their source defines them, the hash of each, and that of all.
   definitions jsonb not null,
   -- Of the definitions as JSON.
@@ -134,6 +136,7 @@ create table tenon.mcp_sources (
   updated_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, id),
   unique (tenant_id, workspace_id, name),
+  check ((kind = 'image') = (image is not null)),
   check ((state = 'drifted') = (drift is not null)),
   check ((state = 'failed') = (error is not null))
 );

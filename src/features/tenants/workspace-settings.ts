@@ -39,7 +39,7 @@ import { findRow } from '../operation-helpers.ts'
 import { checkUserRules } from './check-user-rules.ts'
 
 /** Features that are off by default (decisions §9). */
-const Feature = Type.Union([Type.Literal('mcp.flow_tools')])
+const Feature = Type.Union([Type.Literal('mcp.flow_tools'), Type.Literal('mcp.images')])
 export type Feature = Static<typeof Feature>
 
 const Experimental = Type.Array(Feature, {

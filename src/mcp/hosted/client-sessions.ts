@@ -14,17 +14,23 @@ interface Owner {
   readonly clientId: string
 }
 
-/** Capabilities of clients that a server uses. */
-const USED = ['elicitation', 'sampling', 'roots'] as const
-
 const PURPOSE = 'mcp-session'
 
 /** @param capabilities as in `initialize`, unverified */
 export function sessionId(scope: WorkspaceScope, owner: Owner, capabilities: unknown): string {
-  const declared = isObject(capabilities) ? USED.filter((name) => isObject(capabilities[name])) : []
-  return encryptFor(scope, PURPOSE, Buffer.from(JSON.stringify([textOf(owner), declared]))).toString(
-    'base64url',
-  )
+  const text = JSON.stringify([textOf(owner), usedOf(capabilities)])
+  return encryptFor(scope, PURPOSE, Buffer.from(text)).toString('base64url')
+}
+
+/** The capabilities that a server uses, without what else a client says of them. */
+function usedOf(capabilities: unknown): Record<string, object> {
+  const { elicitation, sampling, roots } = Object(capabilities) as Record<string, unknown>
+  const modes = ['form', 'url'].filter((mode) => isObject(elicitation) && isObject(elicitation[mode]))
+  return {
+    ...(isObject(elicitation) && { elicitation: Object.fromEntries(modes.map((mode) => [mode, {}])) }),
+    ...(isObject(sampling) && { sampling: {} }),
+    ...(isObject(roots) && { roots: {} }),
+  }
 }
 
 /** @returns the capabilities of the client; undefined if the id is not of a session of this client at this server */
@@ -35,8 +41,8 @@ export function sessionCapabilities(
 ): Readonly<Record<string, object>> | undefined {
   try {
     const text = decryptFor(scope, PURPOSE, Buffer.from(id, 'base64url')).toString()
-    const [bound, declared] = JSON.parse(text) as [string, string[]]
-    return bound === textOf(owner) ? Object.fromEntries(declared.map((name) => [name, {}])) : undefined
+    const [bound, declared] = JSON.parse(text) as [string, Record<string, object>]
+    return bound === textOf(owner) ? declared : undefined
   } catch {
     return undefined // Of another workspace, or no id of ours.
   }

@@ -4,7 +4,7 @@
  */
 
 import type { CallResult } from '../../features/mcp-servers/calls/call-tool.ts'
-import { RpcRefusal, validAnswers } from '../../features/mcp-servers/calls/client-requests.ts'
+import { INTERNAL_ERROR, RpcRefusal, validAnswers } from '../../features/mcp-servers/calls/client-requests.ts'
 import { decisionsOf } from '../../features/mcp-servers/sources/run-outcome.ts'
 import type { RunState } from '../../features/mcp-servers/tool.ts'
 import type { McpTasks, Task, TaskState, ToolResult } from '../protocol/mcp-server.ts'
@@ -17,7 +17,6 @@ type CallRunTool = (
 
 /** How often a client should ask for the state of a task, in milliseconds. */
 const POLL_MS = 1_000
-const INTERNAL_ERROR = -32_603
 
 const STATUS: Readonly<Record<RunState['status'], Task['status']>> = {
   pending: 'working',

@@ -2,7 +2,11 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem } from '../../core/problem.ts'
-import { INVALID_PARAMS, RpcRefusal } from '../../features/mcp-servers/calls/client-requests.ts'
+import {
+  INTERNAL_ERROR,
+  INVALID_PARAMS,
+  RpcRefusal,
+} from '../../features/mcp-servers/calls/client-requests.ts'
 import type { McpCompletions, McpServer } from './mcp-server.ts'
 
 /** A POST whose body has been read. {@link serve} writes the whole response. */
@@ -38,7 +42,8 @@ export const asRpcError =
   (RpcError: new (code: number, message: string, data?: unknown) => Error) =>
   (error: unknown): never => {
     if (error instanceof RpcRefusal) throw new RpcError(error.code, error.message, error.data)
-    throw error instanceof Problem ? new RpcError(INVALID_PARAMS, error.message) : error
+    if (!(error instanceof Problem)) throw error
+    throw new RpcError(error.status < 500 ? INVALID_PARAMS : INTERNAL_ERROR, error.message)
   }
 
 interface CompleteParams {

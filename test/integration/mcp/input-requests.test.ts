@@ -90,9 +90,13 @@ describe('functions that ask', () => {
       const { message } = await use(at, 'call_open', { arguments: { input: params } })
       expect(message['result'].content[0].text).toMatch(/^client_input_refused: it asks /)
     }
-    const own = await use(at, 'call_open', {
-      arguments: { input: page(`${inject('tenon').url}/auth/agents`) },
+    const formsAlone = { capabilities: { elicitation: {} } }
+    const ownPage = { arguments: { input: page(`${inject('tenon').url}/auth/agents`) } }
+    expect((await use(at, 'call_open', ownPage, formsAlone)).message['error']).toMatchObject({
+      code: -32_021,
+      data: { requiredCapabilities: { elicitation: { url: {} } } },
     })
+    const own = await use(at, 'call_open', ownPage)
     expect(own.message['error']?.code ?? own.message['result'].resultType).toBe('input_required')
   })
 

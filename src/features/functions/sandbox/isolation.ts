@@ -5,6 +5,7 @@ import { randomInt } from 'node:crypto'
 import { accessSync, constants, existsSync, lstatSync, readlinkSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { LIMITS } from '../../../core/limits.ts'
+import { killGroup } from '../../../infra/kill-group.ts'
 
 type Sandbox = 'bwrap' | 'unshare'
 
@@ -163,16 +164,6 @@ function runs(isolation: Isolation, program: string): Promise<boolean> {
     child.once('error', () => end(false)).once('close', () => end(false))
     child.stdout.once('data', () => end(true))
   })
-}
-
-/** Ends all processes of a group that was started `detached`. */
-export function killGroup(pid: number | undefined): void {
-  if (pid === undefined) return
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch {
-    // It is gone.
-  }
 }
 
 export const childrenOf = (pid: number): string => `/proc/${pid}/task/${pid}/children`

@@ -5,8 +5,9 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { LIMITS } from '../../../core/limits.ts'
+import { killGroup } from '../../../infra/kill-group.ts'
 import { GUEST_URL, type GuestJob } from './guest-program.ts'
-import { childrenOf, type Isolation, killGroup } from './isolation.ts'
+import { childrenOf, type Isolation } from './isolation.ts'
 
 export interface Job {
   /** JavaScript; see compile.ts. */

@@ -195,7 +195,7 @@ async function run(
   if (source === undefined) throw gone()
   await source.admit?.(scope)
   // Operations of the platform have one effect for all attempts, since these have the same ids. Other servers do not know the ids.
-  if (call.isRepeated && source.isUntrusted && !tool.reads)
+  if (call.isRepeated && source.name === 'remote' && !tool.reads)
     return toolError(
       'outcome_unknown',
       'The worker was lost before the answer arrived. The request may have arrived.',

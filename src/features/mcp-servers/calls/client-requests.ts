@@ -38,6 +38,7 @@ export class RpcRefusal extends Error {
 
 /** JSON-RPC 2.0 "Invalid params". */
 export const INVALID_PARAMS = -32_602
+export const INTERNAL_ERROR = -32_603
 /** MCP 2026-07-28: the client has not declared a capability that the request needs. */
 export const MISSING_CAPABILITY = -32_021
 
@@ -84,22 +85,27 @@ export function functionRequests(result: unknown): Asks | undefined {
   return { requests: requests as Record<string, InputRequest>, state: requestState, isOptional: false }
 }
 
-/** The capability that a client needs for a request. The modes of elicitation, `form` and `url`, are not told apart. */
-const CAPABILITY = {
-  'elicitation/create': 'elicitation',
-  'sampling/createMessage': 'sampling',
-  'roots/list': 'roots',
-} as const
+/** The capability that a client needs for a request. `elicitation: {}` stands for forms alone (2025-11-25, "Elicitation"). */
+function neededCapability({ method, params }: InputRequest): readonly [name: string, mode?: string] {
+  if (method === 'elicitation/create') return ['elicitation', params['mode'] === 'url' ? 'url' : 'form']
+  return method === 'sampling/createMessage' ? ['sampling'] : ['roots']
+}
+
+function isDeclared(capabilities: Readonly<Record<string, unknown>>, name: string, mode?: string): boolean {
+  const declared = capabilities[name]
+  if (!isObject(declared) || mode === undefined) return isObject(declared)
+  return isObject(declared[mode]) || (mode === 'form' && !isObject(declared['url']))
+}
 
 /** The capabilities that the requests need and the client has not declared, as in `data` of the error. */
 export function missingCapabilities(
   requests: Asks['requests'],
   capabilities: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, object>> {
-  const needed = new Set(Object.values(requests).map(({ method }) => CAPABILITY[method]))
-  return Object.fromEntries(
-    [...needed].filter((name) => !isObject(capabilities[name])).map((name) => [name, {}]),
-  )
+  const missing = Object.values(requests)
+    .map(neededCapability)
+    .filter(([name, mode]) => !isDeclared(capabilities, name, mode))
+  return Object.fromEntries(missing.map(([name, mode]) => [name, mode === 'url' ? { url: {} } : {}]))
 }
 
 /** True if the client can be asked within its call. */

@@ -83,10 +83,10 @@ export async function lendHeaders(scope: WorkspaceScope, choices: HeaderChoices)
 }
 
 /**
- * Takes secrets out of a text: servers may repeat them, also in JSON and in URLs. It searches once and not in what it has put
- * in, so that short secrets do not multiply the text.
+ * Servers may repeat a secret, also in JSON and in URLs. The text is searched once: a secret may begin with another one.
+ * @returns a function that takes the secrets out of a text
  */
-function redactorOf(secrets: readonly string[]): (text: string) => string {
+export function redactorOf(secrets: readonly string[]): (text: string) => string {
   const forms = secrets
     .flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)])
     .filter((form) => form !== '')

@@ -1,6 +1,7 @@
 /** The interface of a kind of source: how its definitions are read, and how its tools are called. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { ImageSettings } from '../images/image-settings.ts'
 import type { ToolOutput } from '../tool.ts'
 import type { FrozenDefinition, PinnedDefinitions } from './definitions.ts'
 import type { HeaderChoices } from './source-headers.ts'
@@ -9,10 +10,13 @@ import type { HeaderChoices } from './source-headers.ts'
 export interface RemoteSource {
   readonly id: string
   readonly name: string
-  readonly kind: 'openapi' | 'mcp'
+  readonly kind: 'openapi' | 'mcp' | 'image'
+  /** `oci://…` for an image. */
   readonly url: string
   readonly base_url: string | null
   readonly headers: HeaderChoices
+  /** Null for other kinds. */
+  readonly image: ImageSettings | null
 }
 
 /** A stored source: what is pinned of it, and what differed when it was last read. */

@@ -16,7 +16,7 @@ export const findSource = (scope: WorkspaceScope, source: string) =>
   findRow<PinnedSource>(
     scope,
     'source',
-    sql`select id, name, kind, url, base_url, headers, hashes, hash, state from mcp_sources
+    sql`select id, name, kind, url, base_url, headers, image, hashes, hash, state from mcp_sources
       where id = ${source} or name = ${source}`,
   )
 

@@ -8,6 +8,16 @@ import { PageInput, PageOf } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { conflictIf, fieldProblem, findRow, listPage, previewOperation } from '../../operation-helpers.ts'
+import { requireFeature } from '../../tenants/workspace-settings.ts'
+import {
+  CommandArgs,
+  EnvChoices,
+  ImageLimitChoices,
+  ImageReference,
+  ImageSettings,
+  imageSettings,
+  imageUrl,
+} from '../images/image-settings.ts'
 import { Ws } from '../servers.ts'
 import { Drift, type PinnedDefinitions, Skipped } from './definitions.ts'
 import { kindOf } from './kinds.ts'
@@ -17,7 +27,7 @@ import { findSource, forgetSource, requireRoom, storeFailure, storeRead } from '
 
 const SOURCES = '/v1/mcp/workspaces/{ws}/sources'
 const Source = Ref('source of tools, or its name')
-const Kind = Type.Union([Type.Literal('openapi'), Type.Literal('mcp')])
+const Kind = Type.Union([Type.Literal('openapi'), Type.Literal('mcp'), Type.Literal('image')])
 const Url = Type.String({ maxLength: 2_000, pattern: '^https?://', description: 'Without credentials.' })
 const Document = Type.Union([Type.String(), Type.Record(Type.String(), Type.Unknown())], {
   description: 'OpenAPI 3.0 or 3.1, as an object, or as text in JSON or YAML. Default: what `url` answers.',
@@ -30,6 +40,7 @@ const McpSource = Type.Object({
   url: Type.String(),
   base_url: Type.Union([Type.String(), Type.Null()]),
   headers: HeaderChoices,
+  image: Type.Union([ImageSettings, Type.Null()]),
   tools: Type.Integer({ description: 'The number of pinned definitions.' }),
   hash: Type.String({ description: 'SHA-256 of the pinned definitions.' }),
   skipped: Type.Array(Skipped, { description: 'What is no tool, and why.' }),
@@ -49,20 +60,25 @@ const McpSource = Type.Object({
 })
 type McpSource = Static<typeof McpSource>
 
-const COLUMNS = sql`id, name, kind, url, base_url, headers, jsonb_array_length(hashes) as tools, hash, skipped,
+const COLUMNS = sql`id, name, kind, url, base_url, headers, image, jsonb_array_length(hashes) as tools, hash, skipped,
   state, drift, error, checked_at, created_by, created_at, updated_at`
 
 export const createSource = previewOperation({
   name: 'mcp_source.create',
-  summary: 'Register an OpenAPI document or another MCP server as a source of tools, and pin its definitions',
+  summary:
+    'Register an OpenAPI document, another MCP server or a container image (experimental) as a source of tools, and pin its definitions',
   input: Input({
     ws: Ws,
     name: Slug,
     kind: Kind,
-    url: Url,
+    url: Type.Optional(Url),
     document: Type.Optional(Document),
     base_url: Type.Optional(Url),
     headers: Type.Optional(HeaderChoices),
+    image: Type.Optional(ImageReference),
+    command_args: Type.Optional(CommandArgs),
+    env: Type.Optional(EnvChoices),
+    limits: Type.Optional(ImageLimitChoices),
   }),
   output: McpSource,
   http: {
@@ -73,16 +89,44 @@ export const createSource = previewOperation({
     status: () => 201,
     location: ({ name }, { ws }) => `${SOURCES.replace('{ws}', String(ws))}/${name}`,
   },
-  run: async (scope, { name, kind, url, document, base_url = null, headers = {} }) => {
-    checkUrl('url', url)
-    if (base_url !== null) checkUrl('base_url', base_url)
-    checkHeaders(headers)
-    if (kind !== 'openapi' && (document !== undefined || base_url !== null))
-      throw fieldProblem(document === undefined ? 'base_url' : 'document', 'is for the kind openapi alone.')
-    const source: RemoteSource = { id: scope.newId('src'), name, kind, url, base_url, headers }
+  run: async (scope, input) => {
+    const { name, kind, document } = input
+    for (const [field, kinds] of Object.entries(KINDS_OF_FIELD))
+      if (input[field as keyof typeof input] !== undefined && !kinds.includes(kind))
+        throw fieldProblem(field, `is for the kind ${kinds.join(' or ')} alone.`)
+    if (kind === 'image') await requireFeature(scope, 'mcp.images')
+    const place = kind === 'image' ? imagePlace(input) : serverPlace(input)
+    const source: RemoteSource = { id: scope.newId('src'), name, kind, ...place }
     return insert(scope, source, await kindOf(source).read(scope, source, document))
   },
 })
+
+/** Members of the input that not every kind has. */
+const KINDS_OF_FIELD: Readonly<Record<string, readonly string[]>> = {
+  ...{ url: ['openapi', 'mcp'], headers: ['openapi', 'mcp'], document: ['openapi'], base_url: ['openapi'] },
+  ...{ image: ['image'], command_args: ['image'], env: ['image'], limits: ['image'] },
+}
+
+type Place = Pick<RemoteSource, 'url' | 'base_url' | 'headers' | 'image'>
+
+/** @throws Problem `validation_failed` */
+function serverPlace({
+  url,
+  base_url = null,
+  headers = {},
+}: Partial<Pick<RemoteSource, 'url' | 'base_url' | 'headers'>>): Place {
+  if (url === undefined) throw fieldProblem('url', 'is missing.')
+  checkUrl('url', url)
+  if (base_url !== null) checkUrl('base_url', base_url)
+  checkHeaders(headers)
+  return { url, base_url, headers, image: null }
+}
+
+/** @throws Problem `validation_failed` */
+function imagePlace(input: Parameters<typeof imageSettings>[0]): Place {
+  const image = imageSettings(input)
+  return { url: imageUrl(image), base_url: null, headers: {}, image }
+}
 
 /** URLs are shown and logged, so they hold no credentials. @throws Problem `validation_failed` */
 function checkUrl(field: string, text: string): void {
@@ -95,7 +139,7 @@ function checkUrl(field: string, text: string): void {
 /** @throws Problem `conflict` if the name is taken; `state_conflict` if the workspace has no room for it */
 async function insert(
   scope: WorkspaceScope,
-  { id, name, kind, url, base_url, headers }: RemoteSource,
+  { id, name, kind, url, base_url, headers, image }: RemoteSource,
   { json, hashes, hash, skipped }: PinnedDefinitions,
 ): Promise<McpSource> {
   const bytes = Buffer.byteLength(json)
@@ -104,9 +148,9 @@ async function insert(
     scope,
     'source',
     sql`insert into mcp_sources
-        (id, name, kind, url, base_url, headers, definitions, bytes, hashes, hash, skipped, created_by)
-      values (${id}, ${name}, ${kind}, ${url}, ${base_url}::text, ${JSON.stringify(headers)}::jsonb, ${json}::jsonb,
-        ${bytes}, ${JSON.stringify(hashes)}::jsonb, ${hash}, ${JSON.stringify(skipped)}::jsonb, ${scope.actor.subject})
+        (id, name, kind, url, base_url, headers, image, definitions, bytes, hashes, hash, skipped, created_by)
+      values (${id}, ${name}, ${kind}, ${url}, ${base_url}::text, ${JSON.stringify(headers)}::jsonb,
+        ${image === null ? null : JSON.stringify(image)}::jsonb, ${json}::jsonb, ${bytes}, ${JSON.stringify(hashes)}::jsonb, ${hash}, ${JSON.stringify(skipped)}::jsonb, ${scope.actor.subject})
       returning ${COLUMNS}`,
   ).catch(
     conflictIf({

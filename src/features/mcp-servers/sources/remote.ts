@@ -1,4 +1,4 @@
-/** Tools over sources outside the platform: OpenAPI documents and other MCP servers. Each has the definition that was pinned. */
+/** Tools over sources outside the platform: OpenAPI documents, other MCP servers, container images. Each has the definition that was pinned. */
 
 import Type from 'typebox'
 import { Input } from '../../../access/operation-builders.ts'

@@ -78,13 +78,31 @@ const hashesByKey = ({ hashes }: PinnedDefinitions) => new Map(hashes.map(({ key
 async function readTools(scope: WorkspaceScope, source: RemoteSource): Promise<PinnedDefinitions> {
   const lent = await lendHeaders(scope, source.headers)
   const post = postTo(scope, source, lent, { timeoutMs: LIMITS.mcpUpstream.listMs })
-  const listed = await listUpstreamTools({ owner: keyOf(scope, source), post }).catch((error: unknown) => {
+  const peer = { owner: keyOf(scope, source), post }
+  const tools = await listUpstreamTools(peer).catch(shownProblem(lent.redact))
+  return pinTools(scope, source, tools)
+}
+
+/** @returns a function that throws what it gets, a problem without the texts that `redact` takes out */
+export const shownProblem =
+  (redact: LentHeaders['redact']) =>
+  (error: unknown): never => {
     if (!(error instanceof Problem)) throw error
-    const { code, message, members, cause } = error
-    const shown = JSON.parse(lent.redact(JSON.stringify(members))) as Record<string, unknown>
-    throw new Problem(code, { detail: lent.redact(message), members: shown, cause })
-  })
-  const input = { source: source.name, listed }
+    const { code, message, hint, members, cause } = error
+    const shown = JSON.parse(redact(JSON.stringify(members))) as Record<string, unknown>
+    throw new Problem(code, { detail: redact(message), ...(hint && { hint }), members: shown, cause })
+  }
+
+/**
+ * The tools that a server lists as definitions.
+ * @throws Problem `upstream_invalid` if they are too large together, or take too much time
+ */
+export async function pinTools(
+  scope: WorkspaceScope,
+  source: RemoteSource,
+  tools: readonly unknown[],
+): Promise<PinnedDefinitions> {
+  const input = { source: source.name, listed: tools }
   const ran = await inThread(scope, 'mcpTools', input, LIMITS.mcpUpstream.definitionsCpuMs)
   if (!('value' in ran))
     throw new Problem('upstream_invalid', { detail: 'The tools of the server take too much time to read.' })
@@ -112,7 +130,7 @@ function postTo(
   }
 }
 
-function drifted({ name }: RemoteSource, tool: string, isGone: boolean): Problem {
+export function drifted({ name }: RemoteSource, tool: string, isGone: boolean): Problem {
   const found = isGone ? 'has no such tool any more' : 'defines it otherwise now'
   return new Problem('source_drifted', {
     detail: `The tool ${tool} is not called: its source ${name} ${found}.`,
@@ -128,7 +146,7 @@ function withAdvice(error: unknown): never {
 }
 
 /** Servers may repeat the credentials that they get. */
-function withoutSecrets(made: ToolOutput, { redact }: LentHeaders): ToolOutput {
+export function withoutSecrets(made: ToolOutput, { redact }: Pick<LentHeaders, 'redact'>): ToolOutput {
   const json = JSON.stringify(made.output)
   const redacted = redact(json)
   return redacted === json ? made : { ...made, output: JSON.parse(redacted) }
