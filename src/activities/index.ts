@@ -83,7 +83,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     callFunction: async (call, request) => {
       const work = async (lent?: LentCallSecrets) =>
         request.function === MCP
-          ? callMcpTool(await scopes.toolCaller(call, request.started_by), request)
+          ? callMcpTool(await scopes.toolCaller(call, request.started_by), request, call.attempt)
           : callFunction(await scopes.active(call, 'service'), request, lent)
       const output = withCallSecrets(record(call), secretNamesOf(call, request), work)
       // Only invocations and tools last long enough for heartbeats.

@@ -30,6 +30,8 @@ export interface ActivityContext {
   readonly ids: IdSource
   /** The number of executions that started one another by events or tools, up to this one; 0 for the first. */
   readonly chainDepth: number
+  /** 1 for the first. */
+  readonly attempt: number
 }
 
 /** @throws Problem `forbidden` if the work belongs to a tenant as a whole */
@@ -47,7 +49,11 @@ export function tenantInterceptor(log: Log): ActivityInterceptorsFactory {
       const args = argumentsOf(info, input.args)
       const first = firstAttemptOf(info, args)
       try {
-        const call = { ...contextOf(info, first), chainDepth: chainDepthOf(input.headers) ?? 0 }
+        const call = {
+          ...contextOf(info, first),
+          chainDepth: chainDepthOf(input.headers) ?? 0,
+          attempt: info.attempt,
+        }
         return await next({ ...input, args: [call, ...args] })
       } catch (error) {
         throw error instanceof Suspended ? suspendedFailure(error, first) : toFailure(error, info, log)
@@ -81,7 +87,7 @@ function argumentsOf({ activityType }: Info, args: readonly unknown[]): unknown[
 }
 
 /** @throws ApplicationFailure if the id of the workflow names no tenant */
-function contextOf(info: Info, first: FirstAttempt): Omit<ActivityContext, 'chainDepth'> {
+function contextOf(info: Info, first: FirstAttempt): Omit<ActivityContext, 'chainDepth' | 'attempt'> {
   const workflowId = info.workflowExecution?.workflowId ?? ''
   const ref = refOf(workflowId)
   if (ref === undefined) throw unauthenticated()

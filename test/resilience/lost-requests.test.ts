@@ -2,8 +2,9 @@
 
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ok } from '../support/clients/mcp.ts'
 import { Runs } from '../support/fixtures/executions.ts'
-import { eventually } from '../support/fixtures/tenants.ts'
+import { call, eventually } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 
 let own: OwnPlatform
@@ -37,12 +38,32 @@ const start = async (path: string, method: string, more = '') => {
   return runs.start(await runs.publish(`  - ask: ${task}\n`))
 }
 
+/** Calls `GET /tool-get` and `POST /tool-post` as tools of a server, in an execution each. */
+async function startTools(): Promise<readonly string[]> {
+  const { workspace, started } = own
+  const { operator: as, workspaceId } = workspace
+  const send = (method: string, path: string, body: object) =>
+    ok(call(method, `/v1/mcp/workspaces/${workspaceId}/${path}`, { as, at: started.running, body }))
+  const methods = ['get', 'post']
+  const paths = Object.fromEntries(methods.map((one) => [`/tool-${one}`, { [one]: { operationId: one } }]))
+  const document = { openapi: '3.0.0', paths }
+  await send('POST', 'sources', { name: 'api', kind: 'openapi', url: origin, base_url: origin, document })
+  await send('POST', 'servers', { name: 'Lost', slug: 'lost' })
+  const tools = Object.fromEntries(methods.map((one) => [`openapi:api:${one}`, { enabled: true }]))
+  await send('PUT', 'servers/lost/curation', { tools })
+  await send('POST', 'servers/lost/publish', {})
+  const startTool = async (tool: string) =>
+    runs.start(await runs.publish(`  - ask: { call: mcp, with: { server: lost, tool: ${tool} } }\n`))
+  return Promise.all(methods.map(startTool))
+}
+
 test('worker killed during requests: POST is reported as unknown, GET and at_least_once are sent again', async () => {
+  const [gotByTool = '', postedByTool = ''] = await startTools()
   const posted = await start('/post', 'post')
   const repeated = await start('/repeated', 'post', ', delivery: at_least_once')
   const got = await start('/get', 'get', ', headers: { x: y }')
   const once = await start('/once', 'get', ', delivery: at_most_once')
-  await eventually(async () => (keys.size === 4 ? true : undefined), 30_000)
+  await eventually(async () => (keys.size === 6 ? true : undefined), 30_000)
   const pid = own.started.stack.supervisor.pid('worker')
   if (pid !== undefined) process.kill(pid, 'SIGKILL')
   const killedMs = performance.now()
@@ -56,6 +77,10 @@ test('worker killed during requests: POST is reported as unknown, GET and at_lea
   })
   expect(ended[3].error).toMatchObject({ code: 'worker_lost' })
   expect([keys.get('/post')?.length, keys.get('/once')?.length]).toEqual([1, 1])
+  const byTools = await Promise.all([gotByTool, postedByTool].map(endOf))
+  expect(byTools.map(({ status }) => status)).toEqual(['completed', 'faulted'])
+  expect(byTools[1].error).toMatchObject({ code: 'outcome_unknown' })
+  expect([keys.get('/tool-get')?.length, keys.get('/tool-post')?.length]).toEqual([2, 1])
   const [first, second] = keys.get('/repeated') ?? []
   expect(first).toMatch(/^[0-9a-f-]{36}$/)
   expect(second).toBe(first)

@@ -20,12 +20,14 @@ interface McpOutput {
 /**
  * @param scope of an admin, with the execution as its actor
  * @param asked `{server, tool, arguments}`
+ * @param attempt 1 for the first
  * @throws ApplicationFailure (runtime) if the tool reports an error, with its code; (configuration) if an argument has a secret
  * @throws Problem as {@link callActiveVersion} does
  */
 export async function callMcpTool(
   scope: WorkspaceScope,
   { arguments: asked }: FunctionCall,
+  attempt: number,
 ): Promise<McpOutput> {
   if (holdsHandle(asked)) throw callFailure('configuration', 'A secret cannot be given to an MCP tool.')
   const { server, tool, arguments: args = {} } = asked
@@ -37,6 +39,7 @@ export async function callMcpTool(
     server: String(server),
     tool: String(tool),
     arguments: args,
+    isRepeated: attempt > 1,
   })
   if (result.is_error) throw toolFailure(String(tool), result)
   const { content, structured_content: structuredContent } = result

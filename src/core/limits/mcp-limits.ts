@@ -55,6 +55,8 @@ export const MCP_LIMITS = {
   /** Interval at which a client that listens is checked again, in milliseconds. Below the 5 s within which a revocation takes effect. */
   mcpListenCheckMs: 2_000,
   mcpSubscriptionsMax: 100,
+  /** Of a resource that a session subscribes to, since it is kept. Written resources have no longer ones. */
+  mcpUriCharsMax: 2_000,
   /** The number of topics of a subscription to events. */
   mcpSubscribedCollectionsMax: 20,
   /** A client that takes tasks gets one if an execution takes longer, in seconds. */

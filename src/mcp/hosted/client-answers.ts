@@ -30,6 +30,8 @@ export class ClientAnswers {
    */
   async wait(key: string, signal: AbortSignal): Promise<ClientAnswer | undefined> {
     this.#notifier.subscribe((text) => this.#receive(text))
+    // A signal that has aborted emits no further event.
+    if (signal.aborted) return undefined
     const { promise, resolve } = Promise.withResolvers<ClientAnswer | undefined>()
     const giveUp = () => resolve(undefined)
     const timer = setTimeout(giveUp, LIMITS.mcpAnswerWaitMs)
@@ -44,15 +46,13 @@ export class ClientAnswers {
     }
   }
 
-  /** Delivers an answer to the process that waits for it. One that nobody waits for has no effect. */
+  /** Delivers an answer to the process that waits for it. One that nobody waits for, or that is too large, has no effect. */
   deliver(key: string, answer: ClientAnswer): void {
-    const waiting = this.#waiting.get(key)
-    if (waiting !== undefined) {
-      waiting(answer)
-      return
-    }
     const text = JSON.stringify({ key, answer } satisfies Sent)
-    if (text.length <= LIMITS.mcpAnswerCharsMax) this.#notifier.publish(text)
+    if (text.length > LIMITS.mcpAnswerCharsMax) return
+    const waiting = this.#waiting.get(key)
+    if (waiting === undefined) this.#notifier.publish(text)
+    else waiting(answer)
   }
 
   close(): void {

@@ -7,15 +7,19 @@ import type { PublishedServer } from '../../access/authentication/mcp-server-reg
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { findPublished } from '../../features/mcp-servers/manifest.ts'
+import type { Tool } from '../../features/mcp-servers/tool.ts'
 import { watchDocuments } from '../../features/mcp-servers/watch-documents.ts'
 import type { McpChange, McpChanges } from '../protocol/mcp-server.ts'
-import { documentOf } from './hosted-content.ts'
+import { documentOf, documentReaders } from './hosted-content.ts'
 
 export interface Listening {
   readonly scope: WorkspaceScope
   readonly server: PublishedServer
-  /** True if the client may read the documents of a collection. */
-  readonly isReadable: (collection: string) => boolean
+  /** Of the version that the server has now. */
+  readonly tools: readonly Tool[]
+  /** True if the client may call a tool. */
+  readonly isGranted: (tool: Tool) => boolean
   /** The server as it is now. @throws Problem if the token does not admit its client any more */
   readonly recheck: () => Promise<PublishedServer>
   readonly onError: (error: unknown) => void
@@ -29,12 +33,15 @@ export class ServerChanges {
   readonly #onChange: (change: McpChange) => void
   readonly #timer: NodeJS.Timeout
   #version: number
+  /** The tools that read documents, by collection. */
+  #readers: ReadonlyMap<string, Tool>
   #documents: Promise<() => void> = Promise.resolve(() => {})
 
   constructor(listening: Listening, onChange: (change: McpChange) => void) {
     this.#listening = listening
     this.#onChange = onChange
     this.#version = listening.server.version
+    this.#readers = documentReaders(listening.tools, listening.isGranted)
     this.#timer = setInterval(() => {
       this.#check().catch((error: unknown) => {
         // A check that fails on the server is no refusal.
@@ -52,12 +59,15 @@ export class ServerChanges {
   /** Watches these resources in place of those before. Only documents that the client may read are watched. */
   watch(uris: readonly string[]): void {
     this.#stopDocuments()
-    const { scope, isReadable, onError, end } = this.#listening
+    const { scope, onError, end } = this.#listening
     const watched = uris.flatMap((uri) => {
       const document = documentOf(uri)
-      return document !== undefined && isReadable(document.collection) ? [{ uri, ...document }] : []
+      return document !== undefined && this.#readers.has(document.collection) ? [{ uri, ...document }] : []
     })
-    this.#documents = watchAll(scope, watched, { onChange: this.#onChange, end })
+    const onDocument = ({ uri, collection }: WatchedDocument) => {
+      if (this.#readers.has(collection)) this.#onChange({ uri })
+    }
+    this.#documents = watchAll(scope, watched, { onDocument, end })
     this.#documents.catch((error: unknown) => {
       onError(error)
       end()
@@ -75,9 +85,12 @@ export class ServerChanges {
   }
 
   async #check(): Promise<void> {
-    const { version } = await this.#listening.recheck()
+    const { scope, server, isGranted, recheck } = this.#listening
+    const { version } = await recheck()
     if (version === this.#version) return
+    const { tools } = (await findPublished(scope, server.id, version)).manifest
     this.#version = version
+    this.#readers = documentReaders(tools, isGranted)
     for (const list of ['tools', 'prompts', 'resources'] as const) this.#onChange(list)
   }
 }
@@ -99,15 +112,15 @@ interface WatchedDocument {
 async function watchAll(
   scope: WorkspaceScope,
   watched: readonly WatchedDocument[],
-  { onChange, end }: { readonly onChange: (change: McpChange) => void; readonly end: () => void },
+  { onDocument, end }: { readonly onDocument: (document: WatchedDocument) => void; readonly end: () => void },
 ): Promise<() => void> {
   if (watched.length === 0) return () => {}
-  const uris = new Map(watched.map(({ uri, collection, id }) => [`${collection}/${id}`, uri]))
+  const byPath = new Map(watched.map((one) => [`${one.collection}/${one.id}`, one]))
   return watchDocuments(scope, {
     collections: [...new Set(watched.map(({ collection }) => collection))],
     onChange: (collection, id) => {
-      const uri = uris.get(`${collection}/${id}`)
-      if (uri !== undefined) onChange({ uri })
+      const document = byPath.get(`${collection}/${id}`)
+      if (document !== undefined) onDocument(document)
     },
     onEnd: end,
   })

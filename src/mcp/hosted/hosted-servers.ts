@@ -24,7 +24,7 @@ import { bearerOf, type Message, mountEndpoint, type RequestEnd } from '../endpo
 import { refuseForeignOrigin } from '../origins.ts'
 import type { McpServer, McpTasks, ToolResult } from '../protocol/mcp-server.ts'
 import { changesOf, checkSubscriptions, type Listening, ServerChanges } from './hosted-changes.ts'
-import { completionsFor, documentReaders, promptsOf, resourcesOf } from './hosted-content.ts'
+import { completionsFor, promptsOf, resourcesOf } from './hosted-content.ts'
 import { answerOf, shownResult } from './hosted-results.ts'
 import { type HostedSessions, hasSession } from './hosted-sessions.ts'
 import { tasksOf } from './hosted-tasks.ts'
@@ -161,7 +161,10 @@ class HostedServerHandler {
       checkSubscriptions(message.params)
       await this.#acquireStream(state)
     }
-    const session = await this.#sessions.sessionOf(request, state, message, tool)
+    const session = await this.#sessions.sessionOf(request, state, message, {
+      tool,
+      acquireStream: () => this.#acquireStream(state),
+    })
     return {
       name: manifest.name,
       version: String(server.version),
@@ -213,7 +216,8 @@ class HostedServerHandler {
     return {
       scope,
       server,
-      isReadable: (collection) => documentReaders(tools, grants).has(collection),
+      tools,
+      isGranted: grants,
       recheck: () => this.#recheck(request),
       onError: (error) => scope.logError(error, 'subscription failed'),
       end: () => response.end(),

@@ -27,6 +27,13 @@ const LOGS_STEPS: ReadonlySet<string | undefined> = new Set(['debug', 'info'])
 const ASKING: ReadonlySet<string> = new Set(['functions', 'flows', 'runs'])
 const RUNNING: ReadonlySet<string> = new Set(['flows', 'runs'])
 
+interface SessionCall {
+  /** The tool that the message calls. */
+  readonly tool: Tool | undefined
+  /** @throws Problem `quota_exceeded` */
+  readonly acquireStream: () => Promise<void>
+}
+
 export class HostedSessions {
   readonly #answers: ClientAnswers
   readonly #states: ExpiringHashes
@@ -44,7 +51,7 @@ export class HostedSessions {
     request: FastifyRequest,
     state: RequestState,
     { method, params }: Message,
-    tool: Tool | undefined,
+    { tool, acquireStream }: SessionCall,
   ): Promise<McpSession | undefined> {
     if (method === 'initialize') {
       const id = sessionId(state.scope, ownerOf(state), Object(params).capabilities)
@@ -58,6 +65,7 @@ export class HostedSessions {
     const key = keyOf(id)
     return {
       capabilities,
+      begin: acquireStream,
       mayAsk: ASKING.has(source) && Object.keys(capabilities).length > 0,
       logsSteps: RUNNING.has(source) && LOGS_STEPS.has((await this.#states.read(key))[LEVEL]),
       answerTo: (requestId, signal) => this.#answers.wait(answerKey(state, requestId), signal),

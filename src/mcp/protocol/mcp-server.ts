@@ -112,6 +112,8 @@ export interface McpSession {
   readonly capabilities: Readonly<Record<string, object>>
   /** The called tool may ask its client, so its response has to be a stream. */
   readonly mayAsk: boolean
+  /** Called once before a call asks its client. @throws Problem `quota_exceeded` if too many calls and streams wait */
+  readonly begin: () => Promise<void>
   /** The client wants log messages of the steps of the called tool, in a stream, too. */
   readonly logsSteps: boolean
   /** @returns undefined if the client does not answer in time */

@@ -124,6 +124,8 @@ function addSession(mcp: LegacyServer, session: McpSession, hasResources: boolea
   })
   if (!hasResources) return
   mcp.setRequestHandler(SubscribeRequestSchema, async ({ params: { uri } }) => {
+    if (uri.length > LIMITS.mcpUriCharsMax)
+      throw new McpError(ErrorCode.InvalidParams, `uri has more than ${LIMITS.mcpUriCharsMax} characters.`)
     if (await session.subscribe(uri)) return {}
     const detail = `A session has at most ${LIMITS.mcpSubscriptionsMax} subscriptions.`
     throw new McpError(ErrorCode.InvalidParams, detail)
@@ -149,7 +151,10 @@ async function answered(server: McpServer, { name, args, client, send }: Call) {
   for (let round = 0; round < LIMITS.mcpRoundsMax; round += 1) {
     const result = await server.call(name, args, given).catch(asRpcError(McpError))
     if (result === undefined || !('inputRequests' in result)) return result
+    if (round === 0) await server.session?.begin().catch(asRpcError(McpError))
     const inputResponses = await askAll(server, result.inputRequests, { client, send })
+    // Nobody would read the result, and the function has no answer to go on with.
+    if (client.signal?.aborted) throw new McpError(ErrorCode.ConnectionClosed, 'The client has disconnected.')
     given = { ...client, inputResponses, requestState: result.requestState }
   }
   throw new McpError(ErrorCode.InternalError, `The tool asked more than ${LIMITS.mcpRoundsMax} times.`)

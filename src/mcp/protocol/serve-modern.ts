@@ -1,5 +1,6 @@
 /** Serves the protocol versions from 2026-07-28, by SDK 2.x. */
 
+import type { ServerResponse } from 'node:http'
 import { toNodeHandler } from '@modelcontextprotocol/node'
 import {
   type CallToolResult,
@@ -40,7 +41,7 @@ export async function serveModern({ request, response, body }: Exchange, server:
   const node = toNodeHandler(
     createMcpHandler(() => modernServer(server), {
       legacy: 'reject',
-      ...(server.changes && { bus: busOf(server.changes, body) }),
+      ...(server.changes && { bus: busOf(server.changes, body, response) }),
     }),
   )
   // The types of optional members in the SDK conflict with exactOptionalPropertyTypes.
@@ -183,13 +184,34 @@ const eventOf = (change: McpChange): ServerEvent =>
   typeof change === 'string' ? EVENTS[change] : { kind: 'resource_updated', uri: change.uri }
 
 /** The SDK subscribes for each `subscriptions/listen`, filters, and writes the stream. */
-function busOf(changes: McpChanges, body: unknown): ServerEventBus {
+function busOf(changes: McpChanges, body: unknown, response: ServerResponse): ServerEventBus {
   const { params } = body as { params?: { notifications?: { resourceSubscriptions?: unknown } } | null }
   const uris = params?.notifications?.resourceSubscriptions
   const watched = Array.isArray(uris) ? uris.filter((uri) => typeof uri === 'string') : []
   return {
     publish: () => {},
-    subscribe: (listener) => changes.listen(watched, (change) => listener(eventOf(change))),
+    subscribe: (listener) =>
+      changes.listen(
+        watched,
+        paced(response, (change) => listener(eventOf(change))),
+      ),
+  }
+}
+
+/** Holds changes back while the client does not read. Each is held once, so a client that never reads costs little memory. */
+function paced(response: ServerResponse, send: (change: McpChange) => void): (change: McpChange) => void {
+  const held = new Map<string, McpChange>()
+  const flush = () => {
+    for (const [key, change] of held) {
+      if (response.writableNeedDrain) return
+      held.delete(key)
+      send(change)
+    }
+  }
+  response.on('drain', flush)
+  return (change) => {
+    held.set(typeof change === 'string' ? change : change.uri, change)
+    flush()
   }
 }
 

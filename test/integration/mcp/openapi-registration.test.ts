@@ -29,6 +29,8 @@ const documentOf = (description = 'Reads an X.', servers: unknown[] = [{ url: '/
   },
 })
 
+const LETTERS = 'abcdefghijklmnopqrstuvwxyz'
+
 let workspace: TestWorkspace
 let shop: FakeServers
 let elsewhere: FakeServers
@@ -50,6 +52,7 @@ beforeAll(async () => {
   shop = await FakeServers.open({
     '/openapi.json': () => ({ json: documentOf() }),
     '/moved.json': () => ({ status: 302, headers: { location: `${elsewhere.origin}/openapi.json` } }),
+    '/letters/x': () => ({ json: { told: LETTERS } }),
     '/large.json': () => ({ text: Buffer.alloc(50_000_000, ' ') }),
   })
   workspace = await createMcpWorkspace()
@@ -132,6 +135,18 @@ test('headers for another server than that of the document: not sent to the docu
   expect(shop.requests.at(-1)?.headers).not.toHaveProperty('x-key')
   await ok(register({ name: 'same', headers: KEY }))
   expect(shop.requests.at(-1)?.headers).toMatchObject({ 'x-key': 'a-secret-of-the-shop' })
+})
+
+test('secret that begins with another one: both are masked whole', async () => {
+  await storeSecret(workspace, 'part', LETTERS.slice(0, 16))
+  await storeSecret(workspace, 'whole', LETTERS)
+  const headers = { 'X-A': { secret: 'part' }, 'X-B': { secret: 'whole' } }
+  const base_url = `${shop.origin}/letters`
+  await ok(register({ name: 'letters', document: documentOf(), base_url, headers }))
+  const own = await publishMcpServer(workspace, 'letters', { 'openapi:letters:getX': { enabled: true } })
+  const as = await tokenFor(own, scopesOf(own, 'getX'))
+  const { content } = (await callTool(own.path, as, 'getX', {})).body.result
+  expect(content[0].text).toContain('"told":"[redacted]"')
 })
 
 test('T23: poisoned document: hidden characters are refused, orders to models wait for approval', async () => {

@@ -123,6 +123,27 @@ test('another version is told to those who asked; the stream of a deleted client
   await Promise.all([tools.ended, resources.ended])
 }, 30_000)
 
+test('version that does not offer the documents any more: their changes are not told from then on', async () => {
+  const [left, kept] = [await createNote('left'), await createNote('kept')]
+  const as = await signIn('notes_get', 'notes_list')
+  const resourceSubscriptions = [left, kept].map((id) => `tenon://notes/${id}`)
+  const stream = await listen(as, { resourceSubscriptions, toolsListChanged: true })
+  const { 'collections:notes:get': _get, ...others } = NOTES
+  await publish(server, others)
+  await eventually(async () => stream.messages.find(({ method }) => method?.includes('tools')))
+  // The creation of the documents may have been told before.
+  const before = stream.messages.length
+  const told = () => updatesIn({ ...stream, messages: stream.messages.slice(before) })
+  await patchNote(left)
+  await publish(server, NOTES)
+  await eventually(async () => {
+    await patchNote(kept)
+    return told().length > 0 ? true : undefined
+  })
+  expect(told()).not.toContain(`tenon://notes/${left}`)
+  stream.close()
+}, 30_000)
+
 describe('sessions of versions up to 2025-11-25', () => {
   const get = (as: Caller, headers: Record<string, string>, signal?: AbortSignal) =>
     fetch(server.url, {
@@ -170,6 +191,9 @@ describe('sessions of versions up to 2025-11-25', () => {
       'mcp-protocol-version': '2025-11-25',
     }
     await rpc(server.path, as, 'resources/subscribe', { uri: 'tenon://notes/x' }, 1, session)
+    const long = { uri: `tenon://notes/${'x'.repeat(500_000)}` }
+    const refused = await rpc(server.path, as, 'resources/subscribe', long, 1, session)
+    expect(refused.body.error).toMatchObject({ code: -32_602 })
     const stranger = await ok(
       call('POST', `${server.base}/clients`, { as: workspace.operator, body: { name: 'c' } }),
     )

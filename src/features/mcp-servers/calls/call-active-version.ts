@@ -5,9 +5,9 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import { findPublished } from '../manifest.ts'
 import { findServer } from '../servers.ts'
 import { type CallContext, recordCall } from './call-log.ts'
-import { type CallResult, callTool } from './call-tool.ts'
+import { type CallResult, callTool, type ToolCall } from './call-tool.ts'
 
-interface WorkspaceCall extends CallContext {
+interface WorkspaceCall extends CallContext, Pick<ToolCall, 'isRepeated'> {
   /** Id or slug. */
   readonly server: string
   readonly tool: string

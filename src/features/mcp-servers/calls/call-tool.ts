@@ -28,7 +28,9 @@ import {
   type Asked,
   answersOf,
   type CallIdentity,
+  canAsk,
   INVALID_PARAMS,
+  isDeclined,
   MISSING_CAPABILITY,
   missingCapabilities,
   RpcRefusal,
@@ -56,6 +58,8 @@ export interface ToolCall extends CallContext {
   readonly arguments: unknown
   /** The client at the other end, if it can be asked. */
   readonly client?: CallClient
+  /** An earlier attempt of the same call was lost, perhaps after it had its effect. */
+  readonly isRepeated?: boolean
   /** The result is read as a resource, whole. */
   readonly asResource?: boolean
   /** Runs in place of the tool, under its name: reads its kept results. */
@@ -190,6 +194,12 @@ async function run(
   const source = sourceOf(tool)
   if (source === undefined) throw gone()
   await source.admit?.(scope)
+  // Operations of the platform have one effect for all attempts, since these have the same ids. Other servers do not know the ids.
+  if (call.isRepeated && source.name === 'remote' && !tool.reads)
+    return toolError(
+      'outcome_unknown',
+      'The worker was lost before the answer arrived. The request may have arrived.',
+    )
   const answered = call.client && answersOf(scope, call.identity, call.client)
   if (answered !== undefined && 'again' in answered) return ask(scope, call, answered.again)
   const { serverId, asResource = false } = call
@@ -207,7 +217,7 @@ async function run(
   const made = await withinTime(tool, withinBudget(tool, source.smaller, step.input, runWith))
   const { asks, run: execution } = made
   const isOver = answered !== undefined && isDeclined(answered.answers)
-  if (asks !== undefined && !(asks.isOptional && (isOver || !canAsk(asks, call))))
+  if (asks !== undefined && !(asks.isOptional && (isOver || !canAsk(asks, call.client))))
     return ask(scope, call, asks)
   const end = await resultOf(scope, tool, made, call)
   return execution === undefined || end.result === undefined
@@ -240,17 +250,6 @@ function waitingOf({ binding, limits }: Tool, { client }: ToolCall): Waiting {
     ...(onProgress && { onProgress }),
   }
 }
-
-/** The user has declined, or closed the form: the same is not asked again at once. */
-const isDeclined = ({ responses }: Answers) =>
-  Object.values(responses).some(
-    (answer) => isObject(answer) && /^(decline|cancel)$/.test(String(answer['action'])),
-  )
-
-const canAsk = ({ requests }: Asks, { client }: ToolCall) =>
-  client?.capabilities !== undefined &&
-  !client.takesTasks &&
-  Object.keys(missingCapabilities(requests, client.capabilities)).length === 0
 
 /** Answers with what the tool asks, if its client can be asked that. */
 function ask(scope: WorkspaceScope, { client, identity }: CheckedCall, asks: Asks): CallEnd {

@@ -42,7 +42,7 @@ const TOO_COSTLY: SchemaError = {
 }
 
 /** The steps that a check may take on this thread. */
-const checkBudget = (): Budget => ({ ...newBudget(), steps: LIMITS.inputCheckSteps })
+export const checkBudget = (): Budget => ({ ...newBudget(), steps: LIMITS.inputCheckSteps })
 
 /** @returns the errors of a value; one error, {@link TOO_COSTLY}, if the check uses the budget up */
 export function errorsWithin(

@@ -5,16 +5,16 @@
 
 import Type from 'typebox'
 import { Compile } from 'typebox/compile'
-import { newBudget } from '../../../../flows-dsl/budget.ts'
+import type { Budget } from '../../../../flows-dsl/budget.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { decryptFor, encryptFor } from '../../../access/scope-services.ts'
 import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import { isSecretName } from '../../../core/redact.ts'
+import { isSecretName, namesSecret } from '../../../core/redact.ts'
 import type { JsonSchema } from '../tool.ts'
 import type { Answers, Asks, CallClient, InputRequest } from './call-client.ts'
-import { errorsWithin } from './check-values.ts'
+import { checkBudget, errorsWithin } from './check-values.ts'
 
 /** Requests to a client, with the state that it returns. */
 export interface Asked {
@@ -66,7 +66,8 @@ const FunctionAsks = Type.Object(
         },
         { additionalProperties: false },
       ),
-      { minProperties: 1, maxProperties: LIMITS.mcpInputRequestsMax },
+      // Without it, a name of another form would be left unchecked.
+      { minProperties: 1, maxProperties: LIMITS.mcpInputRequestsMax, additionalProperties: false },
     ),
     requestState: Type.Optional(Type.String()),
   },
@@ -107,6 +108,18 @@ export function missingCapabilities(
   return Object.fromEntries(missing.map(([name, mode]) => [name, mode === 'url' ? { url: {} } : {}]))
 }
 
+/** True if the client can be asked within its call. */
+export const canAsk = ({ requests }: Asks, client: CallClient | undefined): boolean =>
+  client?.capabilities !== undefined &&
+  !client.takesTasks &&
+  Object.keys(missingCapabilities(requests, client.capabilities)).length === 0
+
+/** The user has declined, or closed the form: the same is not asked again at once. */
+export const isDeclined = ({ responses }: Answers): boolean =>
+  Object.values(responses).some(
+    (answer) => isObject(answer) && /^(decline|cancel)$/.test(String(answer['action'])),
+  )
+
 /**
  * Finds a request that must not be sent: a form that asks for a secret, or a page outside the platform (MCP, "Elicitation",
  * security considerations).
@@ -117,11 +130,13 @@ export function refusalOf({ requests }: Asks, origin: string): string | undefine
   for (const [name, { method, params }] of Object.entries(requests)) {
     if (method !== 'elicitation/create') continue
     const { mode = 'form', url, requestedSchema } = params
+    if (mode !== 'form' && mode !== 'url') return `${name} asks in a mode that is neither form nor url.`
     if (mode === 'url' && !(URL.canParse(String(url)) && new URL(String(url)).origin === origin))
       return `${name} asks the user to open a page of another host than ${origin}.`
-    const fields = Object.keys(Object(Object(requestedSchema).properties))
-    const secret = fields.find(isSecretName)
-    if (secret !== undefined) return `${name} asks for ${secret}, and forms must not ask for secrets.`
+    // Forms are flat, but clients may show nested fields all the same.
+    if (!namesSecret(requestedSchema)) continue
+    const field = Object.keys(Object(Object(requestedSchema).properties)).find(isSecretName)
+    return `${name} asks for ${field ?? 'a secret'}, and forms must not ask for secrets.`
   }
   return undefined
 }
@@ -165,12 +180,13 @@ export function answersOf(
   return isComplete ? { answers: { responses, state } } : { again: { requests, state, isOptional: false } }
 }
 
-/** The answers that are of a request, and valid. */
+/** The answers that are of a request, and valid. All checks share one budget, since the forms come from tenants. */
 export function validAnswers(requests: Asks['requests'], inputResponses: unknown): Record<string, unknown> {
   const given = isObject(inputResponses) ? inputResponses : {}
+  const budget = checkBudget()
   return Object.fromEntries(
     Object.entries(requests).flatMap(([name, request]) =>
-      Object.hasOwn(given, name) && isAnswer(request, given[name]) ? [[name, given[name]]] : [],
+      Object.hasOwn(given, name) && isAnswer(request, given[name], budget) ? [[name, given[name]]] : [],
     ),
   )
 }
@@ -193,7 +209,7 @@ function unseal(scope: WorkspaceScope, call: CallIdentity, sealed: unknown): Sta
 }
 
 /** An elicitation that is accepted has content of the requested form; other answers are checked by the tool. */
-function isAnswer({ method, params }: InputRequest, answer: unknown): boolean {
+function isAnswer({ method, params }: InputRequest, answer: unknown, budget: Budget): boolean {
   if (!isObject(answer)) return false
   if (method !== 'elicitation/create') return true
   const { action, content } = answer
@@ -201,5 +217,5 @@ function isAnswer({ method, params }: InputRequest, answer: unknown): boolean {
   if (action !== 'accept') return false
   const schema = params['requestedSchema']
   if (!isObject(schema)) return true
-  return errorsWithin(schema as JsonSchema, content ?? {}, newBudget()).length === 0
+  return errorsWithin(schema as JsonSchema, content ?? {}, budget).length === 0
 }

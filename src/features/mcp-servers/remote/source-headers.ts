@@ -82,18 +82,21 @@ export async function lendHeaders(scope: WorkspaceScope, choices: HeaderChoices)
   return { headers, redact: redactorOf(secrets) }
 }
 
-/** @returns a function that takes the secrets out of a text */
-export const redactorOf =
-  (secrets: readonly string[]) =>
-  (text: string): string =>
-    secrets.reduce(withoutSecret, text)
+/**
+ * Servers may repeat a secret, also in JSON and in URLs. The text is searched once: a secret may begin with another one.
+ * @returns a function that takes the secrets out of a text
+ */
+export function redactorOf(secrets: readonly string[]): (text: string) => string {
+  const forms = secrets
+    .flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)])
+    .filter((form) => form !== '')
+    .sort((a, b) => b.length - a.length)
+  if (forms.length === 0) return (text) => text
+  const any = new RegExp(forms.map(escaped).join('|'), 'g')
+  return (text) => text.replaceAll(any, REDACTED)
+}
 
-/** Servers may repeat a secret, also in JSON and in URLs. */
-const withoutSecret = (text: string, secret: string): string =>
-  [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)].reduce(
-    (shown, form) => shown.replaceAll(form, REDACTED),
-    text,
-  )
+const escaped = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 function unusable(name: string, value: unknown): Problem {
   const why = value === undefined ? 'does not exist' : 'is no single line of text, as a header needs'
