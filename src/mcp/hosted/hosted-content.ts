@@ -4,7 +4,7 @@ import { isObject } from '../../core/json.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
 
-import type { CallResult } from '../../features/mcp-servers/calls/call-tool.ts'
+import type { CallResult } from '../../features/mcp-servers/calls/call-end.ts'
 import type { Manifest } from '../../features/mcp-servers/manifest.ts'
 import {
   completionsOf,

@@ -1,7 +1,7 @@
 /** Results of calls of a hosted server, in the form of the protocol. */
 
 import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
-import type { CallResult } from '../../features/mcp-servers/calls/call-tool.ts'
+import type { CallResult } from '../../features/mcp-servers/calls/call-end.ts'
 import type { InputRequired, Task, ToolResult } from '../protocol/mcp-server.ts'
 import { taskOf } from './hosted-tasks.ts'
 

@@ -3,7 +3,7 @@
  * of its execution. Tasks are read, answered and cancelled by the tools over executions (`run_…`), with the checks of a call.
  */
 
-import type { CallResult } from '../../features/mcp-servers/calls/call-tool.ts'
+import type { CallResult } from '../../features/mcp-servers/calls/call-end.ts'
 import { INTERNAL_ERROR, RpcRefusal, validAnswers } from '../../features/mcp-servers/calls/client-requests.ts'
 import { decisionsOf } from '../../features/mcp-servers/sources/run-outcome.ts'
 import type { RunState } from '../../features/mcp-servers/tool.ts'

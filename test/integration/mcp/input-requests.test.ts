@@ -53,10 +53,16 @@ describe('functions that ask', () => {
     expect(declined.message['result'].content[0].text).toContain('nothing')
   })
 
-  test('answers without a state: the function gets none of them, and asks', async () => {
-    const inputResponses = { name: accept({ name: 'too long' }) }
-    const { result } = (await use(at, 'call_greet', { inputResponses })).message
-    expect(Object.keys(result.inputRequests)).toEqual(['name'])
+  test('answers before the question: count once the function has asked, checked against its form; else it asks', async () => {
+    const early = (name: string) =>
+      use(at, 'call_greet', { inputResponses: { name: accept({ name }), extra: {} } })
+    const second = (await early('Ann')).message['result']
+    expect(Object.keys(second.inputRequests)).toEqual(['colour'])
+    const first = (await early('too long')).message['result']
+    expect(Object.keys(first.inputRequests)).toEqual(['name'])
+    const both = { name: accept({ name: 'Ann' }), colour: accept({ colour: 'blue' }) }
+    const asked = (await use(at, 'call_greet', { inputResponses: both })).message['result']
+    expect(Object.keys(asked.inputRequests)).toEqual(['colour'])
   })
 
   test('T36: a state that was changed, or is of other arguments, another client or another tool, is refused', async () => {

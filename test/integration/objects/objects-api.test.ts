@@ -381,7 +381,8 @@ describe('other entry points', () => {
       const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
       return (await call('POST', '/v1/mcp/platform/mcp', { as, headers, body })).body.result
     }
-    expect((await tool('object_get', workspace.bucket)).content).toEqual([{ type: 'text', text: 'said' }])
+    const { content } = await tool('object_get', workspace.bucket)
+    expect(content[0].text).toMatch(/<untrusted-data-\w+>\nsaid\n<\/untrusted-data/)
     const foreign = await tool('object_get', other.bucket)
     expect(foreign).toMatchObject({
       isError: true,

@@ -163,8 +163,7 @@ export function seal(scope: WorkspaceScope, call: CallIdentity, { requests, stat
 }
 
 /**
- * The answers of a client, if it has sent any. Without a state there are none: a call that only claims to be answered begins
- * anew.
+ * The answers of a client to what it was asked. Without a state it was not asked.
  * @returns `again` if a request has no valid answer: the client is asked once more
  * @throws RpcRefusal if the state is not of this call, was changed, or has expired
  */
@@ -178,6 +177,17 @@ export function answersOf(
   const responses = validAnswers(requests, inputResponses)
   const isComplete = Object.keys(responses).length === Object.keys(requests).length
   return isComplete ? { answers: { responses, state } } : { again: { requests, state, isOptional: false } }
+}
+
+/**
+ * Answers that a client has sent before it was asked, if they are complete and valid for what the tool asks now. Until the
+ * requests are known, they count for nothing.
+ */
+export function earlyAnswers(asks: Asks | undefined, client: CallClient | undefined): Answers | undefined {
+  if (asks === undefined || asks.isOptional || client?.inputResponses === undefined) return undefined
+  const responses = validAnswers(asks.requests, client.inputResponses)
+  const isComplete = Object.keys(responses).length === Object.keys(asks.requests).length
+  return isComplete ? { responses, state: asks.state } : undefined
 }
 
 /** The answers that are of a request, and valid. All checks share one budget, since the forms come from tenants. */

@@ -3,15 +3,8 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { portableSchema } from '../../../core/portable-schema.ts'
-import {
-  type CallEnd,
-  type CallResult,
-  endOf,
-  recordedCall,
-  type ToolCall,
-  toolError,
-  withinLimits,
-} from '../calls/call-tool.ts'
+import { type CallEnd, type CallResult, endOf, type ToolCall, toolError } from '../calls/call-end.ts'
+import { recordedCall, withinLimits } from '../calls/call-tool.ts'
 import { argumentErrors } from '../calls/check-values.ts'
 import type { PublishedVersion } from '../manifest.ts'
 import type { JsonSchema, Tool } from '../tool.ts'

@@ -1,0 +1,75 @@
+/** A call of a tool, and its end: the outcome for the log, and the result or the error that the caller gets. */
+
+import { Problem } from '../../../core/problem.ts'
+import type { RunState, Tool } from '../tool.ts'
+import type { CallClient } from './call-client.ts'
+import type { CallContext, Outcome } from './call-log.ts'
+import { type Asked, MISSING_CAPABILITY, RpcRefusal } from './client-requests.ts'
+import type { ToolResult } from './content.ts'
+import { problemText } from './problem-text.ts'
+
+/** The result of a call, and what is beside it for a client that the call has as `client`. */
+export interface CallResult extends ToolResult {
+  /** Set if the tool asks its client: the call has no result yet. */
+  readonly asked?: Asked
+  /** The execution that the result is of. */
+  readonly run?: RunState
+}
+
+export interface ToolCall extends CallContext {
+  /** The client reads structured content (MCP from 2025-06-18). */
+  readonly isStructured: boolean
+  readonly serverId: string
+  readonly tool: string
+  readonly arguments: unknown
+  /** The client at the other end, if it can be asked. */
+  readonly client?: CallClient
+  /** An earlier attempt of the same call was lost, perhaps after it had its effect. */
+  readonly isRepeated?: boolean
+  /** The result is read as a resource, whole. */
+  readonly asResource?: boolean
+  /** Runs in place of the tool, under its name: reads its kept results. */
+  readonly via?: Tool
+}
+
+/** The end of a call: its outcome for the log, and its result. */
+export interface CallEnd extends Outcome {
+  readonly result?: CallResult
+  /** An internal error, for the log alone. */
+  readonly cause?: unknown
+  /** The exceeded rate or quota, or the error of the protocol that the client gets. */
+  readonly refused?: Problem | RpcRefusal
+}
+
+export const endOf = (result: ToolResult): CallEnd => ({
+  outcome: result.is_error ? 'tool_error' : 'ok',
+  transportStatus: 200,
+  result,
+})
+
+export const toolError = (code: string, message: string): CallEnd => endWith(code, `${code}: ${message}`)
+
+export const endWith = (code: string, text: string): CallEnd => ({
+  ...endOf({ content: [{ type: 'text', text }], is_error: true }),
+  code,
+})
+
+/** The client gets an error of the protocol. */
+export const refusal = (refused: RpcRefusal): CallEnd => ({
+  outcome: 'rpc_error',
+  transportStatus: refused.code === MISSING_CAPABILITY ? 400 : 200,
+  rpcCode: refused.code,
+  refused,
+})
+
+/** Shows the text of a problem and nothing else of an error: no stack and no SQL. */
+export function toolErrorOf(error: unknown): CallEnd {
+  if (error instanceof RpcRefusal) return refusal(error)
+  if (error instanceof Problem && isShown(error)) return endWith(error.code, problemText(error))
+  const cause = error instanceof Problem ? (error.cause ?? error) : error
+  const code = error instanceof Problem ? error.code : 'internal'
+  return { ...toolError(code, 'Something is wrong on our side. Try again later.'), cause }
+}
+
+/** A final server error comes from the tenant's own code, so its author may read it; that of an upstream from its server. */
+const isShown = ({ status, row, code }: Problem) => status < 500 || row.final || code.startsWith('upstream_')

@@ -1,0 +1,161 @@
+/** Runs a tool: checks the arguments, runs the operation of its source, asks the client, makes the result. */
+
+import { asWorkspaceService } from '../../../access/access.ts'
+import { runAudited } from '../../../access/audit/audited-run.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { addressOf } from '../../../access/scope-services.ts'
+import { canonical, exceedsDepth } from '../../../core/json.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import { withPreset } from '../curation/curated-arguments.ts'
+import { SOURCES } from '../sources/index.ts'
+import { type Arguments, digest, type Source, type Tool, type ToolOutput } from '../tool.ts'
+import type { Answers, Asks, Waiting } from './call-client.ts'
+import { type CallEnd, refusal, type ToolCall, toolError, toolErrorOf } from './call-end.ts'
+import { argumentErrors } from './check-values.ts'
+import {
+  answersOf,
+  type CallIdentity,
+  canAsk,
+  earlyAnswers,
+  isDeclined,
+  MISSING_CAPABILITY,
+  missingCapabilities,
+  RpcRefusal,
+  refusalOf,
+  seal,
+} from './client-requests.ts'
+import { type CallOfVersion, type Made, resultOf, withinBudget, withinTime } from './tool-result.ts'
+
+/** Checks the arguments of a call, and runs the tool. */
+export async function runTool(scope: WorkspaceScope, tool: Tool, call: CallOfVersion): Promise<CallEnd> {
+  const args = call.arguments ?? {}
+  if (exceedsDepth(args, LIMITS.mcpArgumentsDepthMax))
+    return toolError('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
+  const argumentsSha256 = digest(canonical(args))
+  const invalid = argumentErrors(tool, args)
+  const { serverId, version, principal } = call
+  const identity = { serverId, version, tool: tool.name, principal, argumentsSha256 }
+  const end =
+    invalid === undefined
+      ? await run(scope, tool, args as Record<string, unknown>, { ...call, identity }).catch(toolErrorOf)
+      : toolError('validation_failed', invalid)
+  return { ...end, argumentsSha256 }
+}
+
+interface CheckedCall extends CallOfVersion {
+  readonly identity: CallIdentity
+}
+
+/** The kind of actor in the audit log, by entry point. */
+const ACTORS = { wire: 'mcp_client', rest: 'token', flow: 'run' } as const
+
+/** Runs the tool, and asks its client if the tool has to know more. */
+async function run(
+  scope: WorkspaceScope,
+  tool: Tool,
+  args: Readonly<Record<string, unknown>>,
+  call: CheckedCall,
+): Promise<CallEnd> {
+  const source = SOURCES.find(({ name }) => name === tool.binding.source)
+  if (source === undefined) throw gone()
+  await source.admit?.(scope)
+  // Operations of the platform have one effect for all attempts, since these have the same ids. Other servers do not know the ids.
+  if (call.isRepeated && source.name === 'remote' && !tool.reads) return outcomeUnknown()
+  const { client, identity, serverId } = call
+  const answered = client && answersOf(scope, identity, client)
+  if (answered !== undefined && 'again' in answered) return ask(scope, call, answered.again)
+  const given = { args: withPreset(args, tool.preset), client, serverId }
+  const perform = (answers: Answers | undefined) =>
+    performStep(scope, { source, tool, call, step: stepOf(source, tool, given, answers) })
+  const first = await perform(answered?.answers)
+  const early = answered === undefined ? earlyAnswers(first.asks, client) : undefined
+  const made = early === undefined ? first : await perform(early)
+  const { asks, run: execution } = made
+  if (asks !== undefined && mustAsk(scope, call, asks, answered?.answers)) return ask(scope, call, asks)
+  const end = await resultOf(scope, { tool, made, call, isUntrusted: source.isUntrusted === true })
+  return execution === undefined || end.result === undefined
+    ? end
+    : { ...end, result: { ...end.result, run: execution } }
+}
+
+interface Step {
+  readonly source: Source
+  readonly tool: Tool
+  readonly call: CheckedCall
+  readonly step: ReturnType<typeof stepOf>
+}
+
+/** Runs the operation of the API, with its own schema and rights, and follows what it has started. */
+async function performStep(scope: WorkspaceScope, { source, tool, call, step }: Step): Promise<Made> {
+  const { operation, input } = step
+  const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
+  if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
+  const by = { kind: ACTORS[call.channel], requestId: call.requestId } as const
+  const { asResource = false } = call
+  const runWith = async (given: Readonly<Record<string, unknown>>): Promise<ToolOutput> => {
+    const begun = await runAudited(operation, inside, given, by)
+    const output = await source.follow?.(inside, { ...waitingOf(tool, call), output: begun as never })
+    return source.answer?.((output ?? begun) as never, { asResource }) ?? { output: begun, failed: false }
+  }
+  return withinTime(tool, withinBudget(tool, source.smaller, input, runWith))
+}
+
+/**
+ * True if the client is asked before there is a result. A question that is optional goes only to a client that can be asked,
+ * and not again at once to a user who has declined it.
+ */
+function mustAsk(scope: WorkspaceScope, { client }: CheckedCall, asks: Asks, answers?: Answers): boolean {
+  if (!asks.isOptional) return true
+  const isOver = answers !== undefined && isDeclined(answers)
+  return !isOver && canAsk(asks, client) && refusalOf(asks, originOf(scope)) === undefined
+}
+
+const originOf = (scope: WorkspaceScope) => new URL(addressOf(scope, '/')).origin
+
+const outcomeUnknown = () =>
+  toolError('outcome_unknown', 'The worker was lost before the answer arrived. The request may have arrived.')
+
+const gone = () =>
+  new Problem('state_conflict', { detail: 'Its source is no longer offered: publish the server again.' })
+
+/** The operation of a call and its input. Fixed arguments come last. @throws Problem if the source has no such operation any more */
+function stepOf(source: Source, tool: Tool, given: Arguments, answers: Answers | undefined) {
+  if (answers !== undefined && source.resume !== undefined) return source.resume(tool, { ...given, answers })
+  const operation = source.operations.find(({ name }) => name === tool.binding.operation)
+  if (operation === undefined) throw gone()
+  const input = source.input?.(tool, given) ?? given.args
+  return { operation, input: { ...input, ...tool.binding.fixed } }
+}
+
+/** A client that takes tasks gets one instead of a long wait. */
+function waitingOf({ binding, limits }: Tool, { client }: ToolCall): Waiting {
+  const seconds = binding.wait_seconds === undefined ? 0 : (limits?.wait_seconds ?? binding.wait_seconds)
+  const { signal, onProgress, takesTasks = false } = client ?? {}
+  return {
+    seconds: takesTasks ? Math.min(seconds, LIMITS.mcpTaskWaitSeconds) : seconds,
+    ...(signal && { signal }),
+    ...(onProgress && { onProgress }),
+  }
+}
+
+/** Answers with what the tool asks, if its client can be asked that. */
+function ask(scope: WorkspaceScope, { client, identity }: CheckedCall, asks: Asks): CallEnd {
+  if (client?.capabilities === undefined) {
+    const needed = Object.keys(missingCapabilities(asks.requests, {})).join(', ')
+    const detail = `The tool asks its client for input: call it over MCP, with a client that declares ${needed}.`
+    return toolError('client_input_needed', detail)
+  }
+  const missing = missingCapabilities(asks.requests, client.capabilities)
+  if (Object.keys(missing).length > 0) {
+    const message = `The tool asks its client for input, which needs: ${Object.keys(missing).join(', ')}.`
+    return refusal(new RpcRefusal(MISSING_CAPABILITY, message, { requiredCapabilities: missing }))
+  }
+  const refused = refusalOf(asks, originOf(scope))
+  if (refused !== undefined) return toolError('client_input_refused', refused)
+  return {
+    outcome: 'ok',
+    transportStatus: 200,
+    result: { content: [], is_error: false, asked: seal(scope, identity, asks) },
+  }
+}
