@@ -127,8 +127,9 @@ function readersOf(source: string, tools: readonly Tool[], isGranted: Grants): R
  * large for their calls.
  */
 export function resourcesOf({ resources = {}, tools }: Manifest, reader: ToolReader): McpResources {
-  const documents = documentReaders(tools, reader.isGranted)
-  const objects = readersOf('buckets', tools, reader.isGranted)
+  // Most requests are calls of tools, which need neither.
+  const documents = () => documentReaders(tools, reader.isGranted)
+  const objects = () => readersOf('buckets', tools, reader.isGranted)
   const written = Object.entries(resources)
   return {
     list: () =>
@@ -139,14 +140,14 @@ export function resourcesOf({ resources = {}, tools }: Manifest, reader: ToolRea
       ...written
         .filter(([, resource]) => isTemplate(resource))
         .map(([name, resource]) => ({ uriTemplate: resource.uri, ...shownResource(name, resource) })),
-      ...[...documents].map(([collection, { title }]) => ({
+      ...[...documents()].map(([collection, { title }]) => ({
         uriTemplate: `tenon://${collection}/{id}`,
         name: collection,
         title,
         description: title,
         mimeType: 'application/json',
       })),
-      ...[...objects].map(([bucket, { title }]) => ({
+      ...[...objects()].map(([bucket, { title }]) => ({
         uriTemplate: `tenon-object://${bucket}/{+key}`,
         name: bucket,
         title,
@@ -156,10 +157,10 @@ export function resourcesOf({ resources = {}, tools }: Manifest, reader: ToolRea
     ],
     read: async (uri) => {
       const { collection = '', id = '' } = documentOf(uri) ?? {}
-      const documentTool = documents.get(collection)
+      const documentTool = documents().get(collection)
       if (documentTool !== undefined) return documentContents(uri, await reader.call(documentTool, { id }))
       const [, bucket = '', path = '', from = '0'] = OBJECT.exec(uri) ?? []
-      const [objectTool, key] = [objects.get(bucket), decoded(path)]
+      const [objectTool, key] = [objects().get(bucket), decoded(path)]
       if (objectTool !== undefined)
         return key === undefined
           ? undefined
