@@ -69,7 +69,7 @@ export class McpServerRegistry {
   /** @param server id or slug. Not cached: a publication takes effect with the next request. */
   async find(ws: string, server: string): Promise<PublishedServer | undefined> {
     if (!isWorkspaceId(ws)) return undefined
-    const [[row] = []] = await this.#system.readShared(sql`
+    const row = await this.#system.row<ServerRow>(sql`
       select s.tenant_id as "tenantId", s.workspace_id as "workspaceId", s.id, s.slug, s.name,
         s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge, s.search,
         s.authorization_server as "authorizationServer"
@@ -80,7 +80,7 @@ export class McpServerRegistry {
         join tenants t on t.id = s.tenant_id and t.state = 'active'
       where s.workspace_id = ${ws} and (s.id = ${server} or s.slug = ${server}) and s.state = 'published'`)
     if (row === undefined) return undefined
-    const { tenantId, workspaceId, ...published } = row as ServerRow
+    const { tenantId, workspaceId, ...published } = row
     return { ...published, ref: { tenantId, workspaceId } }
   }
 

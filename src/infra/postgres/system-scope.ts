@@ -53,9 +53,4 @@ export class SystemScope extends Statements {
   override batch(...statements: Sql[]): Promise<Row[][]> {
     return this.#database.batch(this.#context, statements)
   }
-
-  /** Reads in one transaction with what others read at the same time. */
-  readShared(...statements: Sql[]): Promise<Row[][]> {
-    return this.#database.batch(this.#context, statements, 'reading')
-  }
 }
