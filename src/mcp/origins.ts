@@ -8,8 +8,10 @@ const REQUEST_HEADERS = [
   ...['authorization', 'content-type', 'accept', 'x-request-id'],
   ...['mcp-protocol-version', 'mcp-method', 'mcp-name', 'mcp-session-id', 'last-event-id'],
 ].join(', ')
-const EXPOSED =
-  'www-authenticate, retry-after, ratelimit, ratelimit-policy, x-request-id, mcp-protocol-version'
+const EXPOSED = [
+  ...['www-authenticate', 'retry-after', 'ratelimit', 'ratelimit-policy', 'x-request-id'],
+  ...['mcp-protocol-version', 'mcp-session-id'],
+].join(', ')
 const MAX_AGE_S = 7_200
 
 function isAllowed(config: Config, origin: string): boolean {
@@ -44,7 +46,7 @@ export function answerPreflight(config: Config, request: FastifyRequest, reply: 
   reply
     .code(204)
     .headers({
-      'access-control-allow-methods': 'POST',
+      'access-control-allow-methods': 'GET, POST',
       'access-control-allow-headers': REQUEST_HEADERS,
       'access-control-max-age': String(MAX_AGE_S),
     })

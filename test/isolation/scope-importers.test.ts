@@ -49,9 +49,9 @@ test('rights of a service key: assumed for tools of MCP servers and for the look
   expect(await filesThat(/\basWorkspaceService\(/)).toEqual([
     'access/access.ts',
     'features/collections/resolve-store.ts',
-    'features/mcp-servers/calls/run-tool.ts',
     // Results of tools have documents.
     'features/mcp-servers/calls/kept-results.ts',
+    'features/mcp-servers/calls/run-tool.ts',
     'features/mcp-servers/sources/collections.ts',
     'features/mcp-servers/watch-documents.ts',
   ])

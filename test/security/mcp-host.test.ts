@@ -91,6 +91,26 @@ test('page of an allowed origin: preflight answered, replies readable; of anothe
   }
 })
 
+test('page of an allowed origin: reads the id of its session, and opens its stream', async () => {
+  const { url } = inject('tenon')
+  const [, path, as] = endpoints.find(([, at]) => at.includes('/servers/')) ?? ['', '', {}]
+  const preflight = { origin: url, 'access-control-request-method': 'GET' }
+  const { headers } = await call('OPTIONS', path, { headers: preflight })
+  expect(headers.get('access-control-allow-methods')).toBe('GET, POST')
+  expect(headers.get('access-control-allow-headers')).toMatch(/mcp-session-id.*last-event-id/)
+  const params = {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'page', version: '1' },
+  }
+  const body = { jsonrpc: '2.0', id: 1, method: 'initialize', params }
+  const begun = await call('POST', path, { headers: { ...RPC, ...as, origin: url }, body })
+  expect(begun.headers.get('access-control-expose-headers')).toContain('mcp-session-id')
+  const id = begun.headers.get('mcp-session-id') ?? ''
+  const stream = await call('GET', path, { headers: { ...RPC, ...as, origin: url, 'mcp-session-id': id } })
+  expect([stream.status, stream.headers.get('access-control-allow-origin')]).toEqual([200, url])
+})
+
 describe('TENON_MCP_HOSTS', () => {
   test('name listed with or without a port: only that spelling is accepted', async () => {
     const node = await startCountedApi({ TENON_MCP_HOSTS: 'tenon.internal,api:8787' })

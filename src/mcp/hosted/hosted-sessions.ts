@@ -11,6 +11,7 @@ import type { Tool } from '../../features/mcp-servers/tool.ts'
 import type { ExpiringHashes } from '../../infra/valkey/expiring-hashes.ts'
 import type { Message } from '../endpoint.ts'
 import type { ClientAnswer, McpChange, McpSession } from '../protocol/mcp-server.ts'
+import { logsSteps } from '../protocol/serving.ts'
 import { isModern } from '../protocol/transport.ts'
 import type { ClientAnswers } from './client-answers.ts'
 import { sessionCapabilities, sessionId } from './client-sessions.ts'
@@ -21,8 +22,6 @@ const SESSION = 'mcp-session-id'
 const LEVEL = 'level'
 const URI = 'uri:'
 
-/** Levels at which steps of flows are logged; higher ones leave them out. */
-const LOGS_STEPS: ReadonlySet<string | undefined> = new Set(['debug', 'info'])
 /** The sources whose tools may ask their client, and those whose tools run flows. */
 const ASKING: ReadonlySet<string> = new Set(['functions', 'flows', 'runs'])
 const RUNNING: ReadonlySet<string> = new Set(['flows', 'runs'])
@@ -67,7 +66,7 @@ export class HostedSessions {
       capabilities,
       begin: acquireStream,
       mayAsk: ASKING.has(source) && Object.keys(capabilities).length > 0,
-      logsSteps: RUNNING.has(source) && LOGS_STEPS.has((await this.#states.read(key))[LEVEL]),
+      logsSteps: RUNNING.has(source) && logsSteps((await this.#states.read(key))[LEVEL]),
       answerTo: (requestId, signal) => this.#answers.wait(answerKey(state, requestId), signal),
       setLogLevel: async (level) =>
         void (await this.#states.set(key, LEVEL, level, LIMITS.mcpSubscriptionsMax)),

@@ -16,7 +16,6 @@ import {
   type ListToolsResult,
   McpError,
   ReadResourceRequestSchema,
-  type ServerNotification,
   SetLevelRequestSchema,
   SubscribeRequestSchema,
   UnsubscribeRequestSchema,
@@ -32,6 +31,7 @@ import {
   NO_RESOURCE,
   NO_TOOL,
   optionsOf,
+  reportsOf,
 } from './serving.ts'
 
 /** Later versions have no code of their own for it. */
@@ -83,22 +83,6 @@ export async function serveLegacy({ request, response, body }: Exchange, server:
   // The types of optional members in the SDK conflict with exactOptionalPropertyTypes.
   await mcp.connect(transport as Parameters<typeof mcp.connect>[0])
   await transport.handleRequest(request, response, body)
-}
-
-/** A report of progress as notifications: as progress if the client has sent a token, as a log message if it has set a level. */
-function reportsOf(
-  { progress, message }: Progress,
-  { token, logger }: { readonly token: string | number | undefined; readonly logger: string | undefined },
-): ServerNotification[] {
-  const reports: ServerNotification[] = []
-  if (token !== undefined)
-    reports.push({ method: 'notifications/progress', params: { progressToken: token, progress, message } })
-  if (logger !== undefined)
-    reports.push({
-      method: 'notifications/message',
-      params: { level: 'info', logger, data: { step: message } },
-    })
-  return reports
 }
 
 /** The stream of a session tells of changes; a client without a session cannot be told. */

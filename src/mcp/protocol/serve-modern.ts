@@ -8,6 +8,7 @@ import {
   createMcpHandler,
   type GetPromptResult,
   type ListToolsResult,
+  LOG_LEVEL_META_KEY,
   ProtocolError,
   ProtocolErrorCode,
   Server,
@@ -24,10 +25,12 @@ import {
   asRpcError,
   completion,
   type Exchange,
+  logsSteps,
   NO_PROMPT,
   NO_RESOURCE,
   NO_TOOL,
   optionsOf,
+  reportsOf,
 } from './serving.ts'
 
 /** Lists and resources depend on the token of the client, so no cache may share them. */
@@ -53,7 +56,7 @@ function modernServer(server: McpServer): Server {
   mcp.setRequestHandler('tools/list', async () => ({ tools: listOf(server), ...UNCACHED }))
   mcp.setRequestHandler('tools/call', async ({ params }, context) => {
     const result = await server
-      .call(params.name, params.arguments ?? {}, clientOf(context))
+      .call(params.name, params.arguments ?? {}, clientOf(context, params.name))
       .catch(asRpcError(ProtocolError))
     if (result === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_TOOL)
     // The type of the SDK does not know tasks.
@@ -101,15 +104,17 @@ function modernOptions(server: McpServer) {
       tools: { listChanged },
       ...(resources && { resources: { listChanged, subscribe: listChanged } }),
       ...(prompts && { prompts: { listChanged } }),
-      ...(tasks && { extensions: { [TASKS]: {} } }),
+      // Steps of flows are log messages.
+      ...(tasks && { logging: {}, extensions: { [TASKS]: {} } }),
     },
   }
 }
 
-/** The client, as its request describes it. */
-function clientOf({ mcpReq }: ServerContext): CallClient {
+/** The client of a request, as the request describes it. @param logger the called tool; log messages are of its steps */
+function clientOf({ mcpReq }: ServerContext, logger?: string): CallClient {
   const capabilities = capabilitiesOf(mcpReq)
-  const { progressToken } = mcpReq._meta ?? {}
+  const { progressToken: token } = mcpReq._meta ?? {}
+  const wanted = { token, logger: logsSteps(envelopeOf(mcpReq)[LOG_LEVEL_META_KEY]) ? logger : undefined }
   const requestState = mcpReq.requestState()
   return {
     capabilities,
@@ -117,21 +122,19 @@ function clientOf({ mcpReq }: ServerContext): CallClient {
     signal: mcpReq.signal,
     inputResponses: mcpReq.inputResponses,
     ...(requestState !== undefined && { requestState }),
-    ...(progressToken !== undefined && {
-      onProgress: (progress) =>
+    ...((token !== undefined || wanted.logger !== undefined) && {
+      onProgress: (progress) => {
         // It fails if the client has disconnected.
-        void mcpReq
-          .notify({ method: 'notifications/progress', params: { progressToken, ...progress } })
-          .catch(() => {}),
+        for (const report of reportsOf(progress, wanted)) mcpReq.notify(report).catch(() => {})
+      },
     }),
   }
 }
 
-const capabilitiesOf = ({ envelope }: ServerContext['mcpReq']) =>
-  Object((envelope as Record<string, unknown> | undefined)?.[CLIENT_CAPABILITIES_META_KEY]) as Record<
-    string,
-    unknown
-  >
+const envelopeOf = ({ envelope }: ServerContext['mcpReq']) => Object(envelope) as Record<string, unknown>
+
+const capabilitiesOf = (mcpReq: ServerContext['mcpReq']) =>
+  Object(envelopeOf(mcpReq)[CLIENT_CAPABILITIES_META_KEY]) as Record<string, unknown>
 
 const takesTasks = ({ extensions }: Record<string, unknown>) =>
   isObject(extensions) && isObject(extensions[TASKS])

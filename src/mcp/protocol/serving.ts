@@ -2,6 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem } from '../../core/problem.ts'
+import type { Progress } from '../../features/mcp-servers/calls/call-client.ts'
 import {
   INTERNAL_ERROR,
   INVALID_PARAMS,
@@ -45,6 +46,35 @@ export const asRpcError =
     if (!(error instanceof Problem)) throw error
     throw new RpcError(error.status < 500 ? INVALID_PARAMS : INTERNAL_ERROR, error.message)
   }
+
+type Report =
+  | {
+      readonly method: 'notifications/progress'
+      readonly params: { progressToken: string | number; progress: number; message: string }
+    }
+  | {
+      readonly method: 'notifications/message'
+      readonly params: { level: 'info'; logger: string; data: { step: string } }
+    }
+
+/** True if a client with this log level wants messages of steps. */
+export const logsSteps = (level: unknown): boolean => level === 'debug' || level === 'info'
+
+/** A report of progress as notifications: as progress if the client has sent a token, as a log message if it has set a level. */
+export function reportsOf(
+  { progress, message }: Progress,
+  { token, logger }: { readonly token: string | number | undefined; readonly logger: string | undefined },
+): Report[] {
+  const reports: Report[] = []
+  if (token !== undefined)
+    reports.push({ method: 'notifications/progress', params: { progressToken: token, progress, message } })
+  if (logger !== undefined)
+    reports.push({
+      method: 'notifications/message',
+      params: { level: 'info', logger, data: { step: message } },
+    })
+  return reports
+}
 
 interface CompleteParams {
   readonly ref: { readonly type: string; readonly name?: string }

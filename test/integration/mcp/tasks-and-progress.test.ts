@@ -22,11 +22,18 @@ beforeAll(async () => {
   at = await createAskingServer()
 }, 60_000)
 
-test('progress: one notification for each step that begins; without a token none', async () => {
-  const [{ notifications, message }, silent] = await Promise.all([
+test('progress: one notification for each step that begins; log messages at the level of the request; else none', async () => {
+  const [{ notifications, message }, logged, silent] = await Promise.all([
     use(at, 'run_steps', {}, { progressToken: 'p1' }),
-    use(at, 'run_steps'),
+    use(at, 'run_steps', {}, { logLevel: 'info' }),
+    use(at, 'run_steps', {}, { logLevel: 'error' }),
   ])
+  expect(logged.notifications).toContainEqual(
+    expect.objectContaining({
+      method: 'notifications/message',
+      params: { level: 'info', logger: 'run_steps', data: { step: 'two' } },
+    }),
+  )
   const reports = notifications.map(({ method, params }) => ({ method, ...params }))
   expect(reports.map(({ message: step }) => step)).toEqual(expect.arrayContaining(['two', 'three']))
   for (const [index, report] of reports.entries()) {

@@ -14,6 +14,7 @@ export interface Sending {
   /** Capabilities of the client; none by default. */
   readonly capabilities?: object
   readonly progressToken?: string
+  readonly logLevel?: string
   readonly signal?: AbortSignal
 }
 
@@ -23,13 +24,14 @@ export function sendModern(
   as: Caller,
   method: string,
   params: Readonly<Record<string, unknown>> = {},
-  { capabilities = {}, progressToken, signal }: Sending = {},
+  { capabilities = {}, progressToken, logLevel, signal }: Sending = {},
 ): Promise<Response> {
   const version = '2026-07-28'
   const _meta = {
     'io.modelcontextprotocol/protocolVersion': version,
     'io.modelcontextprotocol/clientCapabilities': capabilities,
     ...(progressToken && { progressToken }),
+    ...(logLevel && { 'io.modelcontextprotocol/logLevel': logLevel }),
   }
   const name = params['name'] ?? params['uri'] ?? params['taskId']
   return fetch(`${inject('tenon').url}${path}`, {
