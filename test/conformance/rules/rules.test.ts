@@ -109,7 +109,7 @@ describe('rules over PostgreSQL', () => {
           expect(await byPolicy(id, caller), context).toEqual(expected(rule, caller))
         }
       }),
-      { numRuns: repeated(40, 600), seed: 20_261_125 },
+      { numRuns: repeated(30, 600), seed: 20_261_125 },
     )
   })
 })

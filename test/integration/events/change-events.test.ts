@@ -244,7 +244,7 @@ test('relay: flood of one tenant: other tenants are not delayed', async () => {
   const [busy, quiet] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const received = await subscribeToEvents(quiet.service, 'topic=collections.*')
   const client = await transaction(busy)
-  const flood = repeated(12_000, 30_000)
+  const flood = repeated(8_000, 30_000)
   await client.query(`insert into tenon.outbox (collection, verb, document_id, version, document)
     select 'flood', 'created', gen_random_uuid(), 1, '{}' from generate_series(1, ${flood})`)
   await client.query('commit')

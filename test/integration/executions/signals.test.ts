@@ -10,7 +10,7 @@ import { call, createTestWorkspace, eventually } from '../../support/fixtures/te
 import { repeated } from '../../support/stack/soak.ts'
 import { openTemporal } from '../../support/stack/temporal.ts'
 
-const EVENTS = repeated(2_000, 10_000)
+const EVENTS = repeated(1_200, 10_000)
 /** How many of them go through the API, which is slower than Temporal. */
 const THROUGH_API = 100
 const LANES = 10

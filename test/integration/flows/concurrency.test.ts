@@ -23,7 +23,7 @@ import {
 import { repeated } from '../../support/stack/soak.ts'
 
 /** Many more than the slots. */
-const STARTS = repeated(60, 200)
+const STARTS = repeated(40, 200)
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
 
 let workspace: TestWorkspace
