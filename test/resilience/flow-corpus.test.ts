@@ -55,9 +55,9 @@ describe.each([
   testExamples(() => kinds.runner)
 
   // In `end-continued`, thousands of timers would be replayed at each step; the others continue as new here as well. The
-  // recorded histories are replays of every kind, so a worker without a cache runs an eighth of them outside a soak, and the
-  // other one a third.
-  const share = atOnce === 1 ? repeated(8, 1) : repeated(3, 1)
+  // recorded histories are replays of every kind, so a worker without a cache runs a fifth of them outside a soak, and the
+  // other one half of them.
+  const share = atOnce === 1 ? repeated(5, 1) : repeated(2, 1)
   const kindsHere = KINDS.filter(({ name }, n) => name !== 'end-continued' && n % share === 0)
   test.each(kindsHere)('$name: same result', async (kind) => {
     await runKind(kind, kinds)
