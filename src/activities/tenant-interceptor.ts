@@ -145,7 +145,7 @@ export class Scopes {
 
   /**
    * As {@link active}, for a call of a tool: executions that it starts are one deeper in the chain than this one, and have the
-   * same starter, who may not approve in them what nobody may approve for oneself.
+   * same starter, so that four-eyes approvals in them exclude that principal, too.
    */
   toolCaller(call: ActivityContext, starter: string | undefined): Promise<WorkspaceScope> {
     const { workflowId: subject, chainDepth } = call

@@ -25,7 +25,7 @@ export interface PublishedServer {
   readonly list: 'auto' | 'granted' | 'grantable'
   /** How a call without the scope is answered: HTTP 403, or a tool error. */
   readonly challenge: 'auto' | 'http' | 'tool_error'
-  /** Whether clients are shown the search of tools instead of all of them; `auto`: if there are many. */
+  /** `on`: clients are shown the search of tools in place of all tools; `auto`: above 40 tools. */
   readonly search: 'auto' | 'on' | 'off'
   /** The `iss` of the external issuer of its tokens; null: the embedded one. */
   readonly authorizationServer: string | null

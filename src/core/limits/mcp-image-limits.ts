@@ -5,7 +5,7 @@ export const MCP_IMAGE_LIMITS = {
     argumentsMax: 50,
     argumentCharsMax: 1_000,
     envMax: 50,
-    /** What a source may ask for: memory in MiB, shares of a core, processes and threads, seconds of a call. */
+    /** Bounds of the `limits` of a source: memory in MiB, CPU cores, processes and threads, seconds per call. */
     memoryMb: { min: 32, max: 1_024, default: 256 },
     cpus: { min: 0.1, max: 2, default: 0.5 },
     pids: { min: 8, max: 256, default: 64 },

@@ -13,7 +13,7 @@ create table tenon.mcp_servers (
   -- Which tools clients are shown, and how a call without the scope is answered.
   list text not null default 'auto' check (list in ('auto', 'granted', 'grantable')),
   challenge text not null default 'auto' check (challenge in ('auto', 'http', 'tool_error')),
-  -- Whether clients are shown the search of tools instead of all of them.
+  -- Mode of `tools/list`: it shows the search of tools, or all tools.
   search text not null default 'auto' check (search in ('auto', 'on', 'off')),
   -- The external issuer of its tokens; null: the embedded one.
   authorization_server text,

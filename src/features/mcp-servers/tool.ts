@@ -36,7 +36,7 @@ export interface Candidate {
   readonly input_schema: JsonSchema
   readonly output_schema?: JsonSchema
   readonly annotations: Annotations
-  /** What another server says of its tool: an admin may set the hints as it does, which by themselves count for nothing. */
+  /** Hints that the upstream server declares for its tool. They take effect only if an admin repeats them in the curation. */
   readonly claimed_annotations?: Annotations
   /** Last part of the scope. Default: the name. */
   readonly scope: string
@@ -134,14 +134,14 @@ export interface Source {
   readonly answer?: (output: never, form: AnswerForm) => ToolOutput
   /** Others than the author of the tool wrote what it returns: it is fenced, and never taken for content of MCP. */
   readonly isUntrusted?: true
-  /** What a call runs instead of its operation if its client has answered {@link ToolOutput.asks}. */
+  /** The operation of a call whose client has answered {@link ToolOutput.asks}. */
   readonly resume?: (
     tool: Tool,
     call: Arguments & { readonly answers: Answers },
   ) => { readonly operation: AnyOperation; readonly input: Readonly<Record<string, unknown>> }
 }
 
-/** What a client sends with a call. */
+/** The arguments of a call, and its client. */
 export interface Arguments {
   readonly args: Readonly<Record<string, unknown>>
   readonly serverId: string
@@ -170,6 +170,6 @@ export interface RunState {
   readonly status: 'pending' | 'running' | 'waiting' | 'suspended' | 'completed' | 'faulted' | 'cancelled'
   readonly startedAt: string
   readonly updatedAt: string
-  /** What it asks its starter. */
+  /** Requests of the execution to the principal that started it. */
   readonly asks?: Asks['requests']
 }

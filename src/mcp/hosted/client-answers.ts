@@ -46,7 +46,7 @@ export class ClientAnswers {
     }
   }
 
-  /** Delivers an answer to the process that waits for it. One that nobody waits for, or that is too large, has no effect. */
+  /** Delivers an answer to the process that waits for it. An answer without a waiting call has no effect, nor has one above `mcpAnswerCharsMax`. */
   deliver(key: string, answer: ClientAnswer): void {
     const text = JSON.stringify({ key, answer } satisfies Sent)
     if (text.length > LIMITS.mcpAnswerCharsMax) return

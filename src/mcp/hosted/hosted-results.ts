@@ -13,7 +13,7 @@ export function shownResult({ content, structured_content, is_error }: CallResul
   }
 }
 
-/** What a client gets: the result, the question of the tool, or a task. */
+/** Converts the result of a call to the response for its client: a result, an input request, or a task. */
 export function answerOf(result: CallResult, { takesTasks }: CallClient): ToolResult | InputRequired | Task {
   const { asked, run } = result
   if (asked !== undefined) {

@@ -61,7 +61,7 @@ const PLATFORM_TOOLS: readonly PlatformTool[] = OPERATIONS.filter(
   (operation) => isReadTool(operation) || Object.hasOwn(WRITES, operation.name),
 ).map(toolOf)
 
-/** The operation behind the name of a tool, whoever may use it. */
+/** The operation behind the name of a tool, without a check of roles. */
 export const operationOf = (name: string): AnyOperation | undefined =>
   PLATFORM_TOOLS.find(({ tool }) => tool.name === name)?.operation
 

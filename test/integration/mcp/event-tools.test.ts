@@ -70,7 +70,7 @@ test('cursor: begins now, at a time, or after the page before; misses and repeat
   expect([dataOf(second), second.page.has_more]).toEqual([[1, 2], true])
   const third = await use({ topics: ['a.*'], cursor: second.page.next })
   expect([dataOf(third), third.page.has_more, third.gap]).toEqual([[3], false, undefined])
-  // What other topics had is skipped for good.
+  // The cursor has passed the events of other topics.
   const fourth = await use({ topics: ['a.*', 'other'], cursor: third.page.next })
   expect([fourth.events, fourth.page.next]).toEqual([[], third.page.next])
   const since = await use({ topics: ['a.*', 'other'], since: AN_HOUR_AGO })

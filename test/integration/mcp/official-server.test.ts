@@ -44,7 +44,7 @@ async function run(as: Caller, tool: string, args: Record<string, unknown>) {
   return { text: content[0].text as string, isError: isError as boolean, structuredContent }
 }
 
-/** What is in the block around data. */
+/** The text inside the fence around untrusted data. */
 const unfenced = (text: string) => text.split('\n').slice(2, -1).join('\n')
 
 /** The value that a tool returns. @throws if it returns an error */

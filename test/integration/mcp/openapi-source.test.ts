@@ -70,7 +70,7 @@ let elsewhere: FakeServers
 let server: PublishedMcpServer
 let document: object = documentOf()
 
-/** What the server answers at `/api/text/<id>`. */
+/** Responses of the server at `/api/text/<id>`. */
 const TEXTS: Readonly<Record<string, object>> = {
   missing: {
     status: 404,

@@ -37,7 +37,7 @@ const TOOLS: Readonly<Record<string, StdioTool>> = {
   state: { inputSchema: object(), call: () => text(`call ${calls.push(1)}`) },
 }
 
-/** What happens when a tool of the hostile server is called. */
+/** Behaviour of each tool of the hostile server. */
 const CALLS: Readonly<Record<string, () => unknown>> = {
   flood: () => setInterval(() => process.stdout.write('x'.repeat(1_000_000)), 0),
   chatter: () => Array.from({ length: 20_000 }, () => out({ method: 'notifications/message', params: {} })),

@@ -1,4 +1,4 @@
-/** Links to approvals for the person who is behind the caller, such as the user of an agent. */
+/** Links to approvals for the account of the caller, such as the user of an agent. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { sql } from '../../../infra/postgres/sql.ts'

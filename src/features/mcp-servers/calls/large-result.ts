@@ -79,7 +79,7 @@ interface ResultFile {
   readonly content: Buffer
 }
 
-/** What is kept: one text, image or file as such, anything else as JSON. */
+/** The file that is stored: a single text, image or file as it is, every other result as JSON. */
 function fileOf(output: unknown, blocks: readonly Content[] | undefined): ResultFile {
   if (typeof output === 'string') return { mimeType: 'text/plain', content: Buffer.from(output) }
   const [only, ...others] = blocks ?? []

@@ -102,8 +102,8 @@ async function performStep(scope: WorkspaceScope, { source, tool, call, step }: 
 }
 
 /**
- * True if the client is asked before there is a result. A question that is optional goes only to a client that can be asked,
- * and not again at once to a user who has declined it.
+ * True if the client is asked before there is a result. An optional question is skipped if the client cannot be asked, or if
+ * its user has just declined the question.
  */
 function mustAsk(scope: WorkspaceScope, { client }: CheckedCall, asks: Asks, answers?: Answers): boolean {
   if (!asks.isOptional) return true

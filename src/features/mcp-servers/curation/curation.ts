@@ -47,7 +47,7 @@ const CandidateView = Type.Object({
   claimed_annotations: Type.Optional(
     Type.Record(Type.String(), Type.Boolean(), {
       description:
-        'What another server says of its tool. The curation may set the hints so far, and no further.',
+        'Hints that the upstream server declares for its tool. The curation may adopt them, and relax them no further.',
     }),
   ),
   scope: Type.String(),

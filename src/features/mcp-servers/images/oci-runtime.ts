@@ -15,7 +15,7 @@ import type { Log } from '../../../infra/log.ts'
 import type { ImageRuntime, RunningServer, ServerListener, ServerStart } from './runtime.ts'
 import { hostEnv, type ProcessEnd, StdioProcess } from './stdio-process.ts'
 
-/** `nobody`, and its group, in most images. */
+/** User id and group id of the container: `nobody` in most images. */
 const USER = '65534:65534'
 
 /**

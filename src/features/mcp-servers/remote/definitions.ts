@@ -14,11 +14,11 @@ export interface Definition {
   readonly input_schema: JsonSchema
   readonly output_schema?: JsonSchema
   readonly annotations: Annotations
-  /** What another server says of its tool, see {@link Candidate}. */
+  /** Hints that the upstream server declares for its tool, see {@link Candidate}. */
   readonly claimed_annotations?: Annotations
   /** Identifies it within the source: the `operationId` of OpenAPI, the name of an MCP tool. */
   readonly key: string
-  /** What the kind of the source needs to call it, or to tell what has changed. */
+  /** Data of the kind of the source: how the tool is called, and what a later definition is compared with. */
   readonly call: Readonly<Record<string, unknown>>
   /** SHA-256 of what it was made of, hex. Default: of the definition itself. */
   readonly hash?: string

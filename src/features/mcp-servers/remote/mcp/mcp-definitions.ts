@@ -126,7 +126,7 @@ function shortText(value: unknown, max: number): string | undefined {
   return value.length <= max ? value : `${value.slice(0, max - 1).replace(/[\ud800-\udbff]$/, '')}…`
 }
 
-/** What the server says of its tool, with the defaults of the protocol. An admin may trust it. */
+/** Hints that the upstream server declares for its tool, with the defaults of the protocol. An admin may adopt them. */
 function claimsOf(annotations: JsonSchema): Annotations {
   const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = annotations
   return {
