@@ -7,7 +7,7 @@
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { unescaped } from '../../../flows-dsl/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { Style } from '../../infra/http-client/parameter-styles.ts'
+import { percentDecoded, type Style } from '../../infra/http-client/parameter-styles.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 import { FORM, MULTIPART, mediaTypeOf } from './request-body.ts'
 
@@ -262,20 +262,12 @@ function resolved(document: Fields, value: unknown): Fields {
 function resolvePointer(document: Fields, ref: string): Fields {
   let at: unknown = document
   for (const part of ref.slice(1).split('/').slice(1)) {
-    const key = unescaped(decoded(part))
+    const key = unescaped(percentDecoded(part))
     if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key))
       throw refused(ref, 'points to nothing')
     at = (at as Fields)[key]
   }
   return fieldsOf(at)
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return part
-  }
 }
 
 function refused(ref: string, why: string) {

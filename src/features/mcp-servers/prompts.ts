@@ -4,6 +4,7 @@ import Type, { type Static } from 'typebox'
 import { AnyName } from '../../access/operation-builders.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { percentDecoded } from '../../infra/http-client/parameter-styles.ts'
 import { Content } from './calls/content.ts'
 import { findHidden } from './tool.ts'
 
@@ -207,16 +208,8 @@ function parametersOf(template: string, uri: string): Record<string, string> | u
     const end = next === '' ? value.length : value.indexOf(next[0] ?? '')
     const length = end < 0 ? value.length : end
     if (length === 0) return undefined
-    values[name] = decodeUri(value.slice(0, length))
+    values[name] = percentDecoded(value.slice(0, length))
     at += length
   }
   return at === uri.length ? values : undefined
-}
-
-function decodeUri(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

@@ -23,6 +23,15 @@ const SEPARATORS: Readonly<Record<string, string>> = {
   tabDelimited: '%09',
 }
 
+/** Decodes percent-encoding (RFC 3986 §2.1). A text that is not encoded correctly stays as it is. */
+export function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
 /** Encodes all but the unreserved characters of RFC 3986. A lone surrogate becomes U+FFFD. */
 function percentEncoded(text: string, reserved = false): string {
   const encoded = encodeURIComponent(text.replace(/\p{Surrogate}/gu, '\ufffd'))

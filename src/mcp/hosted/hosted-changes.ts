@@ -27,6 +27,9 @@ export interface Listening {
   readonly end: () => void
 }
 
+/** The lists of a server, which change with its version. */
+export const LISTS = ['tools', 'prompts', 'resources'] as const
+
 /** Watches a server for one client. */
 export class ServerChanges {
   readonly #listening: Listening
@@ -91,7 +94,7 @@ export class ServerChanges {
     const { tools } = (await findPublished(scope, server.id, version)).manifest
     this.#version = version
     this.#readers = documentReaders(tools, isGranted)
-    for (const list of ['tools', 'prompts', 'resources'] as const) this.#onChange(list)
+    for (const list of LISTS) this.#onChange(list)
   }
 }
 

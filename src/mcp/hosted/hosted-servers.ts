@@ -143,10 +143,8 @@ class HostedServerHandler {
   async serverFor(request: FastifyRequest, message: Message): Promise<McpServer> {
     const state = this.#stateOf(request)
     const { server, client, scope } = state
-    const version = await findPublished(scope, server.id, server.version)
+    const { version, sets, grants } = await offerTo(state)
     const { manifest } = version
-    const consented = (await findPublished(scope, server.id, client.consentedVersion)).manifest.tools
-    const sets = { active: manifest.tools, consented }
     const hasSearch = usesSearch(server.search, manifest.tools)
     const called = calledTool(message, hasSearch)
     state.called = called
@@ -157,7 +155,6 @@ class HostedServerHandler {
         ? undefined
         : this.#insufficientScope(request, state, tool)
     if (refused instanceof Problem) throw refused
-    const grants = (one: Tool) => isGranted(one, client, sets)
     if (message.method === 'subscriptions/listen') {
       checkSubscriptions(message.params)
       await this.#acquireStream(state)
@@ -199,11 +196,8 @@ class HostedServerHandler {
   /** Opens the stream of a session. @throws Problem 404 for another one's session, 429 */
   async openStream(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const state = this.#stateOf(request)
-    const { server, client, scope } = state
-    const { tools } = (await findPublished(scope, server.id, server.version)).manifest
-    const consented = (await findPublished(scope, server.id, client.consentedVersion)).manifest.tools
-    const grants = (tool: Tool) => isGranted(tool, client, { active: tools, consented })
-    const listening = this.#listening(request, state, tools, grants)
+    const { sets, grants } = await offerTo(state)
+    const listening = this.#listening(request, state, sets.active, grants)
     await this.#acquireStream(state)
     this.#sessions.openStream(request, reply, state, (onChange) => new ServerChanges(listening, onChange))
   }
@@ -356,6 +350,14 @@ class HostedServerHandler {
     if (state === undefined) throw new TypeError('The request is not authenticated')
     return state
   }
+}
+
+/** The active version, its tools beside those that were consented to, and the test if the client may call a tool. */
+async function offerTo({ scope, server, client }: RequestState) {
+  const version = await findPublished(scope, server.id, server.version)
+  const consented = await findPublished(scope, server.id, client.consentedVersion)
+  const sets = { active: version.manifest.tools, consented: consented.manifest.tools }
+  return { version, sets, grants: (tool: Tool) => isGranted(tool, client, sets) }
 }
 
 /** How many calls of MCP servers are around this one, as the platform says in requests to sources; others may say it, too. */

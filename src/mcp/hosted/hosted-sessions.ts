@@ -3,11 +3,10 @@
  * level and the subscriptions, which change, are in Valkey. The stream of a session tells of changes.
  */
 
-import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound } from '../../core/problem.ts'
-import type { Tool } from '../../features/mcp-servers/tool.ts'
+import { digest, type Tool } from '../../features/mcp-servers/tool.ts'
 import type { ExpiringHashes } from '../../infra/valkey/expiring-hashes.ts'
 import type { Message } from '../endpoint.ts'
 import type { ClientAnswer, McpChange, McpSession } from '../protocol/mcp-server.ts'
@@ -15,7 +14,7 @@ import { logsSteps } from '../protocol/serving.ts'
 import { isModern } from '../protocol/transport.ts'
 import type { ClientAnswers } from './client-answers.ts'
 import { sessionCapabilities, sessionId } from './client-sessions.ts'
-import type { ServerChanges } from './hosted-changes.ts'
+import { LISTS, type ServerChanges } from './hosted-changes.ts'
 import type { RequestState } from './request-state.ts'
 
 const SESSION = 'mcp-session-id'
@@ -106,8 +105,7 @@ export class HostedSessions {
     else raw.write(': open\n\n')
     const resumes = last !== undefined
     if (resumes && last !== String(changes.version))
-      for (const list of ['tools', 'prompts', 'resources'] as const)
-        send(JSON.stringify(notificationOf(list)))
+      for (const list of LISTS) send(JSON.stringify(notificationOf(list)))
     const stop = this.#followSubscriptions(keyOf(String(id)), changes, (uris) => {
       if (resumes) for (const uri of uris) send(JSON.stringify(notificationOf({ uri })))
     })
@@ -161,7 +159,7 @@ const ownerOf = ({ server, client }: RequestState) => ({
 const answerKey = ({ server, client }: RequestState, requestId: string) =>
   JSON.stringify([server.id, client.subject, client.clientId, requestId])
 
-const keyOf = (id: string) => `tenon:mcp-session:${createHash('sha256').update(id).digest('hex')}`
+const keyOf = (id: string) => `tenon:mcp-session:${digest(id)}`
 
 function notificationOf(change: McpChange): object {
   const jsonrpc = '2.0'

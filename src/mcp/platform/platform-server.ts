@@ -1,6 +1,5 @@
 /** The official MCP server: operations of the API as tools, and the reference of the flow language as resources. */
 
-import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { recordFailure, runAudited } from '../../access/audit/audited-run.ts'
 import type { AuthServices } from '../../access/authentication/auth-services.ts'
@@ -251,9 +250,7 @@ function success(operation: AnyOperation, output: unknown): ToolResult {
   const bytes = Buffer.byteLength(text)
   if (bytes <= LIMITS.mcpResultBytesDefault)
     return {
-      content: [
-        { type: 'text', text: returnsData(operation) ? fenced(text, randomBytes(8).toString('hex')) : text },
-      ],
+      content: [{ type: 'text', text: returnsData(operation) ? fenced(text) : text }],
       isError: false,
     }
   const detail = `The result has ${bytes} bytes; a tool answers with at most ${LIMITS.mcpResultBytesDefault}.`

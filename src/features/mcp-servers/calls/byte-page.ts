@@ -1,6 +1,5 @@
 /** A part of a text or binary file, of a size that a client takes, as content of MCP. */
 
-import { randomBytes } from 'node:crypto'
 import type { AnswerForm } from '../tool.ts'
 import type { Content } from './content.ts'
 import { fenced } from './untrusted-text.ts'
@@ -15,9 +14,9 @@ export interface BytePage {
   readonly mimeType: string
   /** Bytes of the whole file. */
   readonly size: number
-  /** Where the page begins, in bytes. */
+  /** Offset of the first byte of the page. */
   readonly offset: number
-  /** Where the next page begins; null after the last one. */
+  /** Offset of the first byte of the next page; null after the last one. */
   readonly next: number | null
   readonly text?: string
   readonly base64?: string
@@ -99,7 +98,7 @@ export function contentOfPage(
 }
 
 function dataOf({ uri, name, mimeType, size, offset, next, text, base64 }: BytePage): Content {
-  if (text !== undefined) return { type: 'text', text: fenced(text, randomBytes(8).toString('hex')) }
+  if (text !== undefined) return { type: 'text', text: fenced(text) }
   if (base64 === undefined) return { type: 'resource_link', uri, name, mimeType, size }
   const [kind] = mimeType.split('/')
   const isWhole = offset === 0 && next === null

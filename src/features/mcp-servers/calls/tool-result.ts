@@ -1,6 +1,5 @@
 /** The result of a tool for the output of its operation: within its budget and time, checked, masked and fenced. */
 
-import { randomBytes } from 'node:crypto'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -106,7 +105,7 @@ function invalidResult(tool: Tool, error: string): CallEnd {
 /** An output as text. */
 function shownText(output: unknown, isUntrusted: boolean): string {
   const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? 'null')
-  return isUntrusted ? fenced(text, randomBytes(8).toString('hex')) : text
+  return isUntrusted ? fenced(text) : text
 }
 
 /** One line beside structured content, for logs and for models that see both. */

@@ -1,5 +1,6 @@
 /** Masks secrets in the result of a tool, and fences text that comes from data. */
 
+import { randomBytes } from 'node:crypto'
 import { holdsSecret, REDACTED, redactContent } from '../../../core/redact.ts'
 import type { Content } from './content.ts'
 
@@ -42,11 +43,13 @@ const isAwsSecretKey = (name: string, member: unknown): boolean =>
   /secret[_ -]?(?:access[_ -]?)?key$/i.test(name) &&
   /^[A-Za-z0-9/+]{40}$/.test(member)
 
+const newTag = () => randomBytes(8).toString('hex')
+
 /**
  * Puts text that comes from data into a block that a model can tell from instructions.
  * @param tag random for each call, so that the text cannot contain it; letters and digits
  */
-export function fenced(text: string, tag: string): string {
+export function fenced(text: string, tag = newTag()): string {
   const name = `untrusted-data-${tag}`
   // Tags that look like the block's own could still mislead a model.
   const inside = text.replaceAll(/<(?=\s*(?:\/\s*)?untrusted-data-)/gi, '&lt;')
@@ -54,7 +57,7 @@ export function fenced(text: string, tag: string): string {
 }
 
 /** Content with its texts fenced, also those of embedded resources. */
-export const fencedContent = (content: readonly Content[], tag: string): Content[] =>
+export const fencedContent = (content: readonly Content[], tag = newTag()): Content[] =>
   content.map((item): Content => {
     if (item.type === 'text') return { ...item, text: fenced(item.text, tag) }
     if (item.type !== 'resource' || !('text' in item.resource)) return item

@@ -10,6 +10,9 @@ const CONNECTION_HEADERS = [
 ]
 export const controlsConnection = (name: string): boolean => CONNECTION_HEADERS.includes(name.toLowerCase())
 
+/** The value of `User-Agent` in requests to sources. */
+export const USER_AGENT = 'tenon-mcp/1'
+
 /** Headers that requests have of their own, and those by which callers identify themselves. */
 const OWN_HEADERS = [
   'accept',

@@ -7,6 +7,7 @@ import { createParser } from 'eventsource-parser'
 import { isObject, parseJson } from '../../../../core/json.ts'
 import { Problem } from '../../../../core/problem.ts'
 import type { Bounds, Inbound } from '../../../../infra/http-client/egress.ts'
+import { USER_AGENT } from '../header-names.ts'
 
 /** Sends the body to the server of the source, with the headers of the source below those of the message. */
 export type Post = (
@@ -72,7 +73,7 @@ export async function notify(
 const MESSAGE_HEADERS = {
   'content-type': 'application/json',
   accept: 'application/json, text/event-stream',
-  'user-agent': 'tenon-mcp/1',
+  'user-agent': USER_AGENT,
 }
 
 type Message = Readonly<Record<string, unknown>>

@@ -1,6 +1,5 @@
 /** The result of a tool of another MCP server as the output of a tool: the content that this platform passes on, and no more. */
 
-import { randomBytes } from 'node:crypto'
 import { exceedsDepth, isObject } from '../../../../core/json.ts'
 import { LIMITS } from '../../../../core/limits.ts'
 import { Problem } from '../../../../core/problem.ts'
@@ -35,7 +34,7 @@ function contentOutput(content: readonly unknown[], failed: boolean): ToolOutput
   const { content: items } = contentOf({ content }) ?? { content: [] }
   const [only] = items
   if (items.length === 1 && only?.type === 'text') return { output: only.text, failed }
-  return { output: null, failed, content: fencedContent(items, randomBytes(8).toString('hex')) }
+  return { output: null, failed, content: fencedContent(items) }
 }
 
 /** As many items as a result may have, and in the place of what is no content a text that says so. */

@@ -4,6 +4,7 @@ import { parse } from 'yaml'
 import { unescaped } from '../../../../../flows-dsl/json.ts'
 import { isObject } from '../../../../core/json.ts'
 import { LIMITS } from '../../../../core/limits.ts'
+import { percentDecoded } from '../../../../infra/http-client/parameter-styles.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 
@@ -95,19 +96,11 @@ function targetOf(document: Fields, ref: string): Fields {
 function findTarget(document: Fields, ref: string): Fields {
   let at: unknown = document
   for (const part of ref.slice(1).split('/').slice(1)) {
-    const key = unescaped(decoded(part))
+    const key = unescaped(percentDecoded(part))
     if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) throw fault(ref, 'leads to nothing')
     at = (at as Fields)[key]
   }
   return fieldsOf(at)
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return part
-  }
 }
 
 const fault = (ref: string, why: string) =>

@@ -11,6 +11,7 @@ import { fieldProblem } from '../../../operation-helpers.ts'
 import { inThread } from '../../../threads/run-in-thread.ts'
 import type { ToolOutput } from '../../tool.ts'
 import type { PinnedDefinitions } from '../definitions.ts'
+import { USER_AGENT } from '../header-names.ts'
 import { sendRemote } from '../remote-http.ts'
 import { type LentHeaders, lendHeaders } from '../source-headers.ts'
 import type { RemoteSource, SourceKind } from '../source-kind.ts'
@@ -50,7 +51,7 @@ async function fetchText(scope: WorkspaceScope, { url, base_url, headers }: Remo
     url: new URL(url),
     headers: {
       accept: 'application/json, application/yaml;q=0.9, */*;q=0.8',
-      'user-agent': 'tenon-mcp/1',
+      'user-agent': USER_AGENT,
       ...lent.headers,
     },
   }

@@ -3,10 +3,9 @@
  * document, and with what its references expand to.
  */
 
-import { createHash } from 'node:crypto'
 import { LIMITS } from '../../../../core/limits.ts'
 import type { Annotations } from '../../../../core/tool-access.ts'
-import { type JsonSchema, toolName } from '../../tool-name.ts'
+import { digest, type JsonSchema, toolName } from '../../tool-name.ts'
 import { type Definition, type PinnedDefinitions, pinned, type Skipped } from '../definitions.ts'
 import { type Arguments, argumentsOf } from './arguments.ts'
 import { DocumentFault, type Fields, fieldsOf, listOf, parseDocument, resolve, textOf } from './document.ts'
@@ -144,7 +143,7 @@ class Names {
   }
 }
 
-const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 8)
+const shortHash = (text: string) => digest(text).slice(0, 8)
 
 const KEY_CHARS_MAX = 200
 

@@ -1,8 +1,15 @@
 /** Builds the request of an operation from the arguments of a tool. No argument leaves its place in the request. */
 
 import type { Outbound } from '../../../../infra/http-client/egress.ts'
-import { headerOf, joinPairs, queryPairs, segmentOf } from '../../../../infra/http-client/parameter-styles.ts'
+import {
+  headerOf,
+  joinPairs,
+  percentDecoded,
+  queryPairs,
+  segmentOf,
+} from '../../../../infra/http-client/parameter-styles.ts'
 import { bodyProblem } from '../../../operation-helpers.ts'
+import { USER_AGENT } from '../header-names.ts'
 import { type Body, FORM, type Parameter } from './arguments.ts'
 import type { OpenApiCall } from './read-tools.ts'
 
@@ -29,7 +36,7 @@ export function requestOf(
   const body = call.body && bodyOf(call.body, args)
   const headers = {
     accept: 'application/json, text/*;q=0.8, */*;q=0.5',
-    'user-agent': 'tenon-mcp/1',
+    'user-agent': USER_AGENT,
     ...Object.fromEntries(given('header').map(({ parameter, value }) => headerPair(parameter, value))),
     ...(body !== undefined && { 'content-type': call.body?.media ?? '' }),
     ...own,
@@ -73,19 +80,11 @@ function refuseSteps(argument: string, text: string): void {
   let decoded = text
   // Servers behind each other may decode more than once.
   for (let n = 0; n < DECODINGS; n += 1) {
-    decoded = decodedOf(decoded)
+    decoded = percentDecoded(decoded)
     if (/\p{Cc}/u.test(decoded))
       throw refused(argument, 'must not have control characters: it is a part of a path.')
     if (decoded.split(/[/\\]/).some((part) => part === '.' || part === '..'))
       throw refused(argument, 'must not have `.` or `..` as a step: it is a part of a path.')
-  }
-}
-
-function decodedOf(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
   }
 }
 
