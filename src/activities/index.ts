@@ -18,6 +18,7 @@ import { startSubflow } from '../features/flows/executions/start-execution.ts'
 import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
 import { admitSchedule } from '../features/flows/triggers/trigger-starts.ts'
 import { syncTriggers } from '../features/flows/triggers/trigger-store.ts'
+import { failRun } from '../features/functions/runs/record-run.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
 import type { Activities } from './contract.ts'
@@ -113,11 +114,15 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       return limitOutput(await withHeartbeat(withCallSecrets(record(call), names, work).catch(rejectFinally)))
     },
     runFunction: (call, input) => {
-      const open = () => scopes.active(call, 'service')
-      const work = (lent?: LentCallSecrets) =>
-        runFunction(platform.functions, open, withSecretValues(input, lent))
+      const services = {
+        functions: platform.functions,
+        record: record(call),
+        open: () => scopes.active(call, 'service'),
+      }
+      const work = (lent?: LentCallSecrets) => runFunction(services, withSecretValues(input, lent))
       return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
     },
+    failFunctionRun: (call, { run_id }, error) => failRun(record(call), run_id, error),
     yieldSlot: (call, slot) => yieldSlot(record(call), slot),
     reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),
     subscribeEvents: (call, input) => subscribeEvents(record(call), call.workflowId, input),

@@ -1,4 +1,4 @@
-/** Runs one invocation of a function: reads its code in the caller's scope, and aborts it if the workspace is suspended. */
+/** Makes one attempt of a run of a function: claims it, runs the code in the sandbox, and records its end. */
 
 import { cancellationSignal } from '@temporalio/activity'
 import type { WorkspaceScope } from '../../access/scope.ts'
@@ -7,32 +7,49 @@ import { LIMITS } from '../../core/limits.ts'
 import { notFound } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { compiledVersion } from '../../features/functions/functions.ts'
+import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
 import type { Functions } from '../../features/functions/sandbox/process-pool.ts'
+import { RunLog } from './run-log.ts'
+
+export interface FunctionRunServices {
+  readonly functions: Functions
+  /** The workspace in any state, in the role of an admin: for the record. */
+  readonly record: WorkspaceScope
+  /** Opens the caller's scope; called again while the function runs, to notice a suspension. */
+  open(): Promise<WorkspaceScope>
+}
 
 /**
- * @param open opens the caller's scope; called again while the function runs, to notice a suspension
- * @throws Problem as {@link Functions.run} does; `not_found` if the function was deleted meanwhile; Suspended
+ * @throws Problem as {@link Functions.run} does; `not_found` if the function was deleted meanwhile; `run_cut_off` if an
+ *   earlier attempt has begun and there may be no other; Suspended
  */
 export async function runFunction(
-  functions: Functions,
-  open: () => Promise<WorkspaceScope>,
+  { functions, record, open }: FunctionRunServices,
   run: FunctionRunInput,
 ): Promise<Json> {
   const compiled = await compiledVersion(await open(), run.function.id, run.function.version)
   if (compiled === undefined) throw notFound('function')
-  return whileActive(open, (suspended) =>
-    functions.run({
-      compiled,
-      input: run.input,
-      ...(run.context !== undefined && { context: run.context }),
-      timeoutMs: run.timeout_ms,
-      memoryMb: run.memory_mb,
-      signal: AbortSignal.any([cancellationSignal(), suspended]),
-    }),
-  )
+  await claimRun(record, run.run_id, run.attempts_max)
+  const log = new RunLog(record, run.run_id)
+  try {
+    const result = await whileActive(open, (suspended) =>
+      functions.run({
+        compiled,
+        input: run.input,
+        ...(run.context !== undefined && { context: run.context }),
+        timeoutMs: run.timeout_ms,
+        memoryMb: run.memory_mb,
+        signal: AbortSignal.any([cancellationSignal(), suspended]),
+      }),
+    )
+    await completeRun(record, run.run_id, run.is_async ? { result } : {}, log.take())
+    return result
+  } finally {
+    await log.close()
+  }
 }
 
-/** Aborts the work if a periodic check throws Suspended. That is safe: a function only computes, and has no effects outside. */
+/** Aborts the work if a periodic check throws Suspended. */
 async function whileActive<T>(
   check: () => Promise<unknown>,
   work: (suspended: AbortSignal) => Promise<T>,
