@@ -1,6 +1,7 @@
 /** All limits and intervals of the platform, each with its unit in the name. */
 
 import { FLOW_LIMITS } from './limits/flow-limits.ts'
+import { FUNCTION_SANDBOX_LIMITS } from './limits/function-sandbox-limits.ts'
 import { MCP_IMAGE_LIMITS } from './limits/mcp-image-limits.ts'
 import { MCP_LIMITS } from './limits/mcp-limits.ts'
 import { MCP_SOURCE_LIMITS } from './limits/mcp-source-limits.ts'
@@ -277,8 +278,8 @@ export const LIMITS = {
   /** Resident memory of an idle process, most of it shared. */
   functionMemoryBaseMb: 96,
   functionMemoryPollMs: 25,
-  /** Ends a process whose supervisor died. Above 60 s, since several threads add up. */
-  functionCpuSecondsMax: 120,
+  /** Of a process in all its calls: ends it if the worker cannot. Above the longest timeout, since several threads add up. */
+  functionCpuSecondsMax: 1_800,
   functionLogBytesMax: 65_536,
   functionLogShownBytesMax: 8_192,
   /** Output besides console and result after which a function is killed. */
@@ -365,6 +366,7 @@ export const LIMITS = {
   /** Objects that are counted when their bytes are limited. */
   objectsCountedMax: 200_000,
   ...FLOW_LIMITS,
+  ...FUNCTION_SANDBOX_LIMITS,
   ...MCP_LIMITS,
   ...MCP_SOURCE_LIMITS,
   ...MCP_IMAGE_LIMITS,

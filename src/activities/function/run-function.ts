@@ -7,6 +7,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { notFound } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { compiledVersion } from '../../features/functions/functions.ts'
+import type { InvocationHost } from '../../features/functions/sandbox/invocation.ts'
 import type { Functions } from '../../features/functions/sandbox/process-pool.ts'
 
 /**
@@ -18,21 +19,34 @@ export async function runFunction(
   open: () => Promise<WorkspaceScope>,
   run: FunctionRunInput,
 ): Promise<Json> {
-  const compiled = await compiledVersion(await open(), run.function.id, run.function.version)
+  const scope = await open()
+  const { id, version } = run.function
+  const compiled = await compiledVersion(scope, id, version)
   if (compiled === undefined) throw notFound('function')
-  return whileActive(open, (suspended) =>
+  const key = [scope.ref.tenantId, scope.ref.workspaceId, id, version].join(':')
+  const { mcp } = (run.context ?? {}) as { mcp?: Json }
+  const { result } = await whileActive(open, (suspended) =>
     functions.run({
-      compiled,
+      code: { key, compiled },
+      kind: 'call',
       input: run.input,
-      ...(run.context !== undefined && { context: run.context }),
+      context: { run: { id: '', attempt: 1 }, env: {}, secrets: {}, ...(mcp !== undefined && { mcp }) },
       timeoutMs: run.timeout_ms,
       memoryMb: run.memory_mb,
       signal: AbortSignal.any([cancellationSignal(), suspended]),
+      host: NO_HOST,
     }),
   )
+  return result
 }
 
-/** Aborts the work if a periodic check throws Suspended. That is safe: a function only computes, and has no effects outside. */
+const NO_HOST: InvocationHost = {
+  call: () => Promise.reject(notFound('method')),
+  fetch: () => Promise.reject(notFound('address')),
+  log: () => {},
+}
+
+/** Aborts the work if a periodic check throws Suspended. */
 async function whileActive<T>(
   check: () => Promise<unknown>,
   work: (suspended: AbortSignal) => Promise<T>,
