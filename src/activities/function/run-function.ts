@@ -8,6 +8,7 @@ import { notFound } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { compiledVersion } from '../../features/functions/functions.ts'
 import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
+import type { InvocationHost } from '../../features/functions/sandbox/invocation.ts'
 import type { Functions } from '../../features/functions/sandbox/process-pool.ts'
 import { RunLog } from './run-log.ts'
 
@@ -27,26 +28,42 @@ export async function runFunction(
   { functions, record, open }: FunctionRunServices,
   run: FunctionRunInput,
 ): Promise<Json> {
-  const compiled = await compiledVersion(await open(), run.function.id, run.function.version)
+  const scope = await open()
+  const { id, version } = run.function
+  const compiled = await compiledVersion(scope, id, version)
   if (compiled === undefined) throw notFound('function')
-  await claimRun(record, run.run_id, run.attempts_max)
-  const log = new RunLog(record, run.run_id)
+  const attempt = await claimRun(record, run.run_id, run.attempts_max)
+  const log = new RunLog(record, run.run_id, attempt)
+  const key = [scope.ref.tenantId, scope.ref.workspaceId, id, version].join(':')
+  const { mcp } = (run.context ?? {}) as { mcp?: Json }
   try {
-    const result = await whileActive(open, (suspended) =>
+    const { result, usage } = await whileActive(open, (suspended) =>
       functions.run({
-        compiled,
+        code: { key, compiled },
+        kind: run.kind,
         input: run.input,
-        ...(run.context !== undefined && { context: run.context }),
+        context: {
+          run: { id: run.run_id, attempt },
+          env: {},
+          secrets: {},
+          ...(mcp !== undefined && { mcp }),
+        },
         timeoutMs: run.timeout_ms,
         memoryMb: run.memory_mb,
         signal: AbortSignal.any([cancellationSignal(), suspended]),
+        host: { ...NO_HOST, log: (line) => log.add(line) },
       }),
     )
-    await completeRun(record, run.run_id, run.is_async ? { result } : {}, log.take())
+    await completeRun(record, run.run_id, run.is_async ? { result, usage } : { usage }, log.take())
     return result
   } finally {
     await log.close()
   }
+}
+
+const NO_HOST: Omit<InvocationHost, 'log'> = {
+  call: () => Promise.reject(notFound('method')),
+  fetch: () => Promise.reject(notFound('address')),
 }
 
 /** Aborts the work if a periodic check throws Suspended. */
