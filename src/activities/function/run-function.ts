@@ -9,7 +9,7 @@ import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { compiledVersion } from '../../features/functions/functions.ts'
 import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
 import type { InvocationHost } from '../../features/functions/sandbox/invocation.ts'
-import type { Functions } from '../../features/functions/sandbox/process-pool.ts'
+import type { FunctionSlot, Functions } from '../../features/functions/sandbox/process-pool.ts'
 import { RunLog } from './run-log.ts'
 
 export interface FunctionRunServices {
@@ -21,11 +21,33 @@ export interface FunctionRunServices {
 }
 
 /**
+ * Waits for a slot of this worker.
  * @throws Problem as {@link Functions.run} does; `not_found` if the function was deleted meanwhile; `run_cut_off` if an
  *   earlier attempt has begun and there may be no other; Suspended
  */
-export async function runFunction(
-  { functions, record, open }: FunctionRunServices,
+export async function runFunction(services: FunctionRunServices, run: FunctionRunInput): Promise<Json> {
+  const { tenantId } = services.record.ref
+  const slot = await services.functions.acquire(tenantId, cancellationSignal())
+  return runInSlot(slot, services, run).finally(slot.release)
+}
+
+/**
+ * For a workflow task, which may not wait.
+ * @returns null if no slot is free
+ * @throws as {@link runFunction}
+ */
+export async function runFunctionInline(
+  services: FunctionRunServices,
+  run: FunctionRunInput,
+): Promise<{ readonly result: Json } | null> {
+  const slot = services.functions.tryAcquire(services.record.ref.tenantId)
+  if (slot === undefined) return null
+  return { result: await runInSlot(slot, services, run).finally(slot.release) }
+}
+
+async function runInSlot(
+  slot: FunctionSlot,
+  { record, open }: FunctionRunServices,
   run: FunctionRunInput,
 ): Promise<Json> {
   const scope = await open()
@@ -38,7 +60,7 @@ export async function runFunction(
   const { mcp } = (run.context ?? {}) as { mcp?: Json }
   try {
     const { result, usage } = await whileActive(open, (suspended) =>
-      functions.run({
+      slot.run({
         code: { key, compiled },
         kind: run.kind,
         input: run.input,
