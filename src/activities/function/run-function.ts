@@ -27,22 +27,32 @@ export async function runFunction(
   { functions, record, open }: FunctionRunServices,
   run: FunctionRunInput,
 ): Promise<Json> {
-  const compiled = await compiledVersion(await open(), run.function.id, run.function.version)
+  const scope = await open()
+  const { id, version } = run.function
+  const compiled = await compiledVersion(scope, id, version)
   if (compiled === undefined) throw notFound('function')
-  await claimRun(record, run.run_id, run.attempts_max)
-  const log = new RunLog(record, run.run_id)
+  const key = [scope.ref.tenantId, scope.ref.workspaceId, id, version].join(':')
+  const { mcp } = (run.context ?? {}) as { mcp?: Json }
+  const attempt = await claimRun(record, run.run_id, run.attempts_max)
+  const log = new RunLog(record, run.run_id, attempt)
   try {
-    const result = await whileActive(open, (suspended) =>
+    const { result, usage } = await whileActive(open, (suspended) =>
       functions.run({
-        compiled,
+        code: { key, compiled },
+        kind: run.kind,
         input: run.input,
-        ...(run.context !== undefined && { context: run.context }),
+        context: { run: { id: run.run_id, attempt }, env: {}, secrets: {}, ...(mcp !== undefined && { mcp }) },
         timeoutMs: run.timeout_ms,
         memoryMb: run.memory_mb,
         signal: AbortSignal.any([cancellationSignal(), suspended]),
+        host: {
+          call: () => Promise.reject(notFound('method')),
+          fetch: () => Promise.reject(notFound('address')),
+          log: (line) => log.add(line),
+        },
       }),
     )
-    await completeRun(record, run.run_id, run.is_async ? { result } : {}, log.take())
+    await completeRun(record, run.run_id, { usage, ...(run.is_async && { result }) }, log.take())
     return result
   } finally {
     await log.close()
