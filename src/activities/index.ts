@@ -4,6 +4,7 @@ import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
+import type { Actor } from '../core/policy.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import {
@@ -31,6 +32,7 @@ import {
   withCallSecrets,
   withSecretValues,
 } from './flow/call-secrets.ts'
+import { CodeCache } from './function/code-cache.ts'
 import { runFunction } from './function/run-function.ts'
 import { type HttpRequests, ownerOf, rejectFinally } from './http/http-requests.ts'
 import { Documents } from './http/openapi-document.ts'
@@ -68,6 +70,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     return { admin: scopes.admin(call), within }
   }
   const documents = new Documents()
+  const code = new CodeCache()
   return {
     changeState: async (call, input) => {
       const admin = scopes.admin(call)
@@ -115,11 +118,15 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     },
     runFunction: (call, input) => {
       const services = {
+        call,
+        code,
         functions: platform.functions,
         record: record(call),
-        open: () => scopes.active(call, 'service'),
+        active: () => scopes.active(call, 'service'),
+        acting: (actor: Actor) => scopes.acting(call, actor),
       }
-      const work = (lent?: LentCallSecrets) => runFunction(services, withSecretValues(input, lent))
+      const work = (lent?: LentCallSecrets) =>
+        runFunction(services, withSecretValues(input, lent), lent?.secrecy)
       return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
     },
     failFunctionRun: (call, { run_id }, error) => failRun(record(call), run_id, error),
