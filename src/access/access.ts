@@ -73,17 +73,10 @@ export class Access {
     if (operation.domain === 'any') return undefined
     const role = roleFor(principal, operation.roles)
     if (role !== undefined) {
-      const { requiredScope, conditionalScope } = operation
-      requireScope(principal.scopes, requiredScope)
-      if (input !== undefined && conditionalScope?.when(input))
-        requireScope(principal.scopes, conditionalScope.scope)
+      requireScopes(operation, principal.scopes, input)
       return role
     }
-    if (inDomain(principal, operation.domain)) {
-      throw new Problem('forbidden', {
-        detail: `${operation.name} needs the role ${operation.roles.join(' or ')}.`,
-      })
-    }
+    if (inDomain(principal, operation.domain)) throw roleMissing(operation)
     throw new Problem('privilege_domain_mismatch', {
       detail: `This route is of the domain ${operation.domain}: send ${credentialsFor(operation)}. You sent ${principal.seen}.`,
       members: { domain: operation.domain },
@@ -150,6 +143,32 @@ export class Access {
   async streamsMax(tenantId: TenantId | undefined): Promise<number | undefined> {
     return tenantId === undefined ? undefined : this.#services.tenantStates.streamsMax(tenantId)
   }
+}
+
+/** @throws Problem `insufficient_scope` */
+function requireScopes(
+  { requiredScope, conditionalScope }: AnyOperation,
+  scopes: ReadonlySet<string> | undefined,
+  input: unknown,
+): void {
+  requireScope(scopes, requiredScope)
+  if (input !== undefined && conditionalScope?.when(input)) requireScope(scopes, conditionalScope.scope)
+}
+
+const roleMissing = ({ name, roles }: AnyOperation) =>
+  new Problem('forbidden', { detail: `${name} needs the role ${roles.join(' or ')}.` })
+
+/**
+ * The checks of {@link Access.permit} for code of a function, which acts in a scope without a credential.
+ * @throws Problem `forbidden`, `insufficient_scope`
+ */
+export function requireRights(
+  operation: AnyOperation,
+  { actor: { role, scopes } }: WorkspaceScope,
+  input: unknown,
+): void {
+  if (!operation.roles.includes(role)) throw roleMissing(operation)
+  requireScopes(operation, scopes, input)
 }
 
 const isSuspended = ({ tenant, workspace }: TenantState) =>

@@ -4,6 +4,7 @@ import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
+import type { Actor } from '../core/policy.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import {
@@ -31,6 +32,7 @@ import {
   withCallSecrets,
   withSecretValues,
 } from './flow/call-secrets.ts'
+import { CodeCache } from './function/code-cache.ts'
 import { type FunctionRunServices, runFunction, runFunctionInline } from './function/run-function.ts'
 import { type HttpRequests, ownerOf, rejectFinally } from './http/http-requests.ts'
 import { Documents } from './http/openapi-document.ts'
@@ -67,10 +69,14 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       scopes.workspace(call, 'workspace_admin', { tenantId, workspaceId })
     return { admin: scopes.admin(call), within }
   }
+  const code = new CodeCache()
   const functionServices = (call: ActivityContext): FunctionRunServices => ({
+    call,
+    code,
     functions: platform.functions,
     record: record(call),
-    open: () => scopes.active(call, 'service'),
+    active: () => scopes.active(call, 'service'),
+    acting: (actor: Actor) => scopes.acting(call, actor),
   })
   const documents = new Documents()
   return {
@@ -120,12 +126,12 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     },
     runFunction: (call, input) => {
       const work = (lent?: LentCallSecrets) =>
-        runFunction(functionServices(call), withSecretValues(input, lent))
+        runFunction(functionServices(call), withSecretValues(input, lent), lent?.secrecy)
       return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
     },
     runFunctionInline: (call, input) => {
       const work = (lent?: LentCallSecrets) =>
-        runFunctionInline(functionServices(call), withSecretValues(input, lent))
+        runFunctionInline(functionServices(call), withSecretValues(input, lent), lent?.secrecy)
       return withCallSecrets(record(call), input.secrets, work) as Promise<{ result: Json } | null>
     },
     failFunctionRun: (call, { run_id }, error) => failRun(record(call), run_id, error),

@@ -7,7 +7,7 @@ import type { ActivityInboundCallsInterceptor, ActivityInterceptorsFactory } fro
 import type { Access } from '../access/access.ts'
 import type { AdminScope, WorkspaceScope } from '../access/scope.ts'
 import { Suspended } from '../access/tenant-states.ts'
-import { type IdSource, seededIds } from '../core/ids.ts'
+import { type IdSource, randomIds, seededIds } from '../core/ids.ts'
 import type { Actor } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { refOf, type TenantRef, type WorkspaceRef } from '../core/tenant.ts'
@@ -152,6 +152,14 @@ export class Scopes {
     const actor = { subject, role: 'workspace_admin', chainDepth } as const
     const onBehalfOf = starter === undefined ? {} : { onBehalfOf: starter }
     return this.#access.continueActive(workspaceOf(call), { ...actor, ...onBehalfOf }, call.ids)
+  }
+
+  /**
+   * As {@link active}, for code of a function. Its ids are new at each call: a repeated attempt runs other code paths, and ids
+   * carry the time of their creation.
+   */
+  acting(call: ActivityContext, actor: Actor): Promise<WorkspaceScope> {
+    return this.#access.continueActive(workspaceOf(call), actor, randomIds)
   }
 
   /**

@@ -2,7 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
-import type { Access } from '../access/access.ts'
+import { type Access, withChainDepth } from '../access/access.ts'
 import {
   type Authenticator,
   type AuthFailureLimiter,
@@ -19,6 +19,7 @@ import { Serialized } from '../core/json.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import type { Principal, Role } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
+import { readChainDepth } from '../core/run.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
 import { bind } from './bind.ts'
@@ -89,7 +90,7 @@ export function createHandler(
         void permitRequest(platform.access, operation, await authenticate(request), request)
       const input = bind(operation, request, recheck)
       const { ws } = request.params as { ws?: string }
-      const opened = await platform.access.open(operation, principal, ws, request.rateLimits)
+      const opened = nested(await platform.access.open(operation, principal, ws, request.rateLimits), request)
       if (opened instanceof WorkspaceScope) request.workspace = opened.ref
       const parsed = operation.parse(input)
       const permit = () => platform.access.permit(operation, request.principal ?? principal, parsed)
@@ -124,6 +125,12 @@ export function createHandler(
       return sendResponse(operation, input, output, request, reply)
     },
   }
+}
+
+/** The scope of a request that code of a function has sent, or another call of the platform, is that much deeper in their chain. */
+function nested<S>(opened: S, { headers }: FastifyRequest): S | WorkspaceScope {
+  const depth = readChainDepth(headers)
+  return depth !== undefined && opened instanceof WorkspaceScope ? withChainDepth(opened, depth) : opened
 }
 
 /** Forbidden requests are charged as well. @throws Problem `rate_limited`, else that of a missing right */

@@ -80,14 +80,20 @@ function sourceOf(bytes: Uint8Array): ByteSource {
   return { chunks, length: bytes.byteLength }
 }
 
+/** How bytes of a content type become JSON. */
+export function jsonFormOf(type: string): 'json' | 'text' | 'base64' {
+  if (/^(text\/|application\/(xml|yaml|x-yaml|javascript|x-ndjson)\b|[^;]*\+xml\b)/i.test(type)) return 'text'
+  return /^application\/json\b|^[^;]*\+json\b/i.test(type) ? 'json' : 'base64'
+}
+
 /** Without a body (304, HEAD) the headers are the value. */
 async function jsonOf(reply: ByteReply): Promise<unknown> {
   if (reply.chunks === undefined) return { status: reply.status, headers: reply.headers }
   const bytes = await gather(reply)
   const type = reply.headers['content-type'] ?? ''
-  if (/^(text\/|application\/(xml|yaml|x-yaml|javascript|x-ndjson)\b|[^;]*\+xml\b)/i.test(type))
-    return bytes.toString()
-  if (!/^application\/json\b|^[^;]*\+json\b/i.test(type)) return bytes.toString('base64')
+  const form = jsonFormOf(type)
+  if (form === 'text') return bytes.toString()
+  if (form === 'base64') return bytes.toString('base64')
   try {
     return JSON.parse(bytes.toString())
   } catch (cause) {

@@ -122,7 +122,7 @@ export interface Actor {
   readonly lookups?: Readonly<Record<string, readonly unknown[]>>
   /** For an execution: its chain depth. */
   readonly chainDepth?: number
-  /** For an execution that calls a tool: its starter, on whose behalf the tool starts others. */
+  /** For an execution that calls a tool, and for code of a function: its starter, on whose behalf it acts. */
   readonly onBehalfOf?: string
 }
 

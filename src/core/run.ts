@@ -158,8 +158,19 @@ export interface RunTrigger {
   readonly chain_depth?: number
 }
 
-/** The header of Temporal, and of requests to sources of tools, with the chain depth of an execution or a call, if it is above 0. */
+/**
+ * The header of Temporal, and of requests to sources of tools and of functions, with the chain depth of an execution or a call, if
+ * it is above 0.
+ */
 export const CHAIN_DEPTH_HEADER = 'tenon-chain-depth'
+
+/** How many calls are around a request, as the platform says in its requests; others may say it, too. */
+export function readChainDepth(
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+): number | undefined {
+  const depth = headers[CHAIN_DEPTH_HEADER]
+  return typeof depth === 'string' && /^[1-9]\d{0,2}$/.test(depth) ? Number(depth) : undefined
+}
 
 /** The input of the workflow of an execution. */
 export interface FlowRunInput {

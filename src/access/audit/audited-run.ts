@@ -20,6 +20,8 @@ export interface AuditCaller {
   readonly requestId: string
   /** The arguments for the log, if the original ones hold secrets of the workspace. */
   readonly redactedArgs?: Readonly<Record<string, unknown>>
+  /** Further ids, by name. */
+  readonly detail?: Readonly<Record<string, string>>
 }
 
 /**
@@ -30,7 +32,7 @@ export async function runAudited(
   operation: AnyOperation,
   scope: AdminScope | WorkspaceScope,
   args: Readonly<Record<string, unknown>>,
-  { kind, requestId, redactedArgs = args }: AuditCaller,
+  { kind, requestId, redactedArgs = args, detail }: AuditCaller,
 ): Promise<unknown> {
   if (operation.reads) return runWithJson(operation, scope, args)
   const { audit, actor } = scope
@@ -42,6 +44,7 @@ export async function runAudited(
     operation: operation.name,
     target: targetOf(operation, redactedArgs),
     before: null,
+    ...(detail !== undefined && { detail }),
   }
   const output = await runWithJson(operation, scope, args).catch(async (error: unknown) => {
     recordFailure(audit, { ...common, owner: await ownerOf(scope, args) }, error)
@@ -78,6 +81,6 @@ async function ownerOf(scope: AdminScope | WorkspaceScope, record: unknown): Pro
 }
 
 /** The path of the same operation on HTTP. */
-function targetOf({ http }: AnyOperation, args: Readonly<Record<string, unknown>>): string {
+export function targetOf({ http }: AnyOperation, args: Readonly<Record<string, unknown>>): string {
   return http.path.replaceAll(/\{(\w+)\*?\}/g, (_all, name: string) => String(args[name] ?? '-'))
 }

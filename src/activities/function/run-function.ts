@@ -4,31 +4,44 @@ import { cancellationSignal } from '@temporalio/activity'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { notFound } from '../../core/problem.ts'
+import type { Actor } from '../../core/policy.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
-import { compiledVersion } from '../../features/functions/functions.ts'
 import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
-import type { InvocationHost } from '../../features/functions/sandbox/invocation.ts'
+import { secretValues } from '../../features/functions/runtime-config.ts'
 import type { FunctionSlot, Functions } from '../../features/functions/sandbox/process-pool.ts'
+import type { CallSecrets } from '../flow/call-secrets.ts'
+import type { ActivityContext } from '../tenant-interceptor.ts'
+import type { CodeCache } from './code-cache.ts'
+import { PlatformHost } from './invocation-host.ts'
 import { RunLog } from './run-log.ts'
+import { SecretMask } from './secret-mask.ts'
 
 export interface FunctionRunServices {
+  readonly call: ActivityContext
   readonly functions: Functions
+  readonly code: CodeCache
   /** The workspace in any state, in the role of an admin: for the record. */
   readonly record: WorkspaceScope
-  /** Opens the caller's scope; called again while the function runs, to notice a suspension. */
-  open(): Promise<WorkspaceScope>
+  /** Checks that the workspace is active; called again while the function runs. @throws Suspended */
+  readonly active: () => Promise<unknown>
+  /** Opens the workspace for the code. @throws Suspended */
+  readonly acting: (actor: Actor) => Promise<WorkspaceScope>
 }
 
 /**
  * Waits for a slot of this worker.
- * @throws Problem as {@link Functions.run} does; `not_found` if the function was deleted meanwhile; `run_cut_off` if an
- *   earlier attempt has begun and there may be no other; Suspended
+ * @param lent secrets of a calling flow, whose values the input has
+ * @throws Problem as {@link Functions.run} does, without secrets of the function; `not_found` if the function was deleted
+ *   meanwhile; `run_cut_off` if an earlier attempt has begun and there may be no other; Suspended
  */
-export async function runFunction(services: FunctionRunServices, run: FunctionRunInput): Promise<Json> {
-  const { tenantId } = services.record.ref
-  const slot = await services.functions.acquire(tenantId, cancellationSignal())
-  return runInSlot(slot, services, run).finally(slot.release)
+export async function runFunction(
+  services: FunctionRunServices,
+  run: FunctionRunInput,
+  lent?: CallSecrets,
+): Promise<Json> {
+  const { functions, record } = services
+  const slot = await functions.acquire(record.ref.tenantId, cancellationSignal())
+  return runInSlot(slot, services, run, lent).finally(slot.release)
 }
 
 /**
@@ -39,67 +52,87 @@ export async function runFunction(services: FunctionRunServices, run: FunctionRu
 export async function runFunctionInline(
   services: FunctionRunServices,
   run: FunctionRunInput,
+  lent?: CallSecrets,
 ): Promise<{ readonly result: Json } | null> {
-  const slot = services.functions.tryAcquire(services.record.ref.tenantId)
+  const { functions, record } = services
+  const slot = functions.tryAcquire(record.ref.tenantId)
   if (slot === undefined) return null
-  return { result: await runInSlot(slot, services, run).finally(slot.release) }
+  return { result: await runInSlot(slot, services, run, lent).finally(slot.release) }
 }
 
 async function runInSlot(
   slot: FunctionSlot,
-  { record, open }: FunctionRunServices,
+  services: FunctionRunServices,
   run: FunctionRunInput,
+  lent?: CallSecrets,
 ): Promise<Json> {
-  const scope = await open()
-  const { id, version } = run.function
-  const compiled = await compiledVersion(scope, id, version)
-  if (compiled === undefined) throw notFound('function')
+  const { record, active } = services
+  await active()
+  const read = await services.code.read(record, run.function)
   const attempt = await claimRun(record, run.run_id, run.attempts_max)
+  const mask = new SecretMask(read.runtime.secrets.values(), lent)
   const log = new RunLog(record, run.run_id, attempt)
-  const key = [scope.ref.tenantId, scope.ref.workspaceId, id, version].join(':')
-  const { mcp } = (run.context ?? {}) as { mcp?: Json }
   try {
-    const { result, usage } = await whileActive(open, (suspended) =>
-      slot.run({
-        code: { key, compiled },
-        kind: run.kind,
-        input: run.input,
-        context: {
-          run: { id: run.run_id, attempt },
-          env: {},
-          secrets: {},
-          ...(mcp !== undefined && { mcp }),
-        },
-        timeoutMs: run.timeout_ms,
-        memoryMb: run.memory_mb,
-        signal: AbortSignal.any([cancellationSignal(), suspended]),
-        host: { ...NO_HOST, log: (line) => log.add(line) },
-      }),
-    )
-    await completeRun(record, run.run_id, run.is_async ? { result, usage } : { usage }, log.take())
-    return result
+    const { result, usage } = await invoke(slot, services, run, { ...read, attempt, mask, log })
+    const shown = mask.value(result)
+    await completeRun(record, run.run_id, { usage, ...(run.is_async && { result: shown }) }, log.take())
+    return shown
+  } catch (error) {
+    throw mask.failure(error)
   } finally {
     await log.close()
   }
 }
 
-const NO_HOST: Omit<InvocationHost, 'log'> = {
-  call: () => Promise.reject(notFound('method')),
-  fetch: () => Promise.reject(notFound('address')),
+type Attempt = Awaited<ReturnType<CodeCache['read']>> & {
+  /** Counts from 1. */
+  readonly attempt: number
+  readonly mask: SecretMask
+  readonly log: RunLog
 }
 
-/** Aborts the work if a periodic check throws Suspended. */
+async function invoke(
+  slot: FunctionSlot,
+  services: FunctionRunServices,
+  run: FunctionRunInput,
+  { code, runtime, attempt, mask, log }: Attempt,
+): ReturnType<FunctionSlot['run']> {
+  const secrets = secretValues(services.record, runtime)
+  const { mcp } = (run.context ?? {}) as { readonly mcp?: Json }
+  const context = { run: { id: run.run_id, attempt }, env: runtime.env, secrets }
+  return whileActive(services.active, async (suspended, stop) => {
+    const signal = AbortSignal.any([cancellationSignal(), suspended])
+    const host = new PlatformHost({ ...services, mask, log, signal, stop }, run, runtime)
+    try {
+      return await slot.run({
+        code,
+        kind: run.kind,
+        input: run.input,
+        context: { ...context, ...(mcp !== undefined && { mcp }) },
+        timeoutMs: run.timeout_ms,
+        memoryMb: run.memory_mb,
+        signal,
+        host,
+      })
+    } finally {
+      host.close()
+    }
+  })
+}
+
+/** Aborts the work if a periodic check throws Suspended, or the work itself meets one. */
 async function whileActive<T>(
   check: () => Promise<unknown>,
-  work: (suspended: AbortSignal) => Promise<T>,
+  work: (suspended: AbortSignal, stop: (reason: Suspended) => void) => Promise<T>,
 ): Promise<T> {
   const abort = new AbortController()
+  const stop = (reason: Suspended) => abort.abort(reason)
   const timer = setInterval(() => {
     // Other errors, such as an unavailable database, do not abort the work.
-    check().catch((error: unknown) => error instanceof Suspended && abort.abort(error))
+    check().catch((error: unknown) => error instanceof Suspended && stop(error))
   }, LIMITS.feedCheckMs)
   try {
-    return await work(abort.signal)
+    return await work(abort.signal, stop)
   } catch (error) {
     throw abort.signal.aborted ? abort.signal.reason : error
   } finally {

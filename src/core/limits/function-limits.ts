@@ -36,6 +36,12 @@ export const FUNCTION_LIMITS = {
   functionLogShownBytesMax: 8_192,
   /** Output besides console and result after which a function is killed. */
   functionNoiseBytesMax: 1_048_576,
+  /** Of the platform and of other servers, that one attempt may make. */
+  functionCallsMax: 1_000,
+  /** Of `fetch`, as browsers follow them; beside the bodies of requests and responses. */
+  functionFetch: { redirectsMax: 5, urlCharsMax: 16_384, bytesMax: 10_485_760 },
+  /** Code of versions that a worker keeps, in bytes. */
+  functionCodeCacheBytes: 67_108_864,
   functionMessageCharsMax: 2_000,
   functionStartMs: 10_000,
   /** How long an invocation waits for a slot before it is rejected. */

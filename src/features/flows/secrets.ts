@@ -1,4 +1,4 @@
-/** Secrets of flows: stores, lists and deletes them, encrypts their values, and derives the handles that stand for them. */
+/** Secrets of flows and functions: stores, lists and deletes them, encrypts their values, and derives the handles that stand for them. */
 
 import Type, { type Static } from 'typebox'
 import { SECRET_NAME } from '../../../flows-dsl/components/use.ts'
@@ -18,7 +18,7 @@ import { FLOWS, Ws } from './definitions.ts'
 
 export const SecretName = Type.String({
   pattern: SECRET_NAME.source,
-  description: 'The name by which flows declare it in `use.secrets`.',
+  description: 'The name by which flows declare it in `use.secrets`, and functions in `secrets`.',
 })
 
 const FlowSecret = Type.Object(
@@ -36,7 +36,7 @@ const COLUMNS = sql`name collate "C" as name, updated_by, created_at, updated_at
 
 export const setFlowSecret = previewOperation({
   name: 'flow_secret.set',
-  summary: 'Store or replace a secret for flows; later calls use the new value',
+  summary: 'Store or replace a secret for flows and functions; later calls and runs use the new value',
   input: Input({
     ws: Ws,
     name: SecretName,
@@ -63,7 +63,7 @@ export const setFlowSecret = previewOperation({
 
 export const listFlowSecrets = previewOperation({
   name: 'flow_secret.list',
-  summary: 'List the secrets of flows by name, without values',
+  summary: 'List the secrets of flows and functions by name, without values',
   input: Input({ ...PageInput, ws: Ws }),
   output: PageOf(FlowSecret),
   http: { method: 'GET', path: `${FLOWS}/secrets` },
@@ -72,22 +72,25 @@ export const listFlowSecrets = previewOperation({
 
 export const deleteFlowSecret = previewOperation({
   name: 'flow_secret.delete',
-  summary: 'Delete a secret; the response names the flows whose latest version uses it',
+  summary: 'Delete a secret; the response names the flows whose latest version uses it, and the functions',
   input: Input({ ws: Ws, name: SecretName }),
   output: Type.Object({
     name: Type.String(),
     deleted: Type.Literal(true),
     used_by: Type.Array(Type.String(), {
-      description: 'Names of flows whose calls with it now fail.',
+      description: 'Names of flows whose calls with it now fail, and of functions whose runs do.',
     }),
   }),
   http: { method: 'DELETE', path: `${FLOWS}/secrets/{name}` },
   run: async (scope, { name }) => {
     const [users = [], [gone] = []] = await scope.batch(
-      sql`select f.name from flows f join flow_versions v
+      sql`select name from (
+        select f.name from flows f join flow_versions v
           on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id
             and v.version = f.latest_version
-        where ${name} = any(v.secrets) and f.deleted_at is null order by f.name limit ${LIMITS.pageSizeMax}`,
+        where ${name} = any(v.secrets) and f.deleted_at is null
+        union select f.name from functions f where f.workspace_id = tenon.workspace() and f.config -> 'secrets' @> to_jsonb(${name}::text)
+      ) as users order by name limit ${LIMITS.pageSizeMax}`,
       sql`delete from flow_secrets where name = ${name} returning name`,
     )
     if (gone === undefined) throw notFound('secret')

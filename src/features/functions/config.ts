@@ -4,6 +4,7 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { fieldProblem } from '../operation-helpers.ts'
+import { egressFault } from './egress.ts'
 
 const { functionTimeoutMs: timeout, functionMemoryMb: memory, functionConfig: bounds } = LIMITS
 
@@ -59,7 +60,7 @@ export const FunctionConfig = Type.Object({
     description:
       'Servers that the code may send requests to: `host:port`, `*.example.com:443`, or `*` for all public ones. None by default.',
   }),
-  scopes: Type.Array(Type.String({ maxLength: 100 }), {
+  scopes: Type.Array(Type.String({ maxLength: 100, pattern: '^[a-z][a-z0-9_]*:(read|write|run|approve)$' }), {
     maxItems: bounds.scopesMax,
     uniqueItems: true,
     description:
@@ -103,9 +104,16 @@ export const DEFAULTS: FunctionConfig = {
  * @param pointer of the configuration in the body
  * @throws Problem `validation_failed`
  */
-export function checkConfig({ timeout: text, retries, idempotent }: ConfigChange, pointer: string): void {
+export function checkConfig(
+  { timeout: text, retries, idempotent, egress = [] }: ConfigChange,
+  pointer: string,
+): void {
   const field = { in: 'body', name: 'timeout', pointer: `${pointer}/timeout` } as const
   if (text !== undefined) boundedMs(field, text, { minMs: 1_000, maxMs: timeout.max })
   if (retries !== undefined && retries > 0 && idempotent === false)
     throw fieldProblem('retries', 'Only a function that is `idempotent` is repeated.')
+  for (const [index, entry] of egress.entries()) {
+    const fault = egressFault(entry)
+    if (fault !== undefined) throw fieldProblem(`egress/${index}`, fault)
+  }
 }

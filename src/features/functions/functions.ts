@@ -2,7 +2,6 @@
 
 import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -114,15 +113,3 @@ export const deleteFunction = adminOperation({
     return { id: String(deleted['id']), deleted: true as const }
   },
 })
-
-/** The code of a version, for the activity that runs it. */
-export async function compiledVersion(
-  scope: WorkspaceScope,
-  functionId: string,
-  version: number,
-): Promise<string | undefined> {
-  const row = await scope.row<{ compiled: string }>(
-    sql`select compiled from function_versions where function_id = ${functionId} and version = ${version}`,
-  )
-  return row?.compiled
-}

@@ -30,6 +30,8 @@ export interface Inbound {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
+  /** Each `set-cookie` header, if there are any; joined, they cannot be told apart. */
+  readonly cookies?: readonly string[]
   /** The body is only the beginning of what the server sent ({@link Bounds.excerptBytes}). */
   readonly isExcerpt?: true
 }
@@ -61,6 +63,8 @@ export interface Sender {
    * have arrived. Default: for safe methods alone.
    */
   readonly reusesAlways?: boolean
+  /** Reaches public addresses alone, whatever the platform allows to all workspaces. */
+  readonly publicOnly?: boolean
 }
 
 /** Safe methods (RFC 9110 §9.2.1): repeated if the server had closed a reused connection. */
@@ -128,7 +132,8 @@ export class Egress {
     return exchange(outbound, bounds, { ...connection, agent }, isSafe(method) ? connection : undefined)
   }
 
-  #isAllowlisted(url: URL, { allowed }: Sender): boolean {
+  #isAllowlisted(url: URL, { allowed, publicOnly = false }: Sender): boolean {
+    if (publicOnly) return false
     const server = hostAndPort(url)
     return this.#allowed.has(server) || this.#allowed.has(`${url.hostname}:*`) || allowed.includes(server)
   }
@@ -239,10 +244,11 @@ async function read(
       Array.isArray(value) ? value.join(', ') : String(value),
     ]),
   )
+  const cookies = response.headers['set-cookie']
   const excerptMax = excerptBytes?.(status)
   const max = excerptMax ?? bytesMax
   const { body, isTooLong } = await bodyOf(response, max, wantedPart?.(headers))
-  if (!isTooLong) return { status, headers, body }
+  if (!isTooLong) return { status, headers, body, ...(cookies !== undefined && { cookies }) }
   if (excerptMax === undefined) throw tooLarge(response, bytesMax)
   return { status, headers, body: body.subarray(0, max), isExcerpt: true }
 }

@@ -9,7 +9,7 @@ import type { HostedClaims } from '../../access/issuer/embedded-issuer.ts'
 import type { Platform } from '../../app/platform.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
+import { readChainDepth } from '../../core/run.ts'
 import { scopeOf } from '../../core/tool-access.ts'
 import type { CallResult, ToolCall } from '../../features/mcp-servers/calls/call-end.ts'
 import { recordCall } from '../../features/mcp-servers/calls/call-log.ts'
@@ -100,7 +100,7 @@ class HostedServerHandler {
       const { headers, refused } = await this.#platform.limiter.limitMcpClient(client)
       reply.headers(headers)
       if (refused !== undefined) throw refused
-      const scope = this.#platform.access.openHosted(server, client.subject, chainDepthOf(request))
+      const scope = this.#platform.access.openHosted(server, client.subject, readChainDepth(request.headers))
       this.#states.set(request, { server, client, scope, startedMs, response: reply.raw, recorded: false })
     } catch (error) {
       if (error instanceof Problem && error.status < 500)
@@ -358,12 +358,6 @@ async function offerTo({ scope, server, client }: RequestState) {
   const consented = await findPublished(scope, server.id, client.consentedVersion)
   const sets = { active: version.manifest.tools, consented: consented.manifest.tools }
   return { version, sets, grants: (tool: Tool) => isGranted(tool, client, sets) }
-}
-
-/** How many calls of MCP servers are around this one, as the platform says in requests to sources; others may say it, too. */
-function chainDepthOf({ headers }: FastifyRequest): number | undefined {
-  const depth = headers[CHAIN_DEPTH_HEADER]
-  return typeof depth === 'string' && /^[1-9]\d{0,2}$/.test(depth) ? Number(depth) : undefined
 }
 
 /** Members of an entry in the log of calls that describe the request. */

@@ -5,11 +5,11 @@ import { typeId } from '../../../core/ids.ts'
 import type { Actor } from '../../../core/policy.ts'
 import type { FunctionCaller, FunctionTrigger } from '../../../core/work.ts'
 
-/** The rights with which the code of a run may call the platform: those of its caller. */
+/** The rights with which the code of a run may call the platform: those of its caller, or of the caller of the calling run. */
 export function callerOf({ actor }: WorkspaceScope): FunctionCaller {
-  const { subject, role, clientId, groups, user, scopes } = actor
+  const { subject, onBehalfOf = subject, role, clientId, groups, user, scopes } = actor
   return {
-    subject,
+    subject: onBehalfOf,
     role: role === 'user' || role === 'anon' ? role : 'service',
     ...(clientId !== undefined && { clientId }),
     ...(groups !== undefined && { groups }),

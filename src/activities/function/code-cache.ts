@@ -1,0 +1,34 @@
+/** The code of versions, which are immutable, so that an invocation does not read it from the database again. */
+
+import { LRUCache } from 'lru-cache'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { FunctionRunInput } from '../../core/work.ts'
+import { type RuntimeConfig, readRuntime } from '../../features/functions/runtime-config.ts'
+
+export interface RunCode {
+  /** Names tenant, workspace, function and version. */
+  readonly key: string
+  readonly compiled: string
+}
+
+export class CodeCache {
+  readonly #known = new LRUCache<string, string>({
+    maxSize: LIMITS.functionCodeCacheBytes,
+    sizeCalculation: (code) => code.length + 1,
+  })
+
+  /** @throws Problem `not_found` if the function was deleted */
+  async read(
+    scope: WorkspaceScope,
+    of: FunctionRunInput['function'],
+  ): Promise<{ readonly code: RunCode; readonly runtime: RuntimeConfig }> {
+    const { tenantId, workspaceId } = scope.ref
+    const key = [tenantId, workspaceId, of.id, of.version].join(':')
+    const known = this.#known.get(key)
+    const runtime = await readRuntime(scope, of, known === undefined)
+    const compiled = known ?? runtime.compiled ?? ''
+    if (known === undefined) this.#known.set(key, compiled)
+    return { code: { key, compiled }, runtime }
+  }
+}

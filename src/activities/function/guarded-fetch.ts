@@ -1,0 +1,203 @@
+/** `fetch` of functions: each hop is checked against the function's `egress` and the egress guard. Redirects as in the Fetch standard. */
+
+import { promisify } from 'node:util'
+import { brotliDecompress, unzip } from 'node:zlib'
+import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
+import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
+import type { FunctionEgress } from '../../features/functions/egress.ts'
+import type { GuestRequest, GuestResponse } from '../../features/functions/sandbox/invocation.ts'
+import {
+  type Bounds,
+  hostAndPort,
+  type Inbound,
+  type Outbound,
+  type Sender,
+} from '../../infra/http-client/egress.ts'
+
+const { redirectsMax, urlCharsMax, bytesMax } = LIMITS.functionFetch
+
+/** How requests of one run are sent. */
+export interface FetchRoute {
+  readonly egress: FunctionEgress
+  /** Non-public addresses that the workspace may reach; the second, without a cache. */
+  readonly allowed: () => Promise<readonly string[]>
+  readonly allowedNow: () => Promise<readonly string[]>
+  /** The number of runs and executions that started one another, up to this one. */
+  readonly chainDepth: number
+  readonly send: (outbound: Outbound, sender: Omit<Sender, 'owner'>, bounds: Bounds) => Promise<Inbound>
+}
+
+/**
+ * @param bounds.timeoutMs for all hops together
+ * @throws Problem `egress_refused`, `upstream_timeout`, `upstream_unavailable`, `upstream_invalid`; `validation_failed` for a
+ *   request that is no valid HTTP; `state_conflict` if runs that start one another are too deep
+ */
+export async function guardedFetch(
+  request: GuestRequest,
+  route: FetchRoute,
+  { timeoutMs, signal }: Pick<Bounds, 'timeoutMs' | 'signal'>,
+): Promise<GuestResponse> {
+  const untilMs = performance.now() + timeoutMs
+  const depth = nextDepth(route)
+  let hop = firstHop(request)
+  for (let followed = 0; ; followed += 1) {
+    const sender = await senderFor(hop.url, route)
+    const headers = { ...hop.headers, [CHAIN_DEPTH_HEADER]: depth }
+    const leftMs = Math.max(1, untilMs - performance.now())
+    const bounds = { timeoutMs: leftMs, bytesMax, ...(signal !== undefined && { signal }) }
+    const inbound = await route.send({ ...hop, headers }, sender, bounds).catch((error: unknown) => {
+      throw sender.publicOnly === true ? named(error, hop.url) : error
+    })
+    const next = redirectOf(hop, inbound)
+    if (next === undefined) return responseOf(inbound)
+    if (followed === redirectsMax)
+      throw new Problem('upstream_invalid', {
+        detail: `${hostAndPort(hop.url)} redirects further: at most ${redirectsMax} redirects are followed.`,
+      })
+    hop = next
+  }
+}
+
+/** The API and the hosted MCP servers of this platform read it if the request comes back to them. */
+function nextDepth({ chainDepth }: FetchRoute): string {
+  if (chainDepth < LIMITS.chainDepthMax) return String(chainDepth + 1)
+  throw new Problem('state_conflict', {
+    detail: `${LIMITS.chainDepthMax} runs have started one another, which is the maximum; this one sends no requests.`,
+  })
+}
+
+/** @throws Problem `egress_refused` before the name of the server is resolved */
+async function senderFor(url: URL, route: FetchRoute): Promise<Omit<Sender, 'owner'>> {
+  const { egress } = route
+  const admitted = egress.admits(url)
+  if (admitted === undefined) throw notAdmitted(url)
+  if (admitted === 'public') return { allowed: [], publicOnly: true }
+  const both = async (list: () => Promise<readonly string[]>) =>
+    (await list()).filter((server) => egress.names(server))
+  return { allowed: await both(route.allowed), allowedNow: () => both(route.allowedNow) }
+}
+
+function notAdmitted(url: URL): Problem {
+  const server = hostAndPort(url)
+  return new Problem('egress_refused', {
+    detail: `The function may not send requests to ${server}. Add "${server}" to \`egress\` in its configuration.`,
+  })
+}
+
+/** `*` admits no address that is not public, so the function has to name the server, too. */
+function named(error: unknown, url: URL): unknown {
+  if (!(error instanceof Problem) || error.code !== 'egress_refused') return error
+  const server = hostAndPort(url)
+  return new Problem('egress_refused', {
+    detail: `${server} is not a public address: \`*\` does not admit it. Add "${server}" to \`egress\` of the function; an operator opens it for the workspace: npx tenon workspace egress allow ${server}.`,
+  })
+}
+
+interface Hop {
+  readonly method: string
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: Uint8Array
+}
+
+const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+/** RFC 9110 §5.5, as the characters that a header can carry. */
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+const FORBIDDEN_METHODS: readonly string[] = ['CONNECT', 'TRACE', 'TRACK']
+
+function firstHop({ method, url, headers, body }: GuestRequest): Hop {
+  if (url.length > urlCharsMax || !URL.canParse(url)) throw invalid('The URL is not valid.')
+  const target = new URL(url)
+  if (hasUserinfo(target)) throw invalid('A URL must not have credentials: set the header `authorization`.')
+  if (!TOKEN.test(method) || FORBIDDEN_METHODS.includes(method.toUpperCase()))
+    throw invalid('The method is not allowed.')
+  if (body !== undefined && body.length > bytesMax) {
+    const detail = `The body has ${body.length} bytes; at most ${bytesMax} are sent.`
+    throw new Problem('body_too_large', { detail })
+  }
+  return { method, url: target, headers: ownHeaders(headers), ...(body !== undefined && { body }) }
+}
+
+const invalid = (detail: string) => new Problem('validation_failed', { detail })
+const hasUserinfo = ({ username, password }: URL) => username !== '' || password !== ''
+
+/** Headers that belong to the connection (RFC 9110 §7.6.1), to the body as it is sent, or to the platform. */
+const HOSTS_OWN =
+  /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length|accept-encoding|tenon-chain-depth)$/
+
+/** The headers that the code may set, joined by name. */
+function ownHeaders(given: GuestRequest['headers']): Record<string, string> {
+  const headers = new Map([
+    ['accept', '*/*'],
+    ['user-agent', 'tenon-function'],
+    ['accept-encoding', 'identity'],
+  ])
+  const set = new Set<string>()
+  for (const [name, value] of given) {
+    const key = name.toLowerCase()
+    if (!TOKEN.test(key) || !VALUE.test(value))
+      throw invalid(`The header ${JSON.stringify(name.slice(0, 100))} is not valid HTTP.`)
+    if (HOSTS_OWN.test(key)) continue
+    const before = set.has(key) ? `${headers.get(key)}${key === 'cookie' ? '; ' : ', '}` : ''
+    headers.set(key, `${before}${value}`)
+    set.add(key)
+  }
+  return Object.fromEntries(headers)
+}
+
+const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308]
+const OF_BODY = ['content-encoding', 'content-language', 'content-location', 'content-type']
+const OF_ORIGIN = ['authorization', 'cookie']
+
+/** The request that follows a redirect (Fetch standard, "HTTP-redirect fetch"); undefined for any other response. */
+function redirectOf({ method, url, headers, body }: Hop, { status, headers: got }: Inbound): Hop | undefined {
+  const { location } = got
+  if (!REDIRECTS.includes(status) || location === undefined) return undefined
+  if (location.length > urlCharsMax || !URL.canParse(location, url.href))
+    throw new Problem('upstream_invalid', { detail: `${hostAndPort(url)} redirects to what is no URL.` })
+  const to = new URL(location, url)
+  if (hasUserinfo(to)) {
+    const detail = `${hostAndPort(url)} redirects to a URL with credentials, which is not followed.`
+    throw new Problem('egress_refused', { detail })
+  }
+  const becomesGet =
+    ((status === 301 || status === 302) && method === 'POST') ||
+    (status === 303 && method !== 'GET' && method !== 'HEAD')
+  const dropped = [...(becomesGet ? OF_BODY : []), ...(to.origin === url.origin ? [] : OF_ORIGIN)]
+  const kept = Object.fromEntries(Object.entries(headers).filter(([name]) => !dropped.includes(name)))
+  if (becomesGet) return { method: 'GET', url: to, headers: kept }
+  return { method, url: to, headers: kept, ...(body !== undefined && { body }) }
+}
+
+const DECODERS = {
+  gzip: promisify(unzip),
+  'x-gzip': promisify(unzip),
+  deflate: promisify(unzip),
+  br: promisify(brotliDecompress),
+} as const
+
+/** Of the connection, which ends here. */
+const HOP_BY_HOP = /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|set-cookie)$/
+
+/** The response with its body decoded: some servers encode what was asked for as it is. */
+async function responseOf({ status, headers, cookies = [], body }: Inbound): Promise<GuestResponse> {
+  const coding = headers['content-encoding']?.trim().toLowerCase() ?? ''
+  const isEncoded = Object.hasOwn(DECODERS, coding) && body.length > 0
+  const gone = isEncoded ? ['content-encoding', 'content-length'] : []
+  const kept = Object.entries(headers).filter(([name]) => !HOP_BY_HOP.test(name) && !gone.includes(name))
+  return {
+    status,
+    headers: [...kept, ...cookies.map((cookie) => ['set-cookie', cookie] as const)],
+    body: isEncoded ? await decoded(body, coding as keyof typeof DECODERS) : body,
+  }
+}
+
+async function decoded(body: Buffer, coding: keyof typeof DECODERS): Promise<Buffer> {
+  try {
+    return await DECODERS[coding](body, { maxOutputLength: bytesMax })
+  } catch (cause) {
+    const detail = `The response is no ${coding}, or has more than ${bytesMax} bytes.`
+    throw new Problem('upstream_invalid', { detail, cause })
+  }
+}

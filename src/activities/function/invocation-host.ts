@@ -1,0 +1,185 @@
+/** Serves one invocation: calls of the platform with the rights of the code, requests to other servers, and lines of its log. */
+
+import { requireRights } from '../../access/access.ts'
+import { type AuditCaller, runAudited } from '../../access/audit/audited-run.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
+import { sendHttp } from '../../access/scope-services.ts'
+import { Suspended } from '../../access/tenant-states.ts'
+import type { ByteReply } from '../../core/bytes.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { AnyOperation } from '../../core/operation.ts'
+import type { Actor } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
+import type { FunctionRunInput, Json } from '../../core/work.ts'
+import { FunctionEgress } from '../../features/functions/egress.ts'
+import type { RuntimeConfig } from '../../features/functions/runtime-config.ts'
+import type {
+  GuestRequest,
+  GuestResponse,
+  InvocationHost,
+  LogLine,
+} from '../../features/functions/sandbox/invocation.ts'
+import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
+import type { ActivityContext } from '../tenant-interceptor.ts'
+import { actorOfCode, noRights } from './code-actor.ts'
+import { guardedFetch } from './guarded-fetch.ts'
+import { findMethod, type PlatformMethod, wrongArguments } from './platform-methods.ts'
+import { ReadTally } from './read-tally.ts'
+import type { RunLog } from './run-log.ts'
+import type { SecretMask } from './secret-mask.ts'
+
+export interface HostServices {
+  readonly call: Pick<ActivityContext, 'workflowId' | 'chainDepth'>
+  /** The workspace in any state, in the role of an admin. */
+  readonly record: WorkspaceScope
+  /** Opens the workspace for an actor. @throws Suspended */
+  readonly acting: (actor: Actor) => Promise<WorkspaceScope>
+  /** Checks that the workspace is active. @throws Suspended */
+  readonly active: () => Promise<unknown>
+  readonly mask: SecretMask
+  readonly log: Pick<RunLog, 'add'>
+  /** Ends the invocation, with this reason. */
+  readonly stop: (reason: Suspended) => void
+  /** Aborts when the invocation is to end. */
+  readonly signal: AbortSignal
+}
+
+export class PlatformHost implements InvocationHost {
+  readonly #services: HostServices
+  readonly #run: FunctionRunInput
+  readonly #actor: Actor | undefined
+  readonly #egress: FunctionEgress
+  readonly #reads = new ReadTally()
+  readonly #ended = new AbortController()
+  /** Aborts when the invocation is to end, or has ended. */
+  readonly #signal: AbortSignal
+  readonly #declaresScopes: boolean
+  readonly #untilMs: number
+  #calls = 0
+
+  constructor(
+    services: HostServices,
+    run: FunctionRunInput,
+    config: Pick<RuntimeConfig, 'egress' | 'scopes'>,
+  ) {
+    this.#services = services
+    this.#run = run
+    this.#actor = actorOfCode(services.call, run, config.scopes)
+    this.#declaresScopes = config.scopes.length > 0
+    this.#egress = new FunctionEgress(config.egress)
+    this.#signal = AbortSignal.any([services.signal, this.#ended.signal])
+    // The time of the code itself, and some to wait for a process.
+    this.#untilMs = performance.now() + run.timeout_ms + LIMITS.functionQueueMs
+  }
+
+  /** Ends what the code has begun, and records its reads. */
+  close(): void {
+    this.#ended.abort()
+    this.#reads.flush()
+  }
+
+  async call(name: string, given: readonly Json[]): Promise<Json> {
+    this.#count()
+    const method = findMethod(name)
+    const args = method.argumentsOf(given)
+    if (this.#actor === undefined) throw noRights(this.#run)
+    const scope = await this.#whileActive(this.#services.acting(this.#actor))
+    return (await this.#untilEnded(this.#perform(method, scope, args))) as Json
+  }
+
+  async fetch(request: GuestRequest): Promise<GuestResponse> {
+    this.#count()
+    const { record, active, call } = this.#services
+    await this.#whileActive(active())
+    const route = {
+      egress: this.#egress,
+      allowed: () => egressAllowed(record),
+      allowedNow: () => egressAllowedNow(record),
+      chainDepth: call.chainDepth,
+      send: (...to: Rest<Parameters<typeof sendHttp>>) => sendHttp(record, ...to),
+    }
+    const timeoutMs = Math.max(1, this.#untilMs - performance.now())
+    return guardedFetch(request, route, { timeoutMs, signal: this.#signal })
+  }
+
+  log(line: LogLine): void {
+    const { log, mask } = this.#services
+    log.add({ ...line, text: mask.line(line.text) })
+  }
+
+  #count(): void {
+    this.#signal.throwIfAborted()
+    this.#calls += 1
+    if (this.#calls > LIMITS.functionCallsMax)
+      throw new Problem('quota_exceeded', {
+        detail: `A run makes at most ${LIMITS.functionCallsMax} calls and requests.`,
+      })
+  }
+
+  /** A suspension ends the run at once. */
+  async #whileActive<T>(opening: Promise<T>): Promise<T> {
+    return opening.catch((error: unknown) => {
+      if (error instanceof Suspended) this.#services.stop(error)
+      throw error
+    })
+  }
+
+  /** Rejects when the invocation ends. An operation that has begun goes on: it may have had effects. */
+  #untilEnded<T>(work: Promise<T>): Promise<T> {
+    const signal = this.#signal
+    const { promise, resolve, reject } = Promise.withResolvers<T>()
+    const end = () => reject(signal.reason)
+    signal.addEventListener('abort', end)
+    if (signal.aborted) end()
+    work.then(resolve, reject)
+    return promise.finally(() => signal.removeEventListener('abort', end))
+  }
+
+  async #perform(
+    { operation, signature, resultOf }: PlatformMethod,
+    scope: WorkspaceScope,
+    args: Record<string, unknown>,
+  ): Promise<unknown> {
+    const by = this.#auditCaller(args)
+    let headers: ByteReply['headers'] | undefined
+    const checked: AnyOperation = {
+      ...operation,
+      run: async (within: WorkspaceScope, input: unknown) => {
+        requireRights(operation, within, input)
+        const output: unknown = await operation.run(within, input)
+        if (operation.http.reply === 'bytes') headers = (output as ByteReply).headers
+        return output
+      },
+    }
+    try {
+      const output = await runAudited(checked, scope, args, by)
+      if (operation.reads) this.#reads.add(operation, scope, args, by)
+      return resultOf(output, headers)
+    } catch (error) {
+      if (operation.reads) this.#reads.add(operation, scope, args, by, error)
+      throw this.#forCode(error, signature)
+    }
+  }
+
+  /** The run is the actor; whoever started it is in the details. */
+  #auditCaller(args: Record<string, unknown>): AuditCaller {
+    const { caller, run_id } = this.#run
+    const redactedArgs = this.#services.mask.shown(args)
+    return { kind: 'run', requestId: run_id, redactedArgs, detail: { on_behalf_of: caller.subject } }
+  }
+
+  /** Errors of the code's own arguments name the method, those of declared scopes what declares them. */
+  #forCode(error: unknown, signature: string): unknown {
+    if (!(error instanceof Problem)) return error
+    if (error.code === 'validation_failed') return wrongArguments(signature, error.message)
+    if (error.code !== 'insufficient_scope' || !this.#declaresScopes) return error
+    const { scope } = error.members
+    const declared = [...(this.#actor?.scopes ?? [])].join(', ')
+    return new Problem('insufficient_scope', {
+      detail: `This needs the scope ${scope}. The function declares ${declared}: add it to \`scopes\` in the configuration of the function.`,
+      members: error.members,
+    })
+  }
+}
+
+type Rest<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Others] ? Others : never

@@ -1,0 +1,123 @@
+/** The methods of `context.tenon`: each is an operation of the API, with its arguments in an order. */
+
+import { type ByteReply, jsonFormOf } from '../../core/bytes.ts'
+import { isObject } from '../../core/json.ts'
+import type { AnyOperation } from '../../core/operation.ts'
+import { Problem } from '../../core/problem.ts'
+import type { Json } from '../../core/work.ts'
+import * as documents from '../../features/collections/documents-api.ts'
+import { publishEvent } from '../../features/events/events-api.ts'
+import { FLOW_KEY_OPERATIONS } from '../../features/flows/executions/key-operations.ts'
+import { invokeFunction } from '../../features/functions/invoke.ts'
+import * as objects from '../../features/objects/objects.ts'
+
+type Arguments = Record<string, unknown>
+
+export interface PlatformMethod {
+  readonly operation: AnyOperation
+  /** For errors: `collections.get(name, id, { select }?)`. */
+  readonly signature: string
+  /** @throws Problem `validation_failed` that names the signature */
+  readonly argumentsOf: (given: readonly Json[]) => Arguments
+  /** The result as the code gets it. */
+  readonly resultOf: (output: unknown, headers: ByteReply['headers'] | undefined) => unknown
+}
+
+const flowOperation = (wanted: string): AnyOperation => {
+  const found = FLOW_KEY_OPERATIONS.find(({ name }) => name === wanted)
+  if (found === undefined) throw new TypeError(`${wanted} is an operation of flows`)
+  return found
+}
+
+/** Operations with their positional arguments; `?` marks optional ones. Other fields are members of a last argument. */
+const METHODS: readonly (readonly [
+  name: string,
+  operation: AnyOperation,
+  positions: string,
+  more?: Partial<Pick<PlatformMethod, 'argumentsOf' | 'resultOf'>>,
+])[] = [
+  ['collections.create', documents.createDocument, 'name, document'],
+  ['collections.get', documents.getDocument, 'name, id'],
+  ['collections.query', documents.queryDocuments, 'name'],
+  ['collections.list', documents.listDocuments, 'name'],
+  ['collections.update', documents.updateDocument, 'name, id, document'],
+  ['collections.delete', documents.deleteDocument, 'name, id'],
+  ['objects.get', objects.getObject, 'bucket, key', { resultOf: contentOf }],
+  ['objects.put', objects.putObject, 'bucket, key, content'],
+  ['objects.delete', objects.deleteObject, 'bucket, key'],
+  ['objects.list', objects.listObjects, 'bucket'],
+  ['events.publish', publishEvent, 'topic, data?'],
+  ['functions.invoke', invokeFunction, 'id, input?'],
+  ['flows.start', flowOperation('flow.start'), 'flow, input?'],
+  ['flows.get', flowOperation('flow.get_execution'), 'id'],
+]
+
+const TABLE: ReadonlyMap<string, PlatformMethod> = new Map(
+  METHODS.map(([name, operation, positions, more = {}]) => {
+    const places = positions.split(', ').map((text) => text.replace('?', ''))
+    const required = positions.split(', ').filter((text) => !text.endsWith('?')).length
+    const options = Object.keys(operation.input.properties).filter((field) => !places.includes(field))
+    const last = options.length === 0 ? '' : `, { ${options.join(', ')} }?`
+    const signature = `${name}(${positions}${last})`
+    const argumentsOf = (given: readonly Json[]) =>
+      withBytes(operation, placed(given, { places, required, options, signature }))
+    return [name, { operation, signature, argumentsOf, resultOf: (output) => output, ...more }]
+  }),
+)
+
+/** @throws Problem `not_found` that names the methods */
+export function findMethod(name: string): PlatformMethod {
+  const method = TABLE.get(name)
+  if (method !== undefined) return method
+  const known = [...TABLE.keys()].join(', ')
+  throw new Problem('not_found', {
+    detail: `There is no method ${name.slice(0, 100)}. The methods of tenon are ${known}.`,
+  })
+}
+
+export const wrongArguments = (signature: string, detail: string): Problem =>
+  new Problem('validation_failed', { detail: `${detail} The method is ${signature}.` })
+
+interface Signature {
+  readonly places: readonly string[]
+  readonly required: number
+  readonly options: readonly string[]
+  readonly signature: string
+}
+
+/** The input of the operation. */
+function placed(given: readonly Json[], { places, required, options, signature }: Signature): Arguments {
+  const max = places.length + Math.sign(options.length)
+  if (given.length < required || given.length > max)
+    throw wrongArguments(signature, `It got ${given.length} arguments.`)
+  const input: Arguments = {}
+  for (const [at, place] of places.entries()) {
+    const value = given[at]
+    // JSON has null in the place of an argument that was left out before others.
+    const isLeftOut =
+      value === undefined || (value === null && at >= required && given.length > places.length)
+    if (!isLeftOut) input[place] = value
+  }
+  const more = given[places.length] ?? {}
+  if (!isObject(more)) throw wrongArguments(signature, 'Its last argument is an object of options.')
+  const unknown = Object.keys(more).find((name) => !options.includes(name))
+  if (unknown !== undefined)
+    throw wrongArguments(signature, `There is no option \`${unknown.slice(0, 100)}\`.`)
+  return { ...input, ...more }
+}
+
+/** Bytes, which JSON does not have, are written as `{ base64 }`. */
+function withBytes({ http }: AnyOperation, input: Arguments): Arguments {
+  const content = http.takes === 'bytes' ? input['content'] : undefined
+  if (!isObject(content) || Object.keys(content).join() !== 'base64') return input
+  const { base64 } = content
+  const bytes = Buffer.from(String(base64), 'base64')
+  if (typeof base64 === 'string' && bytes.toString('base64') === base64) return { ...input, content: bytes }
+  throw new Problem('validation_failed', { detail: '`content.base64` is not base64 (RFC 4648 §4).' })
+}
+
+/** JSON, text, or `{ base64 }` of an object, by its content type; status and headers of one that has not changed. */
+function contentOf(output: unknown, headers: ByteReply['headers'] | undefined): unknown {
+  const isBinary = typeof output === 'string' && jsonFormOf(headers?.['content-type'] ?? '') === 'base64'
+  return isBinary ? { base64: output } : output
+}
