@@ -40,12 +40,13 @@ export class Access {
   ): Promise<AdminScope | WorkspaceScope | CallerScope> {
     const role = this.permit(operation, principal)
     if (role === undefined) return new CallerScope(principal, rateLimits)
-    const { subject, clientId, groups, user } = principal
+    const { subject, clientId, groups, user, scopes } = principal
     const actor: Actor = {
       ...{ subject, role },
       ...(clientId !== undefined && { clientId }),
       ...(groups !== undefined && { groups }),
       ...(user !== undefined && { user }),
+      ...(scopes !== undefined && { scopes }),
     }
     if (operation.reach === 'admin') return AdminScope.open(actor, principal, this.#services, randomIds)
     const ref = await this.#workspace(operation, principal, role, workspaceId)

@@ -83,8 +83,12 @@ export interface Activities {
   callHttpInline(call: FunctionCall): Promise<InlineResult | null>
   /** Reads an OpenAPI document and returns the arguments of `callHttp` for one of its operations. */
   planOpenApi(call: FunctionCall): Promise<Json>
-  /** Runs a tenant's function, and is never retried. */
+  /** Makes one attempt of a run of a function, and records its success. Is never retried. */
   runFunction(input: FunctionRunInput): Promise<Json>
+  /** The same within a workflow task; null if no slot is free, and the attempt has not begun. */
+  runFunctionInline(input: FunctionRunInput): Promise<{ readonly result: Json } | null>
+  /** Records that a run of a function has failed for good; idempotent. */
+  failFunctionRun(input: FunctionRunInput, error: Json): Promise<void>
   /** Releases the slot of a waiting execution; idempotent. */
   yieldSlot(slot: SlotGeneration): Promise<void>
   /** Queues for the slot again. Returns false if none is free: the signal `slotGranted` follows. Idempotent. */

@@ -18,6 +18,7 @@ import { startSubflow } from '../features/flows/executions/start-execution.ts'
 import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
 import { admitSchedule } from '../features/flows/triggers/trigger-starts.ts'
 import { syncTriggers } from '../features/flows/triggers/trigger-store.ts'
+import { failRun } from '../features/functions/runs/record-run.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
 import type { Activities } from './contract.ts'
@@ -30,7 +31,7 @@ import {
   withCallSecrets,
   withSecretValues,
 } from './flow/call-secrets.ts'
-import { runFunction } from './function/run-function.ts'
+import { type FunctionRunServices, runFunction, runFunctionInline } from './function/run-function.ts'
 import { type HttpRequests, ownerOf, rejectFinally } from './http/http-requests.ts'
 import { Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
@@ -66,6 +67,11 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       scopes.workspace(call, 'workspace_admin', { tenantId, workspaceId })
     return { admin: scopes.admin(call), within }
   }
+  const functionServices = (call: ActivityContext): FunctionRunServices => ({
+    functions: platform.functions,
+    record: record(call),
+    open: () => scopes.active(call, 'service'),
+  })
   const documents = new Documents()
   return {
     changeState: async (call, input) => {
@@ -113,11 +119,16 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       return limitOutput(await withHeartbeat(withCallSecrets(record(call), names, work).catch(rejectFinally)))
     },
     runFunction: (call, input) => {
-      const open = () => scopes.active(call, 'service')
       const work = (lent?: LentCallSecrets) =>
-        runFunction(platform.functions, open, withSecretValues(input, lent))
+        runFunction(functionServices(call), withSecretValues(input, lent))
       return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
     },
+    runFunctionInline: (call, input) => {
+      const work = (lent?: LentCallSecrets) =>
+        runFunctionInline(functionServices(call), withSecretValues(input, lent))
+      return withCallSecrets(record(call), input.secrets, work) as Promise<{ result: Json } | null>
+    },
+    failFunctionRun: (call, { run_id }, error) => failRun(record(call), run_id, error),
     yieldSlot: (call, slot) => yieldSlot(record(call), slot),
     reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),
     subscribeEvents: (call, input) => subscribeEvents(record(call), call.workflowId, input),

@@ -1,6 +1,8 @@
 /** All limits and intervals of the platform, each with its unit in the name. */
 
 import { FLOW_LIMITS } from './limits/flow-limits.ts'
+import { FUNCTION_LIMITS } from './limits/function-limits.ts'
+import { FUNCTION_SANDBOX_LIMITS } from './limits/function-sandbox-limits.ts'
 import { MCP_IMAGE_LIMITS } from './limits/mcp-image-limits.ts'
 import { MCP_LIMITS } from './limits/mcp-limits.ts'
 import { MCP_SOURCE_LIMITS } from './limits/mcp-source-limits.ts'
@@ -267,36 +269,6 @@ export const LIMITS = {
   /** Of a header that lists entity tags. */
   conditionCharsMax: 1_000,
   updateAttemptsMax: 100,
-  functionSourceBytesMax: 262_144,
-  /** The compiled form, with its source map. */
-  functionCompiledBytesMax: 1_048_576,
-  functionCompileMs: 5_000,
-  functionCompilesAtOnce: 2,
-  /** Of an exported `tool`: characters and depth of its value, and the CPU time of a worker thread for reading it. */
-  functionTool: { charsMax: 16_384, depthMax: 32, cpuMs: 2_000 },
-  functionInputBytesMax: 1_048_576,
-  functionResultBytesMax: 1_048_576,
-  functionTimeoutMs: { default: 10_000, max: 60_000 },
-  functionMemoryMb: { min: 64, default: 128, max: 512 },
-  /** Resident memory of an idle process, most of it shared. */
-  functionMemoryBaseMb: 96,
-  functionMemoryPollMs: 25,
-  /** Ends a process whose supervisor died. Above 60 s, since several threads add up. */
-  functionCpuSecondsMax: 120,
-  functionLogBytesMax: 65_536,
-  functionLogShownBytesMax: 8_192,
-  /** Output besides console and result after which a function is killed. */
-  functionNoiseBytesMax: 1_048_576,
-  functionMessageCharsMax: 2_000,
-  functionStartMs: 10_000,
-  /** How long an invocation waits for a slot before it is rejected. */
-  functionQueueMs: 20_000,
-  functionHeartbeatMs: 10_000,
-  functionSlotsPerCore: 4,
-  functionWarmProcesses: 2,
-  /** Per process: the engine has about 10 and one per CPU, each Worker one or two. */
-  functionThreadsMax: 256,
-  functionProbeMs: 2_000,
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
 
   // Idempotency keys
@@ -369,6 +341,8 @@ export const LIMITS = {
   /** Objects that are counted when their bytes are limited. */
   objectsCountedMax: 200_000,
   ...FLOW_LIMITS,
+  ...FUNCTION_LIMITS,
+  ...FUNCTION_SANDBOX_LIMITS,
   ...MCP_LIMITS,
   ...MCP_SOURCE_LIMITS,
   ...MCP_IMAGE_LIMITS,

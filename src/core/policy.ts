@@ -116,6 +116,8 @@ export interface Actor {
   readonly groups?: readonly string[]
   /** Set for the role `user`. */
   readonly user?: EndUser
+  /** As of its principal. */
+  readonly scopes?: ReadonlySet<string>
   /** For rules: values that were looked up for this user, by `<collection>/<name>`. */
   readonly lookups?: Readonly<Record<string, readonly unknown[]>>
   /** For an execution: its chain depth. */

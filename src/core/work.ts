@@ -1,5 +1,6 @@
 /** Work in Temporal: the shapes that features, workflows and activities exchange, and the purpose of each argument. */
 
+import type { EndUser } from './policy.ts'
 import type { TenantRef, WorkspaceRef } from './tenant.ts'
 
 /** Task queues, shared by all tenants; Temporal provides fairness between them (`fairnessKey`). */
@@ -97,16 +98,44 @@ export interface SuspendedFailure {
   readonly begun: FirstAttempt
 }
 
-/** An invocation of a function: version, input and limits, all fixed when it is started. */
+/** A run of a function: version, input, rights and limits, all fixed when it is started. */
 export interface FunctionRunInput {
+  readonly run_id: string
   readonly function: { readonly id: string; readonly name: string; readonly version: number }
+  /** `fetch`: the code serves an HTTP request, whose head is the input. */
+  readonly kind: 'call' | 'fetch'
   readonly input: Json
-  /** The second argument of the function; an empty object by default. */
+  /** Members of the second argument of the function. */
   readonly context?: Json
+  readonly caller: FunctionCaller
+  readonly trigger: FunctionTrigger
+  /** Of one attempt. */
   readonly timeout_ms: number
   readonly memory_mb: number
+  readonly attempts_max: number
+  /** Nobody waits for the result, so the record keeps it. */
+  readonly is_async: boolean
   /** Secrets of the calling execution, whose handles in the input stand for values. */
   readonly secrets?: SecretNames
+}
+
+/** On whose behalf the code of a run calls the platform. */
+export interface FunctionCaller {
+  readonly subject: string
+  readonly role: 'service' | 'user' | 'anon'
+  readonly clientId?: string
+  readonly groups?: readonly string[]
+  readonly user?: EndUser
+  /** Scopes that restrict the role; absent if it is not restricted. */
+  readonly scopes?: readonly string[]
+}
+
+/** The start of a run. `id`: of the execution, the function run, the server or the trigger that started it. */
+export interface FunctionTrigger {
+  readonly kind: 'api' | 'http' | 'flow' | 'function' | 'mcp' | 'schedule' | 'event' | 'redrive'
+  readonly id?: string
+  /** The number of runs and executions that started one another, up to this one; absent for a request. */
+  readonly chain_depth?: number
 }
 
 /** The names of secrets that an invocation may use, never their values. */

@@ -6,7 +6,7 @@ import { batchAnywhere, batchDocuments } from './collections/batch.ts'
 import * as documents from './collections/documents-api.ts'
 import { exportDocuments, importDocuments } from './collections/ndjson/ndjson-api.ts'
 import { publishEvent, subscribeEvents } from './events/events-api.ts'
-import { invokeFunction } from './functions/functions.ts'
+import { invokeFunction } from './functions/invoke.ts'
 import * as objects from './objects/objects.ts'
 
 interface CallableTraits {

@@ -18,7 +18,7 @@ import { flowMetrics } from './flows/metrics.ts'
 import * as secrets from './flows/secrets.ts'
 import * as triggers from './flows/triggers/triggers-api.ts'
 import * as versions from './flows/versions.ts'
-import * as functions from './functions/functions.ts'
+import { FUNCTION_OPERATIONS } from './functions/index.ts'
 import * as accounts from './identity/accounts.ts'
 import { getMe } from './identity/me.ts'
 import * as oauth from './identity/oauth-clients.ts'
@@ -90,11 +90,7 @@ export const OPERATIONS: readonly AnyOperation[] = [
   decodePayloads,
   encodePayloads,
   ...KEY_OPERATIONS,
-  functions.createFunction,
-  functions.getFunction,
-  functions.listFunctions,
-  functions.configureFunction,
-  functions.deleteFunction,
+  ...FUNCTION_OPERATIONS,
   definitions.listFlows,
   definitions.createFlow,
   definitions.getFlow,

@@ -10,7 +10,7 @@ import { notFound } from '../../core/problem.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import { findCallable, storesArguments } from '../../features/data-operations.ts'
 import { publishEvent } from '../../features/events/events-api.ts'
-import { invokeFunction, invokeLending } from '../../features/functions/functions.ts'
+import { invokeFunction, invokeLending } from '../../features/functions/invoke.ts'
 import type { FunctionCall } from '../contract.ts'
 import { type LentCallSecrets, rejectStoredSecrets } from './call-secrets.ts'
 

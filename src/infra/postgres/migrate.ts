@@ -26,6 +26,7 @@ const FILES = [
   'features/events/outbox.sql',
   'features/objects/objects.sql',
   'features/functions/functions.sql',
+  'features/functions/runs/runs.sql',
   'features/flows/flows.sql',
   'features/flows/executions/concurrency.sql',
   'features/flows/approvals/approvals.sql',

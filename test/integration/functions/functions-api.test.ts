@@ -142,7 +142,7 @@ describe('deployment', () => {
     [{ name: 'fn_x' }, 400],
     [{ source: '' }, 400],
     [{ source: 'x'.repeat(262_145) }, 400],
-    [{ config: { timeout: '61s' } }, 400],
+    [{ config: { timeout: '901s' } }, 400],
     [{ config: { memory_mb: 63 } }, 400],
     [{ config: { net: ['*'] } }, 400],
     [{ workspace_id: 'ws_00000000000000000000000000' }, 404],

@@ -1,0 +1,57 @@
+-- Runs of functions from every trigger, and the lines that they printed. The role of the caller inserts a run; the worker
+-- does the rest.
+create table tenon.function_runs (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  id text not null,
+  function_id text not null,
+  version integer not null,
+  -- {kind, id?}
+  trigger jsonb not null,
+  started_by text not null,
+  -- Nobody waits for the result: the record keeps it, and the input, so that a failed run can be run again.
+  is_async boolean not null,
+  status text not null default 'queued' check (status in ('queued', 'running', 'completed', 'failed')),
+  attempts integer not null default 0,
+  -- Type json, since jsonb takes no NUL.
+  input json,
+  result json,
+  -- {code, detail, …} of a failed run.
+  error json,
+  memory_mb integer,
+  duration_ms integer,
+  -- True if its process was started for it.
+  is_cold boolean,
+  -- A failed asynchronous run that nobody has run again or discarded.
+  is_dead_letter boolean not null default false,
+  created_at timestamptz(3) not null default now(),
+  started_at timestamptz(3),
+  ended_at timestamptz(3),
+  primary key (tenant_id, workspace_id, id),
+  foreign key (tenant_id, workspace_id, function_id) references tenon.functions on delete cascade
+);
+-- Ids begin with the time.
+create index on tenon.function_runs (tenant_id, workspace_id, function_id, id desc);
+create index on tenon.function_runs (tenant_id, workspace_id, function_id, id) where is_dead_letter;
+create index on tenon.function_runs (created_at) where ended_at is null;
+call tenon.allow('tenon_operator', 'tenon.function_runs', 'all', 'select, delete');
+call tenon.allow('tenon_admin', 'tenon.function_runs', 'tenant', 'select, insert, update, delete');
+call tenon.allow('tenon_service', 'tenon.function_runs', 'workspace');
+call tenon.allow('tenon_anon', 'tenon.function_runs', 'workspace');
+call tenon.allow('tenon_user', 'tenon.function_runs', 'workspace');
+grant insert (id, function_id, version, trigger, started_by, is_async, input)
+  on tenon.function_runs to tenon_service, tenon_anon, tenon_user;
+
+create table tenon.function_run_logs (
+  tenant_id text not null default tenon.tenant(),
+  workspace_id text not null default tenon.workspace(),
+  run_id text not null,
+  seq integer not null,
+  at timestamptz(3) not null,
+  level text not null,
+  text text not null,
+  primary key (tenant_id, workspace_id, run_id, seq),
+  foreign key (tenant_id, workspace_id, run_id) references tenon.function_runs on delete cascade
+);
+call tenon.allow('tenon_operator', 'tenon.function_run_logs', 'all', 'select, delete');
+call tenon.allow('tenon_admin', 'tenon.function_run_logs', 'tenant', 'select, insert, delete');
