@@ -25,10 +25,14 @@ export const LIMITS = {
   ruleCharsMax: 8_000,
   ruleDepthMax: 5,
   ruleTestsMax: 30,
+  /** Of all patterns of a rule. The time to compare a text is the product of its length and theirs. */
+  rulePatternCharsMax: 500,
   ruleLookupsMax: 5,
   ruleLookupValuesMax: 500,
   /** Elements of a list in a user's claims that rules on objects and topics compare with; later ones count for nothing. */
   ruleClaimValuesMax: 100,
+  /** To evaluate a rule on one document in the process: a few milliseconds. */
+  ruleStepsMax: 1_000_000,
   likeWildcardsMax: 10,
   likeCharsMax: 10_000,
   orderKeysMax: 8,

@@ -22,6 +22,7 @@ import { ResourceIndicators } from './resource-indicators.ts'
 import { type IssuerSettings, SignIn } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
 import { FactorService } from './users/factor-service.ts'
+import type { IdentitiesStore } from './users/identities-store.ts'
 import type { IdentityProviders } from './users/identity-providers.ts'
 import type { Passkeys } from './users/passkeys.ts'
 import { ProviderService } from './users/provider-service.ts'
@@ -111,6 +112,7 @@ export class EmbeddedIssuer {
   readonly secondFactors: SecondFactors
   readonly passkeys: Passkeys
   readonly identityProviders: IdentityProviders
+  readonly identitiesStore: IdentitiesStore
   readonly oauthClients: OAuthClients
   readonly signIn: SignIn
   readonly grants: Grants
@@ -136,6 +138,7 @@ export class EmbeddedIssuer {
     this.secondFactors = services.secondFactors
     this.passkeys = services.passkeys
     this.identityProviders = services.identityProviders
+    this.identitiesStore = services.identitiesStore
     this.factorService = new FactorService(services, this.audit)
     this.providerService = new ProviderService(services, this.audit)
     this.#settings = {

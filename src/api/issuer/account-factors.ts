@@ -1,4 +1,4 @@
-/** Second factor and passkeys on the page of a user's own account. */
+/** Second factor, passkeys and identities at providers on the page of a user's own account. */
 
 import type { Page } from '../../access/issuer/pages.ts'
 import {
@@ -32,7 +32,10 @@ export async function checkCode(visit: Visit, { ticket = '', code = '' }: Form):
   return codePage(workspace, { ticket, action: request.url }, CODE_ERRORS[user])
 }
 
-const NEED_PASSWORD = new Set(['totp_begin', 'totp_off', 'passkey_begin', 'passkey_delete'])
+const NEED_PASSWORD = new Set([
+  ...['totp_begin', 'totp_off', 'passkey_begin', 'passkey_delete'],
+  ...['identity_disconnect', 'identity_connect'],
+])
 
 /** @returns undefined for an action that is about something else */
 export async function actOnFactors(visit: Visit, user: UserAccount, form: Form): Promise<Page | undefined> {
@@ -46,6 +49,8 @@ export async function actOnFactors(visit: Visit, user: UserAccount, form: Form):
   if (action === 'totp_off') return switchOff(visit, confirmed, form['code'] ?? '')
   if (action === 'passkey_begin') return beginPasskey(visit, confirmed)
   if (action === 'passkey_delete') return deletePasskey(visit, confirmed, form['passkey'] ?? '')
+  if (action === 'identity_disconnect' || action === 'identity_connect')
+    return setConnected(visit, confirmed, form['identity'] ?? '', action === 'identity_connect')
   const { issuer, workspace } = visit
   return totpSetupPage(workspace, issuer.secondFactors.begin(confirmed, workspace.brand.name))
 }
@@ -103,4 +108,20 @@ async function deletePasskey(visit: Visit, user: UserAccount, id: string): Promi
   const isDeleted = await issuer.factorService.deletePasskey(requesterOf(request), workspace, user, id)
   const refused = { status: 404, text: 'You have no such passkey.' }
   return showAccount(visit, user, isDeleted ? { done: 'The passkey is deleted.' } : { refused })
+}
+
+async function setConnected(
+  visit: Visit,
+  user: UserAccount,
+  id: string,
+  isConnected: boolean,
+): Promise<Page> {
+  const { issuer, workspace, request } = visit
+  const { providerService } = issuer
+  const isSet = await providerService.setConnected(requesterOf(request), workspace, user, { id, isConnected })
+  if (!isSet)
+    return showAccount(visit, user, { refused: { status: 404, text: 'You sign in at no such place.' } })
+  return showAccount(visit, user, {
+    done: isConnected ? 'It can sign you in again.' : 'It cannot sign you in any more.',
+  })
 }

@@ -5,6 +5,7 @@ import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
 import { LOGIN_ERRORS, type Page } from '../../access/issuer/pages.ts'
 import { totpSection } from '../../access/issuer/users/factor-pages.ts'
+import { identitySections } from '../../access/issuer/users/identity-pages.ts'
 import { passkeySections } from '../../access/issuer/users/passkey-pages.ts'
 import { accountPage, type Message, type Refusal } from '../../access/issuer/users/user-pages.ts'
 import type { UserAccount, UserWorkspace } from '../../access/issuer/users/users-store.ts'
@@ -76,10 +77,11 @@ export async function showAccount(
   user: UserAccount,
   message: Message = {},
 ): Promise<Page> {
-  const { passkeys, secondFactors } = issuer
+  const { identitiesStore, passkeys, secondFactors } = issuer
   const factors = [
     totpSection(await secondFactors.recoveryCodesLeft(user)),
     ...(passkeys.isAvailable ? passkeySections(await passkeys.list(user)) : []),
+    ...identitySections(await identitiesStore.list(user), workspace.providers),
   ]
   return accountPage(workspace, user, factors, message)
 }

@@ -96,6 +96,8 @@ end $$;
 create function tenon.set_policies(declared tenon.schemas, rules jsonb) returns void
   language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
+  fields constant text := (select string_agg(quote_ident(value ->> 'column') || ', ', '')
+    from jsonb_array_elements(declared.columns) where not value ? 'canonical');
   may record;
   condition text;
 begin
@@ -109,7 +111,11 @@ begin
         when 'create' then format('with check (%s)', condition)
         when 'update' then format('using (%1$s) with check (%1$s)', condition)
         else format('using (%s)', condition) end);
-    execute format('grant %s on tenon_data.%I to %I', may.command, declared.relation, may.grantee);
+    -- Those that statements set: not the owner, nor tenant and workspace.
+    execute format('grant %s%s on tenon_data.%I to %I', may.command, case may.action
+        when 'create' then format(' (id, %sextra)', fields)
+        when 'update' then format(' (%sextra, version, updated_at)', fields)
+      end, declared.relation, may.grantee);
   end loop;
 end $$;
 
@@ -156,7 +162,7 @@ begin
       version bigint not null default 1,
       created_at timestamptz(3) not null default now(),
       updated_at timestamptz(3) not null default now(),
-      -- No statement names it, so nobody chooses it.
+      -- Only imports by service keys name it; users and anon keys have no right to.
       owner text collate "C" default tenon.caller() ->> ''id'',
       check (tenant_id = %L and workspace_id = %L),
       primary key (id))', declared.relation, columns, declared.tenant_id, declared.workspace_id);

@@ -60,7 +60,13 @@ export type Count = 'exact' | 'estimated'
 /** One change of one document. `ifVersions`: the versions that it may have; by default any. */
 export type Change =
   /** Repeating an id changes nothing and returns the existing document, since activities are retried. */
-  | { readonly verb: 'create'; readonly id: string; readonly content: Content }
+  | {
+      readonly verb: 'create'
+      readonly id: string
+      readonly content: Content
+      /** Only in imports by service keys. By default the user who acts, or nobody. */
+      readonly owner?: string
+    }
   /** Sets and unsets the named fields. Without any, it changes nothing and makes no version. */
   | {
       readonly verb: 'update'
@@ -80,10 +86,10 @@ export type Change =
 export type Create = Extract<Change, { verb: 'create' }>
 
 /** The document that a change creates, as far as it is known before. */
-export function createdBy({ user }: Pick<Actor, 'user'>, { id, content }: Create): Stored {
+export function createdBy({ user }: Pick<Actor, 'user'>, { id, content, owner }: Create): Stored {
   const now = new Date().toISOString()
-  const owner = user?.id ?? null
-  return { id, fields: content.fields, version: 1, created_at: now, updated_at: now, owner }
+  const system = { version: 1, created_at: now, updated_at: now, owner: owner ?? user?.id ?? null }
+  return { id, fields: content.fields, ...system }
 }
 
 const SYSTEM_FIELDS: Readonly<Record<string, (stored: Stored) => unknown>> = {

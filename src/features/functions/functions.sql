@@ -43,7 +43,7 @@ call tenon.allow('tenon_service', 'tenon.function_versions', 'workspace', 'selec
 -- Anon keys may call functions with `anon: true`; they cannot read the source.
 create policy anon on tenon.functions for select to tenon_anon
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and config @> '{"anon": true}');
-grant select on tenon.functions to tenon_anon;
+grant select (tenant_id, workspace_id, id, name, active_version, config) on tenon.functions to tenon_anon;
 -- The same for users and functions with `user: true`.
 create policy end_user on tenon.functions for select to tenon_user
   using (tenant_id = tenon.tenant() and workspace_id = tenon.workspace() and config @> '{"user": true}');

@@ -53,12 +53,14 @@ create table tenon.user_identities (
   subject text not null,
   user_id text not null,
   created_at timestamptz(3) not null default now(),
+  -- By the user: the identity signs in no more, and is kept so that the address alone does not connect it again.
+  disconnected_at timestamptz(3),
   primary key (tenant_id, workspace_id, issuer, subject),
   foreign key (tenant_id, workspace_id, user_id) references tenon.users (tenant_id, workspace_id, id) on delete cascade
 );
 create index on tenon.user_identities (tenant_id, workspace_id, user_id);
-call tenon.allow('tenon_issuer', 'tenon.user_identities', 'all', 'select, insert, delete');
+call tenon.allow('tenon_issuer', 'tenon.user_identities', 'all', 'select, insert, update (disconnected_at), delete');
 call tenon.allow('tenon_operator', 'tenon.user_identities', 'all');
 call tenon.allow('tenon_admin', 'tenon.user_identities', 'tenant');
-grant select (tenant_id, workspace_id, issuer, user_id, created_at), delete
+grant select (tenant_id, workspace_id, issuer, user_id, created_at, disconnected_at), delete
   on tenon.user_identities to tenon_admin, tenon_operator;

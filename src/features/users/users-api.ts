@@ -65,7 +65,8 @@ const COLUMNS = sql`id, tenant_id, workspace_id, email, email_verified_at is not
   exists (select from user_totp where user_id = users.id) as second_factor,
   (select count(*)::integer from user_passkeys where user_id = users.id) as passkeys,
   array(select distinct i.issuer from user_identities i where i.tenant_id = users.tenant_id
-    and i.workspace_id = users.workspace_id and i.user_id = users.id order by 1) as identities,
+    and i.workspace_id = users.workspace_id and i.user_id = users.id and i.disconnected_at is null order by 1)
+    as identities,
   created_by, created_at, updated_at, last_login_at`
 
 /** Stores a new invitation and voids the previous one. */

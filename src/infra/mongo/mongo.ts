@@ -16,7 +16,7 @@ export interface MongoDocument {
   readonly v: number
   readonly created_at: Date
   readonly updated_at: Date
-  /** The end user who created it. Set by the handle that inserts it; no update changes it. */
+  /** The end user who created it. Set by the handle that inserts it, or by a service key; no update changes it. */
   readonly owner?: string
 }
 export type MongoFilter = Readonly<Record<string, unknown>>
@@ -235,8 +235,10 @@ export class DocumentsHandle {
   #stamped(collection: string, document: MongoDocument): StoredDocument {
     const { tenantId: tenant, workspaceId: workspace } = this.#ref
     const _id = `${tenant}:${workspace}:${collection}:${document.id}`
-    const { user } = this.#actor
-    return { ...document, _id, tenant, workspace, collection, ...(user !== undefined && { owner: user.id }) }
+    const { user, role } = this.#actor
+    const { owner: named, ...unowned } = document
+    const owner = user?.id ?? (role === 'service' ? named : undefined)
+    return { ...unowned, _id, tenant, workspace, collection, ...(owner !== undefined && { owner }) }
   }
 
   /** Isolation: a filter of a caller is combined with it and cannot replace it. */

@@ -72,6 +72,12 @@ describe('the declaration of a rule', () => {
       'at most 30',
     ],
     [
+      'whose patterns are long',
+      { user: { read: { $or: ['a', 'b'].map((one) => ({ title: { like: `*${one.repeat(260)}*` } })) } } },
+      '/access/user/read',
+      'at most 500 characters',
+    ],
+    [
       'of 100 KB',
       { user: { read: { team: { in: Array(9_000).fill('0123456789') } } } },
       '/access/user/read',
@@ -100,6 +106,42 @@ describe('the declaration of a rule', () => {
     const served = await declare({ user: { read } }, { indexes: [{ fields: ['_owner', 'status'] }] })
     expect([served.reply.status, served.reply.body.warnings]).toEqual([201, undefined])
     expect(served.reply.body.access).toEqual({ user: { read } })
+  })
+
+  test.each([
+    ['numbers', { level: { gt: 5, lt: 1 } }],
+    ['two teams at once', { $and: [{ team: 'a' }, { team: 'b' }] }],
+    ['its own negation', { $and: [{ _owner: '$user.id' }, { $not: { _owner: '$user.id' } }] }],
+    ['none of a list', { team: { in: [] } }],
+  ])('that contradicts itself, by %s – admits nothing', async (_what, rule) => {
+    const { at } = await declared({ user: { read: rule, create: true, update: rule } })
+    const { id } = (await createIn(at, mia, { team: 'a', level: 3 })).body
+    expect((await call('GET', `${at}/documents?count=exact`, { as: mia })).body).toMatchObject({
+      ...{ data: [], page: { total: 0 } },
+    })
+    const patched = await call('PATCH', `${at}/documents/${id}`, { as: mia, body: { level: 6 } })
+    expect(patched.status).toBe(404)
+  })
+
+  test('without any test – is accepted with a warning that says what it admits', async () => {
+    const rules = { read: {}, create: { $or: [] }, update: { $and: [{}, { $not: { $or: [] } }] } }
+    const { reply } = await declare({ user: rules })
+    expect([reply.status, reply.body.warnings]).toEqual([
+      201,
+      [
+        { pointer: '/access/user/read', detail: expect.stringContaining('every document: write true') },
+        { pointer: '/access/user/create', detail: expect.stringContaining('no document: write false') },
+        { pointer: '/access/user/update', detail: expect.stringContaining('every document: write true') },
+      ],
+    ])
+  })
+
+  test('that takes long for the largest document – is decided at once, and holds nobody up', async () => {
+    const hard = { title: { like: `*${'a'.repeat(480)}b*` } }
+    const { at } = await declared({ user: { read: hard, create: { $not: hard } } })
+    const begun = performance.now()
+    const made = await createIn(at, mia, { title: 'a'.repeat(260_000) })
+    expect([made.status, performance.now() - begun < 2_000]).toEqual([201, true])
   })
 
   test('whose values look like SQL – compares them as texts', async () => {

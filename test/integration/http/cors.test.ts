@@ -1,6 +1,8 @@
 /** Requests of web pages from other origins: preflight requests, readable replies, the setting `cors.origins`, service keys. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { OPERATIONS } from '../../../src/features/index.ts'
+import { inWorkspace } from '../../support/clients/browser.ts'
 import {
   fetchFrom,
   hasChromium,
@@ -8,7 +10,13 @@ import {
   noticeWithoutChromium,
   openForeignSite,
 } from '../../support/clients/chromium.ts'
-import { call, createTestWorkspace, type TestWorkspace, tokenOf } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  tokenOf,
+  userToken,
+} from '../../support/fixtures/tenants.ts'
 
 noticeWithoutChromium('requests of a page of another origin')
 
@@ -48,6 +56,23 @@ describe('preflight request', () => {
     for (const name of ['apikey', 'authorization', 'content-type', 'idempotency-key', 'if-match', 'prefer'])
       expect(headers.get('access-control-allow-headers')).toContain(name)
     expect(Number(headers.get('access-control-max-age'))).toBeGreaterThanOrEqual(600)
+  })
+
+  test('every operation on data – is answered, and no operation of admins', async () => {
+    const answers = await Promise.all(
+      OPERATIONS.map(async ({ name, domain, http }) => {
+        const path = http.path.replace('{key}', 'a/b').replaceAll(/\{\w+\}/g, 'x')
+        const { status, headers } = await preflight(path, { 'access-control-request-method': http.method })
+        const methods = headers.get('access-control-allow-methods')?.split(', ') ?? []
+        return {
+          name,
+          isData: domain !== 'structural_admin',
+          isAllowed: status === 204 && methods.includes(http.method),
+        }
+      }),
+    )
+    expect(answers.filter(({ isData }) => isData).length).toBeGreaterThan(30)
+    expect(answers.filter(({ isData, isAllowed }) => isData !== isAllowed)).toEqual([])
   })
 
   test.each([
@@ -138,10 +163,14 @@ describe('setting cors.origins', () => {
       expect([origin, status, body.code]).toEqual([origin, 403, 'origin_refused'])
       expect(headers.get('access-control-allow-origin')).toBe('*')
     }
-    const { tenantId: tenant_id, workspaceId: workspace_id } = own
-    const token = await tokenOf({ tenant_id, workspace_id })
-    expect((await get(listed[0], token)).status).toBe(200)
-    expect((await get('https://evil.example', token)).body.code).toBe('origin_refused')
+    const stream = `/v1/events/subscribe?topic=a.*&apikey=${own.anon['apikey']}`
+    expect((await call('GET', stream, { headers: { origin: 'https://evil.example' } })).body.code).toBe(
+      'origin_refused',
+    )
+    for (const token of [await tokenOf(inWorkspace(own)), await userToken(own, 'mia')]) {
+      expect((await get(listed[0], token)).status).toBe(200)
+      expect((await get('https://evil.example', token)).body.code).toBe('origin_refused')
+    }
     await configure([], own)
     expect((await get(listed[0])).body.code).toBe('origin_refused')
     expect((await get()).status).toBe(200)

@@ -10,11 +10,13 @@ import {
   type TestWorkspace,
   tokenOf,
   unique,
+  userToken,
 } from '../../support/fixtures/tenants.ts'
 import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
 const SERVICE = { burst: 100, perMinute: 60 }
 const ADDRESS = { burst: 10, perMinute: 6 }
+const USER = { burst: 20, perMinute: 60 }
 
 let nodes: [Node, Node]
 beforeAll(async () => {
@@ -22,6 +24,7 @@ beforeAll(async () => {
     TENON_RATE_SERVICE: `${SERVICE.perMinute}/min burst ${SERVICE.burst}`,
     TENON_RATE_ANON: '60/min burst 40',
     TENON_RATE_ANON_ADDRESS: `${ADDRESS.perMinute}/min burst ${ADDRESS.burst}`,
+    TENON_RATE_USER: `${USER.perMinute}/min burst ${USER.burst}`,
     TENON_RATE_ADMIN: '6/min burst 5',
     TENON_RATE_TENANT: '60/min burst 150',
     TENON_TRUSTED_PROXIES: 'loopback',
@@ -198,6 +201,20 @@ test('rate limit: subjects of tokens: one bucket per tenant and role', IF_VALKEY
   for (const as of others) expect((await ask(as, 0, '/v1/tenants')).status).toBe(200)
   expect((await ask(await token(workspace, 'ada', 'service'))).status).toBe(200)
 })
+
+test(
+  'rate limit: users behind one address: a bucket each, larger than that of the address',
+  IF_VALKEY_REPLIES,
+  async () => {
+    const workspace = await createTestWorkspace()
+    const behind = (as: Caller) => ({ ...as, ...from('203.0.113.9') })
+    const [mia, ben] = [behind(await userToken(workspace, 'mia')), behind(await userToken(workspace, 'ben'))]
+    const { passed, refused, seconds } = await flood(40, () => mia)
+    expectExactly(passed, USER, seconds)
+    expect(refused[0]?.body['violated-policies']).toEqual(['subject'])
+    expect((await ask(ben)).status).toBe(200)
+  },
+)
 
 test('rate limit: token with the subject of a key: bucket of its own', async () => {
   const workspace = await createTestWorkspace()

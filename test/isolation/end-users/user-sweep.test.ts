@@ -234,6 +234,20 @@ describe.each(STORES)('documents in the store %s', (store) => {
       expect(body.data.map(({ _owner }: { _owner: string }) => _owner)).toEqual(Array(3).fill(names[n]))
   })
 
+  test('import – of lines that name an owner – keeps it for a service key, and refuses it to other users', async () => {
+    const line = (_owner: string) => `${JSON.stringify({ id: randomUUID(), by: 'import', _owner })}\n`
+    const upload = async (as: Caller, body: string) => {
+      const headers = { 'content-type': 'application/x-ndjson' }
+      const reply = await call('POST', '/v1/collections/secrets/import', { as, headers, body })
+      return [reply.body.created, reply.body.failed]
+    }
+    const seen = async (as: Caller) => (await call('GET', `${SECRETS}?by=eq.import`, { as })).body.data.length
+    expect(await upload(ben(), line('mia'))).toEqual([0, 1])
+    expect(await upload(closed.anon, line('mia'))).toEqual([0, 1])
+    expect(await upload(ours.service, line('mia') + line('mia') + line('ben'))).toEqual([3, 0])
+    expect([await seen(mia), await seen(ben())]).toEqual([2, 1])
+  })
+
   test('platform MCP server – called by a user – has no way around roles and rules', async () => {
     const id = await created(mia)
     const as = ben()

@@ -4,7 +4,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseJson } from '../../../src/core/json.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { linesOf, seeded } from '../../../src/features/collections/ndjson/import.ts'
+import { seeded } from '../../../src/features/collections/ndjson/import.ts'
+import { linesOf } from '../../../src/features/collections/ndjson/lines.ts'
 
 async function split(chunks: Iterable<Uint8Array>, max: number): Promise<(string | undefined)[]> {
   const found: (string | undefined)[] = []

@@ -1,5 +1,6 @@
 /** Identities of users at identity providers, in the database. */
 
+import { hash } from 'node:crypto'
 import { randomIds, typeId } from '../../../core/ids.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -8,9 +9,24 @@ import { violated } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { Identity } from './identity-providers.ts'
+import type { UserAccount } from './users-store.ts'
 
-/** How an identity became one of a user: a new one, an invited one, or one with the same verified address. */
-type Connection = 'created' | 'accepted' | 'connected'
+/**
+ * How an identity became one of a user: a new one, an invited one, or one with the same verified address. `disconnected`: not
+ * at all, since that user has disconnected an identity of the issuer.
+ */
+type Connection = 'created' | 'accepted' | 'connected' | 'disconnected'
+
+/** An identity as the page of the user's own account shows it. */
+export interface KnownIdentity {
+  /** SHA-256 of issuer and subject, hexadecimal. */
+  readonly id: string
+  readonly issuer: string
+  readonly subject: string
+  /** RFC 3339. */
+  readonly createdAt: string
+  readonly isConnected: boolean
+}
 
 export class IdentitiesStore {
   readonly #system: SystemScope
@@ -19,15 +35,39 @@ export class IdentitiesStore {
     this.#system = new SystemScope('issuer', database)
   }
 
-  /** The id of the user with this identity, who may be disabled. */
-  async find(
+  /** The user with this identity, who may be disabled, or have disconnected it. */
+  find(
     { tenantId, workspaceId }: WorkspaceRef,
     { issuer, subject }: Identity,
-  ): Promise<string | undefined> {
-    const row = await this.#system.row<{ id: string }>(sql`
-      select user_id as id from user_identities where tenant_id = ${tenantId} and workspace_id = ${workspaceId}
-        and issuer = ${issuer} and subject = ${subject}`)
-    return row?.id
+  ): Promise<{ readonly userId: string; readonly isConnected: boolean } | undefined> {
+    return this.#system.row(sql`
+      select user_id as "userId", disconnected_at is null as "isConnected" from user_identities
+      where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and issuer = ${issuer} and subject = ${subject}`)
+  }
+
+  /** Those of a user, the oldest first. */
+  async list({ tenantId, workspaceId, id }: UserAccount): Promise<KnownIdentity[]> {
+    const rows = await this.#system.rows<Omit<KnownIdentity, 'id'>>(sql`
+      select issuer, subject, created_at as "createdAt", disconnected_at is null as "isConnected" from user_identities
+      where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and user_id = ${id}
+      order by created_at, issuer, subject`)
+    return rows.map((row) => ({ ...row, id: hash('sha256', JSON.stringify([row.issuer, row.subject])) }))
+  }
+
+  /** @returns the identity; undefined if the user has none with this id in the other state */
+  async setConnected(
+    user: UserAccount,
+    id: string,
+    isConnected: boolean,
+  ): Promise<KnownIdentity | undefined> {
+    const known = (await this.list(user)).find((one) => one.id === id && one.isConnected !== isConnected)
+    if (known === undefined) return undefined
+    const { tenantId, workspaceId, id: userId } = user
+    await this.#system.batch(sql`
+      update user_identities set disconnected_at = case when not ${isConnected} then now() end
+      where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and user_id = ${userId}
+        and issuer = ${known.issuer} and subject = ${known.subject}`)
+    return known
   }
 
   /**
@@ -58,7 +98,9 @@ export class IdentitiesStore {
     const id = typeId('usr', randomIds.uuid())
     return this.#system.row<{ id: string; how: Connection }>(sql`
       with known as (
-        select id, email_verified_at, disabled_at from users
+        select id, email_verified_at, disabled_at, exists (select from user_identities i
+            where i.tenant_id = users.tenant_id and i.workspace_id = users.workspace_id and i.user_id = users.id
+              and i.issuer = ${issuer} and i.disconnected_at is not null) as disconnected from users
         where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and email = ${verifiedEmail} for update
       ), created as (
         insert into users (id, tenant_id, workspace_id, email, email_verified_at, name, created_by)
@@ -69,11 +111,13 @@ export class IdentitiesStore {
         from known k where u.id = k.id and k.email_verified_at is null and k.disabled_at is null returning u.id
       ), chosen as (
         select id, 'created' as how from created union all select id, 'accepted' from accepted
-        union all select id, 'connected' from known where email_verified_at is not null and disabled_at is null
+        union all select id, 'connected' from known
+          where email_verified_at is not null and disabled_at is null and not disconnected
       ), stored as (
         insert into user_identities (tenant_id, workspace_id, issuer, subject, user_id)
         select ${tenantId}, ${workspaceId}, ${issuer}, ${subject}, id from chosen returning user_id
       )
-      select user_id as id, (select how from chosen) as how from stored`)
+      select user_id as id, (select how from chosen) as how from stored
+      union all select id, 'disconnected' from known where disconnected`)
   }
 }

@@ -7,6 +7,7 @@ import type { IssuerAudit, Requester } from '../audit-events.ts'
 import type { IssuerServices } from '../issuer-services.ts'
 import { LOGIN_ERRORS } from '../pages.ts'
 import { CODE_ERRORS } from './factor-pages.ts'
+import { providerName } from './identity-pages.ts'
 import type { StoredProvider } from './identity-provider-settings.ts'
 import type { Identity } from './identity-providers.ts'
 import type { Refusal } from './user-pages.ts'
@@ -41,6 +42,11 @@ const TOO_MANY: Refusal = LOGIN_ERRORS.too_many
 const INACTIVE: Refusal = { status: 403, text: 'This account cannot sign in.' }
 const CLOSED: Refusal = { status: 403, text: 'There is no account with your e-mail address here.' }
 const FULL: Refusal = { status: 403, text: 'No further people can get an account here at the moment.' }
+
+const disconnected = ({ name }: StoredProvider): Refusal => ({
+  status: 403,
+  text: `You have disconnected ${name} from your account. Sign in another way, then connect it again on the page of your account.`,
+})
 
 /** True if no response came; the library wraps errors of requests. */
 const isUnavailable = (error: unknown): boolean =>
@@ -129,12 +135,14 @@ export class ProviderService {
   async #userOf({ by, workspace }: Answer, provider: StoredProvider, identity: Identity) {
     const { users, identitiesStore, userMails } = this.#services
     const known = await identitiesStore.find(workspace, identity)
-    if (known !== undefined) return (await users.find(known)) ?? INACTIVE
+    if (known?.isConnected === false) return disconnected(provider)
+    if (known !== undefined) return (await users.find(known.userId)) ?? INACTIVE
     if (!isUserEmail(identity.verifiedEmail)) return unverified(provider)
     const mayCreate = (provider.sign_up ?? workspace.signUp) === 'open'
     const name = isUserName(identity.name) ? identity.name : ''
     const connected = await identitiesStore.connect(workspace, { ...identity, name }, mayCreate)
     if (connected === 'full') return FULL
+    if (connected?.how === 'disconnected') return disconnected(provider)
     const user = connected && (await users.find(connected.id))
     if (user === undefined) return CLOSED
     this.#audit.userChanged(by, user, connected?.how === 'created' ? 'user.verify' : 'user.connect_identity')
@@ -142,6 +150,22 @@ export class ProviderService {
     if (connected?.how === 'connected')
       userMails.factorsChanged({ to: user.email, brandName: workspace.brand.name }, text)
     return user
+  }
+
+  /** Disconnects an identity of the user, or connects it again. @returns false if the user has no such identity */
+  async setConnected(
+    by: Requester,
+    { brand, providers }: UserWorkspace,
+    user: UserAccount,
+    { id, isConnected }: { readonly id: string; readonly isConnected: boolean },
+  ): Promise<boolean> {
+    const { identitiesStore, userMails } = this.#services
+    const identity = await identitiesStore.setConnected(user, id, isConnected)
+    if (identity === undefined) return false
+    this.#audit.userChanged(by, user, isConnected ? 'user.connect_identity' : 'user.disconnect_identity')
+    const text = `${providerName(providers, identity)} can ${isConnected ? 'sign in to it again' : 'no longer sign in to it'}.`
+    userMails.factorsChanged({ to: user.email, brandName: brand.name }, text)
+    return true
   }
 
   #admit(network: string): boolean {

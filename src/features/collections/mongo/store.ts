@@ -54,7 +54,10 @@ export function mongoStore(documents: DocumentsHandle): Store {
     },
 
     add: async (_scope, { name }, creates) => {
-      const documentsToInsert = creates.map(({ id, content }) => toDocument(id, content.fields))
+      const documentsToInsert = creates.map(({ id, content, owner }) => ({
+        ...toDocument(id, content.fields),
+        ...(owner !== undefined && { owner }),
+      }))
       return { made: await documents.insertMany(name, documentsToInsert) }
     },
   }

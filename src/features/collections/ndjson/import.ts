@@ -1,12 +1,14 @@
-/** Imports NDJSON: splits bytes into lines, stores them in chunks of one transaction, and finds the lines that fail. */
+/** Imports NDJSON: stores lines in chunks of one transaction, and finds those that fail. */
 
 import { createHash } from 'node:crypto'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid, seededIds } from '../../../core/ids.ts'
 import { parseJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import type { Actor } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { ProblemCode } from '../../../core/problem-catalogue.ts'
+import { hiddenIn } from '../../../core/visible-text.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import type { Fields } from '../document.ts'
@@ -15,6 +17,7 @@ import { type CollectionLocation, withCollection } from '../resolve-store.ts'
 import type { Right } from '../rules/access.ts'
 import { requireAdmitted } from '../rules/permissions.ts'
 import { type Collection, type Create, createdBy, problemOf } from '../store.ts'
+import { type Line, linesOf } from './lines.ts'
 
 interface LineError {
   readonly line: number
@@ -160,15 +163,16 @@ class Import {
       if (this.#options.stopOnError && failures.length > 0) break
       try {
         if (request instanceof Problem) throw request
-        const { id, data, isNamed } = request
+        const { id, data, isNamed, owner } = request
         // Which ids exist is not for callers who may not read every document.
         if (isNamed && collection.permissions.read !== true) throw idRefused()
+        const kept = keptOwner(this.#scope.actor, collection, owner)
         const plan = budget.run(() => planBlind(collection, { op: 'create', data }, id))
         const { change } = await validatePlanned(this.#scope, plan, budget)
         if (change.verb !== 'create') continue
         requireCreatable(this.#scope, collection, change)
         requireAdmitted(this.#scope, collection, 'read', createdBy(this.#scope.actor, change))
-        creates.push(change)
+        creates.push(kept === undefined ? change : { ...change, owner: kept })
       } catch (error) {
         if (!(error instanceof Problem)) throw error
         failures.push({ line, problem: error })
@@ -197,6 +201,30 @@ const idRefused = () =>
     errors: [{ in: 'body', name: 'id', pointer: '/id', detail: 'is assigned by the server' }],
   })
 
+/**
+ * The owner that a line names, which a service key keeps: an export that it imports is a backup. All others own what they
+ * import, so a line may name nobody else.
+ * @returns undefined if the server sets the owner, as it does for a document that is created alone
+ */
+function keptOwner(
+  { role, user }: Pick<Actor, 'role' | 'user'>,
+  { declared }: Collection,
+  named: unknown,
+): string | undefined {
+  if (named === undefined) return undefined
+  if (user !== undefined || role !== 'service') {
+    if (named === user?.id) return undefined
+    throw ownerRefused('is set by the server')
+  }
+  if (named === null) return undefined
+  if (declared === undefined) throw ownerRefused('needs a declared collection')
+  const isId = typeof named === 'string' && named !== '' && named.length <= LIMITS.subjectCharsMax
+  if (!isId || hiddenIn(named) !== undefined) throw ownerRefused('is not the id of a user')
+  return named
+}
+
+const ownerRefused = (fault: string) => bodyProblem('/_owner', fault, `/_owner ${fault}`)
+
 /** Problems that the database raises for a whole statement although one line causes them. */
 const CAUSED_BY_ONE_LINE: ReadonlySet<ProblemCode> = new Set(['value_invalid', 'quota_exceeded'])
 
@@ -216,7 +244,16 @@ function withLine({ line, problem }: Failure): Problem {
 /** A line that is not blank. */
 interface Entry {
   readonly line: number
-  readonly request: { readonly id: string; readonly data: Fields; readonly isNamed: boolean } | Problem
+  readonly request: LineRequest | Problem
+}
+
+interface LineRequest {
+  readonly id: string
+  readonly data: Fields
+  /** True if the line names the id. */
+  readonly isNamed: boolean
+  /** `_owner` as the line has it. */
+  readonly owner: unknown
 }
 
 /** Gives the id of a line that names none. */
@@ -267,14 +304,14 @@ function textOf(bytes: Uint8Array | undefined): string {
   }
 }
 
-function requestOf(text: string, newId: () => string): Exclude<Entry['request'], Problem> {
+function requestOf(text: string, newId: () => string): LineRequest {
   const value = parseJson(text)
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new Problem('validation_failed', { detail: 'The line is not a JSON object.' })
-  // An export contains these fields; they are ignored.
+  // An export contains these fields; all but the id and the owner are ignored.
   const { id, _created_at, _updated_at, _version, _owner, _warnings, ...data } = value as Fields
   const isNamed = id !== undefined
-  return { id: isNamed ? documentId(id) : newId(), data, isNamed }
+  return { id: isNamed ? documentId(id) : newId(), data, isNamed, owner: _owner }
 }
 
 /** RFC 9562 §4: a UUID is read in either case. */
@@ -282,84 +319,4 @@ function documentId(id: unknown): string {
   const text = typeof id === 'string' ? id.toLowerCase() : ''
   if (isUuid(text)) return text
   throw bodyProblem('/id', 'is not a UUID', '/id is not a UUID')
-}
-
-interface Line {
-  /** From 1 on; blank lines count. */
-  readonly number: number
-  /** Without the line feed; undefined if the line is too long. */
-  readonly bytes: Uint8Array | undefined
-}
-
-/**
- * Yields the lines that each chunk completes. Bytes after the last line feed are a line, too.
- * @param bytesMax the size of a line up to which its bytes are kept
- * @throws Problem `body_too_large` after `importLineSkippedBytesMax` bytes without a line feed
- */
-export async function* linesOf(chunks: AsyncIterable<Uint8Array>, bytesMax: number): AsyncGenerator<Line[]> {
-  const splitter = new Splitter(bytesMax)
-  for await (const chunk of chunks) yield splitter.push(chunk)
-  yield splitter.finish()
-}
-
-const LINE_FEED = 0x0a
-const NO_BYTES = new Uint8Array()
-
-class Splitter {
-  readonly #bytesMax: number
-  #number = 0
-  /** The beginning of the current line, in a buffer that doubles: a line may come byte by byte. */
-  #buffer: Uint8Array = NO_BYTES
-  #bytes = 0
-
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax
-  }
-
-  push(chunk: Uint8Array): Line[] {
-    const lines: Line[] = []
-    let from = 0
-    for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, from)) {
-      lines.push(this.#completeLine(chunk.subarray(from, at)))
-      from = at + 1
-    }
-    this.#append(chunk.subarray(from))
-    return lines
-  }
-
-  finish(): Line[] {
-    return this.#bytes === 0 ? [] : [this.#completeLine(NO_BYTES)]
-  }
-
-  #completeLine(tail: Uint8Array): Line {
-    const whole = this.#bytes === 0 && tail.byteLength <= this.#bytesMax
-    if (!whole) this.#append(tail)
-    const kept = this.#bytes > this.#bytesMax ? undefined : this.#buffer.subarray(0, this.#bytes)
-    this.#number += 1
-    this.#buffer = NO_BYTES
-    this.#bytes = 0
-    return { number: this.#number, bytes: whole ? tail : kept }
-  }
-
-  #append(piece: Uint8Array): void {
-    const before = this.#bytes
-    this.#bytes += piece.byteLength
-    if (this.#bytes > LIMITS.importLineSkippedBytesMax) throw lineTooLong(this.#number + 1)
-    if (this.#bytes > this.#bytesMax) {
-      this.#buffer = NO_BYTES
-      return
-    }
-    if (this.#bytes > this.#buffer.byteLength) {
-      const larger = new Uint8Array(Math.max(this.#bytes, this.#buffer.byteLength * 2))
-      larger.set(this.#buffer.subarray(0, before))
-      this.#buffer = larger
-    }
-    this.#buffer.set(piece, before)
-  }
-}
-
-function lineTooLong(line: number): Problem {
-  const max = LIMITS.importLineSkippedBytesMax
-  const detail = `Line ${line} has more than ${max} bytes: this is no NDJSON.`
-  return new Problem('body_too_large', { detail, members: { limit_bytes: max } })
 }

@@ -32,7 +32,9 @@ export const importDocuments = workspaceOperation({
   roles: DATA_ROLES,
   input: Input({
     name: CollectionName,
-    content: Bytes('One JSON object a line. An `id` is kept; what an export shows besides is passed over.'),
+    content: Bytes(
+      'One JSON object a line. An `id` is kept, and `_owner` for service keys; what an export shows besides is passed over.',
+    ),
     on_error: Type.Optional(
       Type.Unsafe<'continue' | 'stop'>(
         Type.String({

@@ -18,16 +18,18 @@ const returned = ({ oneOfMany }: StatementPurpose): Sql =>
 export function createStatement(table: Table, purpose: StatementPurpose, creates: readonly Create[]): Sql {
   const [only, ...more] = creates
   const { oneOfMany } = purpose
-  if (only !== undefined && more.length === 0) {
+  const namesOwners = creates.some(({ owner }) => owner !== undefined)
+  if (only !== undefined && more.length === 0 && !namesOwners) {
     const row = newRow(table, purpose, only)
     const single = insertOne(table, row)
     return oneOfMany ? single : withKind(single, row, statementKind(table, 'create', insertBatch(table)))
   }
-  const rows = creates.map(({ id, content }) => {
+  const rows = creates.map(({ id, content, owner }) => {
     const { typed, rest } = split(table, content.fields)
-    return rowJson({ purpose, id, typed, rest: JSON.stringify(rest) })
+    return rowJson({ purpose, id, typed, rest: JSON.stringify(rest), ...(owner !== undefined && { owner }) })
   })
-  return insertItems(table, { purpose, rows: `[${rows.join()}]` }, eventsOf(documentOf(table)))
+  const params = { purpose, rows: `[${rows.join()}]` }
+  return insertItems(table, params, eventsOf(documentOf(table)), namesOwners)
 }
 
 /** PostgreSQL returns ids in lower case. */
@@ -51,8 +53,12 @@ const insertBatch = (table: Table) => (params: StatementParams) =>
       from written join items on given_id = id`,
   )
 
-function insertItems(table: Table, params: StatementParams, events: Sql): Sql {
-  const written = sql`${insertInto(table, sql`select ${rowOf(table, BATCH_PARAMS)} from items`)} ${skipExisting(table)}`
+function insertItems(table: Table, params: StatementParams, events: Sql, namesOwners = false): Sql {
+  const values = rowOf(table, BATCH_PARAMS)
+  const insert = namesOwners
+    ? insertOwned(table, sql`select ${values}, given_owner from items`)
+    : insertInto(table, sql`select ${values} from items`)
+  const written = sql`${insert} ${skipExisting(table)}`
   return sql`with ${itemsOf(params)}, written as (${written}), event as (${outboxRow(params, 'created', events)})
     select ${returned(params.purpose)}, id as given_id from written`
 }
@@ -74,10 +80,15 @@ function newRow(table: Table, purpose: StatementPurpose, { id, content }: Create
   return { purpose, id, typed, rest: JSON.stringify(rest), text: content.text }
 }
 
-function insertInto(table: Table, rows: Sql): Sql {
-  const names = commas([...table.columns.map((column) => column.sql), table.rest])
-  return sql`insert into ${table.name} (${table.stamp.names}id, ${names}) ${rows}`
-}
+const insertInto = (table: Table, rows: Sql): Sql =>
+  sql`insert into ${table.name} (${namesOf(table)}) ${rows}`
+
+/** The roles of users and anon keys have no right to name the owner. */
+const insertOwned = (table: Table, rows: Sql): Sql =>
+  sql`insert into ${table.name} (${namesOf(table)}, owner) ${rows}`
+
+const namesOf = (table: Table): Sql =>
+  sql`${table.stamp.names}id, ${commas([...table.columns.map((column) => column.sql), table.rest])}`
 
 const rowOf = (table: Table, { id, rest, value }: Source): Sql =>
   sql`${table.stamp.values}${id}, ${commas([...table.columns.map(value), rest])}`
@@ -252,6 +263,7 @@ interface StatementParams {
   readonly names?: string
   /** The versions that the caller accepts, as JSON; null for any. */
   readonly versions?: string | null
+  readonly owner?: string
   /** Parameters of several statements, as JSON: the rows of {@link itemsOf}. */
   readonly rows?: string
 }
@@ -282,8 +294,8 @@ function statementKind(
 }
 
 /** `rest` and `versions` are JSON already. */
-const rowJson = ({ id, typed = {}, rest = 'null', text, names, versions }: StatementParams): string =>
-  `${JSON.stringify({ id, typed, text, names }).slice(0, -1)},"rest":${rest},"versions":${versions ?? 'null'}}`
+const rowJson = ({ id, typed = {}, rest = 'null', text, names, versions, owner }: StatementParams): string =>
+  `${JSON.stringify({ id, typed, text, names, owner }).slice(0, -1)},"rest":${rest},"versions":${versions ?? 'null'}}`
 
 /** The SQL expressions that give a statement the values of a document. */
 interface Source {
@@ -323,7 +335,8 @@ const BATCH_PARAMS: Source = {
  */
 const itemsOf = ({ rows }: StatementParams): Sql => sql`items as (
   select (v ->> 'id')::uuid as given_id, nullif(v -> 'versions', 'null') as given_versions, v -> 'typed' as given_typed,
-    v -> 'rest' as given_rest, (v ->> 'names')::text[] as given_names, v ->> 'text' as given_text
+    v -> 'rest' as given_rest, (v ->> 'names')::text[] as given_names, v ->> 'text' as given_text,
+    v ->> 'owner' as given_owner
   from jsonb_array_elements((select ${rows}::jsonb)) v)`
 
 /** The value of a column in a jsonb that has the column's own name as key. */

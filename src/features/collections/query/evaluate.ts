@@ -6,19 +6,30 @@
 import { isObject } from '../../../core/json.ts'
 import type { Json } from '../../../core/work.ts'
 import { canonicalOf, completeTimestamp, type Format } from '../schemas/canonical-text.ts'
-import type { Comparison, Filter, Literal, Members, Path, Pattern, Step, Test } from './filter.ts'
+import { Effort, EffortExhausted } from './effort.ts'
+import type { Comparison, Filter, Literal, Path, Step, Test } from './filter.ts'
 import { isIndex } from './filter.ts'
+import { isLike } from './like.ts'
 
 /** The value at a path of a document; undefined if there is none. */
 export type ValueAt = (path: Path) => unknown
 
-/** True if the document matches. */
+/** True if the document matches; false, also for a negated test, if it takes more than `ruleStepsMax` steps to find out. */
 export function evaluate(filter: Filter, valueAt: ValueAt): boolean {
+  try {
+    return matches(filter, valueAt, new Effort())
+  } catch (error) {
+    if (error instanceof EffortExhausted) return false
+    throw error
+  }
+}
+
+function matches(filter: Filter, valueAt: ValueAt, effort: Effort): boolean {
   switch (filter.kind) {
     case 'all':
-      return filter.of.every((part) => evaluate(part, valueAt))
+      return filter.of.every((part) => matches(part, valueAt, effort))
     case 'any':
-      return filter.of.some((part) => evaluate(part, valueAt))
+      return filter.of.some((part) => matches(part, valueAt, effort))
     case 'unknown':
       return false
     case 'exists':
@@ -28,7 +39,7 @@ export function evaluate(filter: Filter, valueAt: ValueAt): boolean {
     case 'test': {
       const value = valueAt(filter.path)
       if (!isPresent(value)) return false
-      return passes(filter.test, inForm(value, filter.as), filter.path) !== filter.not
+      return passes(filter.test, inForm(value, filter.as), { path: filter.path, effort }) !== filter.not
     }
   }
 }
@@ -52,18 +63,23 @@ function inForm(value: unknown, as: Format | undefined): unknown {
   return typeof value === 'string' ? canonicalOf(as, value) : undefined
 }
 
-function passes(test: Test, value: unknown, path: Path): boolean {
+function passes(
+  test: Test,
+  value: unknown,
+  { path, effort }: { readonly path: Path; readonly effort: Effort },
+): boolean {
+  effort.spend(1)
   switch (test.op) {
     case 'in':
       return test.values.some((literal) => equalsLiteral(value, literal, path))
     case 'like':
-      return typeof value === 'string' && isLike(value, test.pattern, test.fold)
+      return typeof value === 'string' && isLike(value, test.pattern, test.fold, effort)
     case 'at':
-      return valuesAt(value, test.steps).some((found) => equalsLiteral(found, test.value, path))
+      return valuesAt(value, test.steps, effort).some((found) => equalsLiteral(found, test.value, path))
     case 'array':
-      return Array.isArray(value) && compareArray(value, test.how, test.values)
+      return Array.isArray(value) && compareArray(value, test, effort)
     case 'object':
-      return isObject(value) && compareObject(value, test.how, test.members)
+      return isObject(value) && compareObject(value, test, effort)
     case 'gt':
     case 'gte':
     case 'lt':
@@ -120,39 +136,13 @@ function compared(value: unknown, op: Comparison, literal: Literal, path: Path):
 /** UTF-8 has the order of code points; JavaScript compares code units. */
 const byCodePoint = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b))
 
-/** Matches each run of literal text at its first place, so the work is at most the product of both lengths. */
-function isLike(text: string, pattern: Pattern, fold: boolean): boolean {
-  const characters = [...(fold ? text.toLowerCase() : text)]
-  const parts = pattern.flatMap((part): ('one' | 'any' | string)[] =>
-    typeof part === 'string'
-      ? [part]
-      : [...(fold ? part.text.toLowerCase() : part.text)].map((one) => `=${one}`),
-  )
-  let [at, next] = [0, 0]
-  /** Where the last `any` stands, and up to where it has matched. */
-  let [last, matched] = [-1, 0]
-  while (at < characters.length) {
-    const part = parts[next]
-    if (part === 'one' || part === `=${characters[at]}`) {
-      at += 1
-      next += 1
-    } else if (part === 'any') {
-      last = next
-      matched = at
-      next += 1
-    } else if (last >= 0) {
-      matched += 1
-      at = matched
-      next = last + 1
-    } else return false
-  }
-  return parts.slice(next).every((part) => part === 'any')
-}
-
 /** The values to which the steps lead. */
-function valuesAt(value: unknown, steps: readonly Step[]): unknown[] {
+function valuesAt(value: unknown, steps: readonly Step[], effort: Effort): unknown[] {
   return steps.reduce<unknown[]>(
-    (found, step) => found.flatMap((one) => stepInto(one, step)).filter((one) => one !== undefined),
+    (found, step) => {
+      effort.spend(found.length)
+      return found.flatMap((one) => stepInto(one, step)).filter((one) => one !== undefined)
+    },
     [value],
   )
 }
@@ -163,38 +153,49 @@ function stepInto(value: unknown, step: Step): unknown[] {
   return Array.isArray(value) ? [value[step.index]] : []
 }
 
+const isScalar = (value: unknown): boolean => typeof value !== 'object' || value === null
+
 function compareArray(
   value: readonly unknown[],
-  how: 'cs' | 'cd' | 'ov',
-  values: readonly Literal[],
+  { how, values }: Extract<Test, { op: 'array' }>,
+  effort: Effort,
 ): boolean {
-  const has = (literal: Literal) => literal.some((form) => value.some((element) => contains(element, form)))
-  if (how === 'cs') return values.every(has)
-  if (how === 'ov') return values.some(has)
-  const forms = values.flat()
-  return value.every((element) => forms.some((form) => equals(element, form)))
+  effort.spend(value.length + values.length)
+  if (how === 'cd') {
+    const forms = new Set<unknown>(values.flat())
+    return value.every((element) => forms.has(element))
+  }
+  const elements = new Set(value)
+  const has = (literal: Literal) =>
+    literal.some((form) =>
+      isScalar(form) ? elements.has(form) : value.some((element) => contains(element, form, effort)),
+    )
+  return how === 'cs' ? values.every(has) : values.some(has)
 }
 
 function compareObject(
   value: Readonly<Record<string, unknown>>,
-  how: 'cs' | 'cd',
-  members: Members,
+  { how, members }: Extract<Test, { op: 'object' }>,
+  effort: Effort,
 ): boolean {
-  if (how === 'cs') return contains(value, members)
+  if (how === 'cs') return contains(value, members, effort)
   return Object.entries(value).every(
     ([name, member]) => Object.hasOwn(members, name) && equals(member, members[name]),
   )
 }
 
 /** As `@>` of jsonb below the top level: members of objects, elements of arrays, at any depth. */
-function contains(value: unknown, operand: Json | undefined): boolean {
+function contains(value: unknown, operand: Json | undefined, effort: Effort): boolean {
+  effort.spend(1)
   if (Array.isArray(operand))
-    return Array.isArray(value) && operand.every((one) => value.some((element) => contains(element, one)))
+    return (
+      Array.isArray(value) && operand.every((one) => value.some((element) => contains(element, one, effort)))
+    )
   if (typeof operand === 'object' && operand !== null)
     return (
       isObject(value) &&
       Object.entries(operand).every(
-        ([name, member]) => Object.hasOwn(value, name) && contains(memberOf(value, name), member),
+        ([name, member]) => Object.hasOwn(value, name) && contains(memberOf(value, name), member, effort),
       )
     )
   return equals(value, operand)

@@ -1,6 +1,7 @@
 /** Checks the rules of a declaration, and compiles them to the policies of its table. */
 
 import { nearest } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
+import { LIMITS } from '../../../core/limits.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
 import { compileFilter } from '../postgres/compile.ts'
 import { tableOf } from '../postgres/table.ts'
@@ -53,6 +54,21 @@ function checkRule(
   const old = variables.flatMap(([kind, name = '']): Path[] => (kind === 'old' ? [[name]] : []))
   checkFieldsOf([...fieldsOf(rule), ...old], declared)
   checkTypes(rule, declared)
+  checkPatterns(rule)
+}
+
+function checkPatterns(rule: Rule): void {
+  if (patternChars(rule) > LIMITS.rulePatternCharsMax)
+    throw ruleProblem(
+      `The patterns of a rule have at most ${LIMITS.rulePatternCharsMax} characters together.`,
+    )
+}
+
+function patternChars(rule: Rule | Filter): number {
+  if ('of' in rule) return rule.of.reduce((sum, part) => sum + patternChars(part), 0)
+  if (rule.kind === 'filter') return patternChars(rule.filter)
+  if (rule.kind !== 'test' || rule.test.op !== 'like') return 0
+  return rule.test.pattern.reduce((sum, part) => sum + (typeof part === 'string' ? 1 : part.text.length), 0)
 }
 
 /** @throws Problem unless the collection is declared, and has the fields; what is looked up may not depend on lookups */
@@ -63,6 +79,7 @@ function checkLookup({ collection, field, rule }: Lookup, declared: Declaration 
     throw ruleProblem('The filter of a lookup uses no other lookup, and no $old.')
   checkFieldsOf([field, ...fieldsOf(rule)], declared)
   checkTypes(rule, declared)
+  checkPatterns(rule)
 }
 
 function checkLookupName(name: string, { rules: { lookups } }: Declaration): void {
@@ -114,12 +131,33 @@ export interface DeclarationWarning {
   readonly detail: string
 }
 
+/** Filters without a test, as templates and generators leave them: each stands for `true` or `false`. */
+export function rulesWithoutTests(declared: Declaration): DeclarationWarning[] {
+  return ROLE_NAMES.flatMap((role) =>
+    Object.entries(declared.rules[role]).flatMap(([right, rule]) => {
+      const decided = typeof rule === 'object' ? constantOf(rule) : undefined
+      if (decided === undefined) return []
+      const detail = `It has no test and admits ${decided ? 'every' : 'no'} document: write ${decided}.`
+      return [{ pointer: `/access/${role}/${right}`, detail }]
+    }),
+  )
+}
+
+/** What a rule without any test decides; undefined for a rule with one. */
+function constantOf(rule: Rule | Filter): boolean | undefined {
+  if (rule.kind === 'filter') return constantOf(rule.filter)
+  if (!('of' in rule)) return undefined
+  const parts = rule.of.map(constantOf)
+  if (parts.includes(undefined)) return undefined
+  return rule.kind === 'all' ? !parts.includes(false) : parts.includes(true)
+}
+
 /** Read rules that no index serves: each page then reads the whole collection. */
 export function unservedRules(declared: Declaration): DeclarationWarning[] {
   const first = new Set(declared.indexes.map(({ fields }) => fields[0]))
   return ROLE_NAMES.flatMap((role) => {
     const { read } = declared.rules[role]
-    if (typeof read !== 'object' || isServed(read, first)) return []
+    if (typeof read !== 'object' || constantOf(read) !== undefined || isServed(read, first)) return []
     const names = [...new Set(equalFields(read))]
     const wanted = names.length === 0 ? 'the field that narrows it most' : names.join(' or ')
     const pointer = `/access/${role}/read`

@@ -11,6 +11,7 @@ import {
   checkAccess,
   type DeclarationWarning,
   policyConditions,
+  rulesWithoutTests,
   unservedRules,
 } from '../rules/check-access.ts'
 import {
@@ -89,7 +90,7 @@ export async function buildDeclaration(
   return {
     ...{ schema, prepared, columns, indexes },
     policies: policyConditions(declared),
-    warnings: unservedRules(declared),
+    warnings: [...rulesWithoutTests(declared), ...unservedRules(declared)],
   }
 }
 
