@@ -6,9 +6,11 @@ import { Suspended } from '../../access/tenant-states.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { notFound } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
-import { compiledVersion } from '../../features/functions/functions.ts'
+import { checkInput, checkOutput } from '../../features/functions/check-run.ts'
+import { findRunnable } from '../../features/functions/functions.ts'
 import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
 import type { Functions } from '../../features/functions/sandbox/process-pool.ts'
+import { withOrigin } from './error-origin.ts'
 import { RunLog } from './run-log.ts'
 
 export interface FunctionRunServices {
@@ -20,21 +22,23 @@ export interface FunctionRunServices {
 }
 
 /**
- * @throws Problem as {@link Functions.run} does; `not_found` if the function was deleted meanwhile; `run_cut_off` if an
+ * @throws Problem as {@link Functions.run} does; `validation_failed` and `function_output_invalid` if input or result do not
+ *   fit the schemas of the version; `not_found` if the function was deleted meanwhile; `run_cut_off` if an
  *   earlier attempt has begun and there may be no other; Suspended
  */
 export async function runFunction(
   { functions, record, open }: FunctionRunServices,
   run: FunctionRunInput,
 ): Promise<Json> {
-  const compiled = await compiledVersion(await open(), run.function.id, run.function.version)
-  if (compiled === undefined) throw notFound('function')
+  const version = await findRunnable(await open(), run.function.id, run.function.version)
+  if (version === undefined) throw notFound('function')
+  checkInput(version.input_schema, run)
   await claimRun(record, run.run_id, run.attempts_max)
   const log = new RunLog(record, run.run_id)
   try {
     const result = await whileActive(open, (suspended) =>
       functions.run({
-        compiled,
+        compiled: version.compiled,
         input: run.input,
         ...(run.context !== undefined && { context: run.context }),
         timeoutMs: run.timeout_ms,
@@ -42,8 +46,11 @@ export async function runFunction(
         signal: AbortSignal.any([cancellationSignal(), suspended]),
       }),
     )
+    checkOutput(version.output_schema, run, result)
     await completeRun(record, run.run_id, run.is_async ? { result } : {}, log.take())
     return result
+  } catch (error) {
+    throw version.has_maps ? await withOrigin(record, run, error) : error
   } finally {
     await log.close()
   }

@@ -2,8 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
-import { boundedMs, Duration } from '../../core/units.ts'
-import { fieldProblem } from '../operation-helpers.ts'
+import { Duration } from '../../core/units.ts'
 
 const { functionTimeoutMs: timeout, functionMemoryMb: memory, functionConfig: bounds } = LIMITS
 
@@ -45,6 +44,8 @@ export const FunctionConfig = Type.Object({
     Type.String({ maxLength: 4_096 }),
     {
       maxProperties: bounds.envMax,
+      // Without it, a name of another form would be left unchecked.
+      additionalProperties: false,
       description: '`context.env`: settings that are no secrets.',
     },
   ),
@@ -96,16 +97,4 @@ export const DEFAULTS: FunctionConfig = {
   retries: 0,
   anon: false,
   user: false,
-}
-
-/**
- * Checks what the schema cannot.
- * @param pointer of the configuration in the body
- * @throws Problem `validation_failed`
- */
-export function checkConfig({ timeout: text, retries, idempotent }: ConfigChange, pointer: string): void {
-  const field = { in: 'body', name: 'timeout', pointer: `${pointer}/timeout` } as const
-  if (text !== undefined) boundedMs(field, text, { minMs: 1_000, maxMs: timeout.max })
-  if (retries !== undefined && retries > 0 && idempotent === false)
-    throw fieldProblem('retries', 'Only a function that is `idempotent` is repeated.')
 }

@@ -257,7 +257,7 @@ describe('export `tool`: hostile', () => {
   })
 
   test('compiled module of 1 MB, nested 100,000 times: refused in a thread, which continues', async () => {
-    const cpuMs = LIMITS.functionTool.cpuMs
+    const cpuMs = LIMITS.functionConstant.cpuMs
     const long = `const tool={description:"${'x'.repeat(1_000_000)}"};export{tool};`
     const deep = `const tool=${'['.repeat(100_000)}${']'.repeat(100_000)};export{tool};`
     const run = async (input: string) =>
