@@ -11,7 +11,6 @@ export const FUNCTION_OPERATIONS: readonly AnyOperation[] = [
   getFunction,
   listFunctions,
   configureFunction,
-  deleteFunction,
   listFunctionVersions,
   getFunctionVersion,
   activateFunctionVersion,
@@ -19,4 +18,5 @@ export const FUNCTION_OPERATIONS: readonly AnyOperation[] = [
   getFunctionAlias,
   setFunctionAlias,
   deleteFunctionAlias,
+  deleteFunction,
 ]

@@ -47,8 +47,12 @@ export function parseModule(code: string): ModuleSyntax | SyntaxFault {
 class ModuleParser extends Parser {
   readonly #dynamic: ImportExpression[] = []
 
+  private constructor(code: string) {
+    super({ ecmaVersion: 'latest', sourceType: 'module' }, code)
+  }
+
   static read(code: string): ModuleSyntax {
-    const parser = new ModuleParser({ ecmaVersion: 'latest', sourceType: 'module' }, code)
+    const parser = new ModuleParser(code)
     const program = parser.parse()
     return { program, imports: importsOf(program, parser.#dynamic) }
   }
