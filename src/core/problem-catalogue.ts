@@ -311,6 +311,12 @@ export const PROBLEMS = {
     'Raise its `memory_mb`, or hold less in memory.',
     { final: true },
   ),
+  function_output_invalid: row(
+    502,
+    'The result of the function does not fit its schema',
+    'Correct the function, or the schema that it exports as `output`.',
+    { final: true },
+  ),
   function_output_too_large: row(
     502,
     'The result of the function is too large',

@@ -5,3 +5,8 @@ import { DATA_OPERATIONS } from './data-operations.ts'
 import { FLOW_KEY_OPERATIONS } from './flows/executions/key-operations.ts'
 
 export const KEY_OPERATIONS: readonly AnyOperation[] = [...DATA_OPERATIONS, ...FLOW_KEY_OPERATIONS]
+
+/** Every scope that an operation needs, in the order of their names. */
+export const SCOPES: readonly string[] = [
+  ...new Set(KEY_OPERATIONS.flatMap(({ requiredScope }) => requiredScope ?? [])),
+].sort()

@@ -43,6 +43,7 @@ test('security definer functions: callable by the listed roles, with a fixed sea
     { name: 'reconcile_object', roles: writers },
     { name: 'register_objects', roles: ['tenon_service'] },
     { name: 'reserve_bytes', roles: writers },
+    { name: 'versions_in_tools', roles: ['tenon_admin', 'tenon_operator'] },
   ])
   // Any role may create temporary objects; none is found before ours.
   const open = await asSuperuser(`

@@ -255,6 +255,36 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({ timeout: '5s' }),
     foreign: 'not_found',
   },
+  'function_version.list': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/versions`,
+    foreign: 'not_found',
+  },
+  'function_version.get': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/versions/1`,
+    foreign: 'not_found',
+  },
+  'function_version.activate': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/versions/1/activate`,
+    body: () => ({}),
+    foreign: 'not_found',
+  },
+  'function_alias.list': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/aliases`,
+    foreign: 'not_found',
+  },
+  'function_alias.get': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/aliases/production`,
+    foreign: 'not_found',
+  },
+  'function_alias.set': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/aliases/production`,
+    body: () => ({ version: 1 }),
+    foreign: 'not_found',
+  },
+  'function_alias.delete': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/aliases/production`,
+    foreign: 'not_found',
+  },
   'function.delete': { path: ({ functionId }) => `/v1/functions/${functionId}`, foreign: 'not_found' },
   'function.invoke': {
     path: ({ functionId }) => `/v1/functions/${functionId}/invoke`,

@@ -1,10 +1,14 @@
-/** The code of versions, which are immutable, so that an invocation does not read it from the database again. */
+/** Versions of functions, which are immutable, so that an invocation does not read its code from the database again. */
 
 import { LRUCache } from 'lru-cache'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { FunctionRunInput } from '../../core/work.ts'
-import { type RuntimeConfig, readRuntime } from '../../features/functions/runtime-config.ts'
+import {
+  type RunnableVersion,
+  type RuntimeConfig,
+  readRuntime,
+} from '../../features/functions/runtime-config.ts'
 
 export interface RunCode {
   /** Names tenant, workspace, function and version. */
@@ -13,22 +17,26 @@ export interface RunCode {
 }
 
 export class CodeCache {
-  readonly #known = new LRUCache<string, string>({
+  readonly #known = new LRUCache<string, RunnableVersion>({
     maxSize: LIMITS.functionCodeCacheBytes,
-    sizeCalculation: (code) => code.length + 1,
+    sizeCalculation: ({ compiled }) => compiled.length + 1,
   })
 
   /** @throws Problem `not_found` if the function was deleted */
   async read(
     scope: WorkspaceScope,
     of: FunctionRunInput['function'],
-  ): Promise<{ readonly code: RunCode; readonly runtime: RuntimeConfig }> {
+  ): Promise<{
+    readonly code: RunCode
+    readonly version: RunnableVersion
+    readonly runtime: RuntimeConfig
+  }> {
     const { tenantId, workspaceId } = scope.ref
     const key = [tenantId, workspaceId, of.id, of.version].join(':')
     const known = this.#known.get(key)
-    const runtime = await readRuntime(scope, of, known === undefined)
-    const compiled = known ?? runtime.compiled ?? ''
-    if (known === undefined) this.#known.set(key, compiled)
-    return { code: { key, compiled }, runtime }
+    const { runtime, version = known } = await readRuntime(scope, of, known === undefined)
+    if (version === undefined) throw new TypeError('A version has code')
+    if (known === undefined) this.#known.set(key, version)
+    return { code: { key, compiled: version.compiled }, version, runtime }
   }
 }

@@ -6,12 +6,14 @@ import { Suspended } from '../../access/tenant-states.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Actor } from '../../core/policy.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
+import { checkInput, checkOutput } from '../../features/functions/check-run.ts'
 import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
 import { secretValues } from '../../features/functions/runtime-config.ts'
 import type { FunctionSlot, Functions } from '../../features/functions/sandbox/process-pool.ts'
 import type { CallSecrets } from '../flow/call-secrets.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 import type { CodeCache } from './code-cache.ts'
+import { withOrigin } from './error-origin.ts'
 import { PlatformHost } from './invocation-host.ts'
 import { RunLog } from './run-log.ts'
 import { SecretMask } from './secret-mask.ts'
@@ -31,7 +33,8 @@ export interface FunctionRunServices {
 /**
  * Waits for a slot of this worker.
  * @param lent secrets of a calling flow, whose values the input has
- * @throws Problem as {@link Functions.run} does, without secrets of the function; `not_found` if the function was deleted
+ * @throws Problem as {@link Functions.run} does, without secrets of the function; `validation_failed` and
+ *   `function_output_invalid` if input or result do not fit the schemas of the version; `not_found` if the function was deleted
  *   meanwhile; `run_cut_off` if an earlier attempt has begun and there may be no other; Suspended
  */
 export async function runFunction(
@@ -69,16 +72,19 @@ async function runInSlot(
   const { record, active } = services
   await active()
   const read = await services.code.read(record, run.function)
+  const { version } = read
+  checkInput(version.input_schema, run)
   const attempt = await claimRun(record, run.run_id, run.attempts_max)
   const mask = new SecretMask(read.runtime.secrets.values(), lent)
   const log = new RunLog(record, run.run_id, attempt)
   try {
     const { result, usage } = await invoke(slot, services, run, { ...read, attempt, mask, log })
+    checkOutput(version.output_schema, run, result)
     const shown = mask.value(result)
     await completeRun(record, run.run_id, { usage, ...(run.is_async && { result: shown }) }, log.take())
     return shown
   } catch (error) {
-    throw mask.failure(error)
+    throw mask.failure(version.has_maps ? await withOrigin(record, run, error) : error)
   } finally {
     await log.close()
   }

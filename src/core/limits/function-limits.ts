@@ -1,13 +1,23 @@
 /** Limits of functions: sources, processes, runs, logs. Part of LIMITS (limits.ts). */
 
 export const FUNCTION_LIMITS = {
-  functionSourceBytesMax: 262_144,
+  functionSourceBytesMax: 5_242_880,
+  /** Of a deployment: source and source map with their escapes. */
+  functionBodyBytesMax: 12_582_912,
+  /** The map of a bundle: its JSON, its files, and the characters of a name that is kept. */
+  functionSourceMap: { bytesMax: 5_242_880, sourcesMax: 10_000, nameCharsMax: 200, cpuMs: 3_000 },
   /** The compiled form, with its source map. */
-  functionCompiledBytesMax: 1_048_576,
-  functionCompileMs: 5_000,
+  functionCompiledBytesMax: 25_165_824,
+  /** A larger map is kept apart from the code, and read only for errors. */
+  functionInlineMapBytesMax: 262_144,
+  functionCompileMs: 15_000,
+  /** The esbuild process. It collects garbage from `collectMb` on. */
+  functionCompiler: { cpuSeconds: 10, memoryMb: 700, collectMb: 300 },
   functionCompilesAtOnce: 2,
-  /** Of an exported `tool`: characters and depth of its value, and the CPU time of a worker thread for reading it. */
-  functionTool: { charsMax: 16_384, depthMax: 32, cpuMs: 2_000 },
+  /** The newest versions of a function that are kept, and their bytes. */
+  functionVersions: { countMax: 100, bytesMax: 268_435_456 },
+  /** Of an exported constant: characters and depth of its value, and the CPU time of a worker thread for reading a module. */
+  functionConstant: { charsMax: 16_384, depthMax: 32, cpuMs: 4_000 },
   functionInputBytesMax: 1_048_576,
   functionResultBytesMax: 1_048_576,
   /** `syncMax`: of a run whose caller waits. */

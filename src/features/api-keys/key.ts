@@ -9,7 +9,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { isReadScope } from '../../core/policy.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
-import { KEY_OPERATIONS } from '../key-operations.ts'
+import { SCOPES } from '../key-operations.ts'
 import { fieldProblem, findRow } from '../operation-helpers.ts'
 
 export const Kind = Type.Union([Type.Literal('anon'), Type.Literal('service')])
@@ -97,11 +97,6 @@ export function rejectPast(expiresAt: string | null | undefined): void {
   if (expiresAt === null || expiresAt === undefined || Date.parse(expiresAt) > Date.now()) return
   throw fieldProblem('expires_at', 'It lies in the past.')
 }
-
-/** Every scope that an operation needs, in the order of their names. */
-export const SCOPES: readonly string[] = [
-  ...new Set(KEY_OPERATIONS.flatMap(({ requiredScope }) => requiredScope ?? [])),
-].sort()
 
 export const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), {
   maxItems: LIMITS.keyScopesMax,

@@ -68,18 +68,6 @@ create table tenon.flow_aliases (
 );
 call tenon.allow('tenon_admin', 'tenon.flow_aliases', 'workspace', 'select, insert, update, delete');
 
--- Selects a version of an alias by weight; the same share selects the same version.
-create function tenon.alias_version(versions jsonb, share bigint) returns integer
-  language sql immutable set search_path = tenon, pg_temp as $$
-  with weighted as (
-    select (v ->> 'version')::integer as version, n,
-      sum((v ->> 'weight')::bigint) over (order by n) as upto, sum((v ->> 'weight')::bigint) over () as total
-    from jsonb_array_elements(versions) with ordinality as e (v, n)
-  )
-  select version from weighted where upto > share % total order by n limit 1 $$;
-revoke execute on function tenon.alias_version from public;
-grant execute on function tenon.alias_version to tenon_admin;
-
 -- `expect.interval` of the newest version of a flow. Starts do not write it: the reconciler looks for the last one.
 create table tenon.flow_intervals (
   tenant_id text not null default tenon.tenant(),
@@ -111,6 +99,11 @@ create table tenon.flow_secrets (
   primary key (tenant_id, workspace_id, name)
 );
 call tenon.allow('tenon_admin', 'tenon.flow_secrets', 'workspace', 'select, insert, update, delete');
+-- Whoever deploys a function for a workspace learns which of the secrets that it names are missing.
+create policy names_of_tenant on tenon.flow_secrets for select to tenon_admin
+  using (tenant_id = tenon.tenant() and tenon.workspace() is null);
+create policy names on tenon.flow_secrets for select to tenon_operator using (true);
+grant select (tenant_id, workspace_id, name) on tenon.flow_secrets to tenon_operator;
 
 create table tenon.executions (
   tenant_id text not null default tenon.tenant(),

@@ -2,20 +2,18 @@
 
 import Type, { type Static } from 'typebox'
 import { Id, Input, Time } from '../../access/operation-builders.ts'
-import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
+import { AliasName, AliasTarget, VersionNumber, Weighted, weightedOf } from '../version-aliases.ts'
 import { FLOWS, FlowRef, findFlow, flowInvalid, inFlowThread, Warnings, Ws } from './definitions.ts'
 import { setExpectedInterval } from './executions/expectations.ts'
 import { missingReferences } from './references.ts'
 import { offsetStatements } from './triggers/events.ts'
 import { changeTriggers, declaredTriggers, replaceTriggers } from './triggers/trigger-store.ts'
 import { createSecrets } from './triggers/webhooks.ts'
-
-export const VersionNumber = Type.Integer({ minimum: 1, maximum: 2147483647 })
 
 const FlowVersion = Type.Object({
   flow_id: Type.String(),
@@ -137,23 +135,6 @@ export const getFlowVersion = previewOperation({
   },
 })
 
-export const AliasName = Type.String({
-  pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$',
-  description: 'Unique in the flow, such as `production`.',
-})
-
-const Weighted = Type.Object(
-  {
-    version: VersionNumber,
-    weight: Type.Integer({
-      minimum: 1,
-      maximum: LIMITS.aliases.weightMax,
-      description: 'Its share is its weight divided by the sum of all weights.',
-    }),
-  },
-  { additionalProperties: false },
-)
-
 const FlowAlias = Type.Object({
   flow_id: Type.String(),
   name: Type.String(),
@@ -204,8 +185,7 @@ export const setFlowAlias = previewOperation({
     ws: Ws,
     flow: FlowRef,
     name: AliasName,
-    version: Type.Optional(VersionNumber),
-    versions: Type.Optional(Type.Array(Weighted, { minItems: 1, maxItems: LIMITS.aliases.versionsMax })),
+    ...AliasTarget,
   }),
   output: FlowAlias,
   http: { method: 'PUT', path: `${ALIASES}/{name}`, body: '*' },
@@ -243,16 +223,3 @@ export const deleteFlowAlias = previewOperation({
     return { name, deleted: true as const }
   },
 })
-
-/** @throws Problem `validation_failed` if both or neither are given, or a version is repeated */
-function weightedOf(
-  version: number | undefined,
-  versions: readonly Static<typeof Weighted>[] | undefined,
-): readonly Static<typeof Weighted>[] {
-  if ((version === undefined) === (versions === undefined))
-    throw new Problem('validation_failed', { detail: 'Give either `version` or `versions`.' })
-  const weighted = versions ?? [{ version: version as number, weight: 1 }]
-  if (new Set(weighted.map((each) => each.version)).size < weighted.length)
-    throw new Problem('validation_failed', { detail: 'versions: each version may occur once.' })
-  return weighted
-}

@@ -2,9 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
-import { boundedMs, Duration } from '../../core/units.ts'
-import { fieldProblem } from '../operation-helpers.ts'
-import { egressFault } from './egress.ts'
+import { Duration } from '../../core/units.ts'
 
 const { functionTimeoutMs: timeout, functionMemoryMb: memory, functionConfig: bounds } = LIMITS
 
@@ -46,6 +44,8 @@ export const FunctionConfig = Type.Object({
     Type.String({ maxLength: 4_096 }),
     {
       maxProperties: bounds.envMax,
+      // Without it, a name of another form would be left unchecked.
+      additionalProperties: false,
       description: '`context.env`: settings that are no secrets.',
     },
   ),
@@ -97,23 +97,4 @@ export const DEFAULTS: FunctionConfig = {
   retries: 0,
   anon: false,
   user: false,
-}
-
-/**
- * Checks what the schema cannot.
- * @param pointer of the configuration in the body
- * @throws Problem `validation_failed`
- */
-export function checkConfig(
-  { timeout: text, retries, idempotent, egress = [] }: ConfigChange,
-  pointer: string,
-): void {
-  const field = { in: 'body', name: 'timeout', pointer: `${pointer}/timeout` } as const
-  if (text !== undefined) boundedMs(field, text, { minMs: 1_000, maxMs: timeout.max })
-  if (retries !== undefined && retries > 0 && idempotent === false)
-    throw fieldProblem('retries', 'Only a function that is `idempotent` is repeated.')
-  for (const [index, entry] of egress.entries()) {
-    const fault = egressFault(entry)
-    if (fault !== undefined) throw fieldProblem(`egress/${index}`, fault)
-  }
 }

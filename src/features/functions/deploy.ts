@@ -1,48 +1,103 @@
-/** Deploys functions: compiles a source and stores it as the next immutable version. */
+/** Deploys functions: compiles a source or a bundle, reads its constants, and stores it as the next immutable version. */
 
 import { createHash } from 'node:crypto'
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
-import { creates } from '../operation-helpers.ts'
+import { creates, fieldProblem } from '../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 import { inThread } from '../threads/run-in-thread.ts'
-import { ConfigChange, checkConfig } from './config.ts'
-import { FUNCTION_COLUMNS, FunctionWithTool, type VersionRow, withTool } from './functions.ts'
-import { compileFunction, type Fault } from './sandbox/compile.ts'
+import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
+import { ConfigChange } from './config.ts'
+import type { FunctionConstants } from './exported-constants.ts'
+import { FUNCTION_COLUMNS, FunctionDetails, type VersionRow, withConstants } from './functions.ts'
+import { type Compiled, compileFunction, type Fault } from './sandbox/compile.ts'
+import { inlineMap, withoutInlineMap } from './source-map.ts'
+import { dropOldVersions } from './versions.ts'
+
+const { functionSourceBytesMax: sourceMax, functionSourceMap: mapBounds } = LIMITS
 
 const FunctionName = Type.String({
   pattern: '^[a-z][a-z0-9-]{0,62}$',
   description: 'Lower-case letters, digits and hyphens, at most 63; unique in the workspace.',
 })
 
+const Deployment = Input({
+  workspace_id: Ref('workspace'),
+  name: FunctionName,
+  source: Type.String({
+    minLength: 1,
+    description: `TypeScript or JavaScript: one module of up to ${sourceMax / 1_048_576} MiB, whose default export is called with the input. It imports nothing but \`tenon\`.`,
+  }),
+  source_map: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description: `The source map (version 3, JSON) of a source that is a bundle, up to ${mapBounds.bytesMax / 1_048_576} MiB: errors are shown at their places in the bundled files.`,
+    }),
+  ),
+  config: Type.Optional(ConfigChange),
+})
+
 export const createFunction = adminOperation({
   name: 'function.create',
   summary: 'Deploy a function; a name that is there gets its next version',
   roles: ADMINS,
-  input: Input({
-    workspace_id: Ref('workspace'),
-    name: FunctionName,
-    source: Type.String({
-      minLength: 1,
-      maxLength: LIMITS.functionSourceBytesMax,
-      description: 'TypeScript or JavaScript: one module, whose default export is called with the input.',
-    }),
-    config: Type.Optional(ConfigChange),
-  }),
-  output: FunctionWithTool,
-  http: creates('/v1/functions'),
-  run: async (scope, { workspace_id, name, source, config = {} }) => {
-    checkConfig(config, '/config')
-    const { code, tool } = await compile(scope, source)
-    const sha256 = createHash('sha256').update(source).digest('hex')
-    const change = JSON.stringify(config)
-    const { subject } = scope.actor
-    const deployed = await scope.row<VersionRow>(sql`
+  input: Deployment,
+  output: Type.Interface([FunctionDetails], { warnings: ConfigWarnings }),
+  http: { ...creates('/v1/functions'), bodyBytesMax: LIMITS.functionBodyBytesMax },
+  run: async (scope, deployment) => {
+    const { workspace_id, name, config = {} } = deployment
+    checkSizes(deployment)
+    const place = { pointer: '/config', target: sql`f.workspace_id = ${workspace_id} and f.name = ${name}` }
+    await checkConfig(scope, config, place)
+    const row = await store(scope, deployment, await compile(scope, deployment))
+    if (row === undefined) throw await inactiveProblem(scope, workspace_id)
+    return { ...withConstants(row), ...(await missingSecrets(scope, config, place)) }
+  },
+})
+
+type Deployment = Static<typeof Deployment>
+
+/** @throws Problem `validation_failed` */
+function checkSizes({ source, source_map = '' }: Deployment): void {
+  if (Buffer.byteLength(source) > sourceMax)
+    throw fieldProblem('source', `It has at most ${sourceMax} bytes. Minify the bundle, or import less.`)
+  if (Buffer.byteLength(source_map) > mapBounds.bytesMax) {
+    const hint = 'Leave `sourcesContent` and `names` out, which are not used.'
+    throw fieldProblem('source_map', `It has at most ${mapBounds.bytesMax} bytes. ${hint}`)
+  }
+}
+
+/** A version as it is stored; `undefined` is stored as null. */
+interface StoredCode {
+  readonly compiled: string
+  readonly compiledMap: string | undefined
+  readonly sourceMap: string | undefined
+  readonly constants: FunctionConstants
+}
+
+/** @returns undefined if there is no active workspace of that id */
+async function store(
+  scope: AdminScope,
+  { workspace_id, name, source, config = {} }: Deployment,
+  { compiled, compiledMap, sourceMap, constants }: StoredCode,
+): Promise<VersionRow | undefined> {
+  const sha256 = createHash('sha256').update(source).digest('hex')
+  const change = JSON.stringify(config)
+  const { subject } = scope.actor
+  const [tool = null, input = null, output = null] = [
+    constants.tool,
+    constants.input_schema,
+    constants.output_schema,
+  ].map((value) => value && JSON.stringify(value))
+  const texts = [source, compiled, compiledMap ?? '', sourceMap ?? '']
+  const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+  const [[deployed] = []] = await scope.batch(
+    sql`
       with deployed as (
         insert into functions (id, tenant_id, workspace_id, name, active_version, latest_version, config, created_by)
         select ${scope.newId('fn')}, tenant_id, id, ${name}, 1, 1, ${change}::jsonb, ${subject}
@@ -52,37 +107,72 @@ export const createFunction = adminOperation({
           config = functions.config || excluded.config, updated_at = now()
         returning *
       ), v as (
-        insert into function_versions
-          (tenant_id, workspace_id, function_id, version, source, compiled, sha256, tool, created_by)
-        select tenant_id, workspace_id, id, active_version, ${source}, ${code}, ${sha256}, ${tool}::jsonb, ${subject}
-        from deployed returning sha256, tool
+        insert into function_versions (tenant_id, workspace_id, function_id, version, source, compiled, compiled_map,
+          source_map, sha256, bytes, tool, input_schema, output_schema, created_by)
+        select tenant_id, workspace_id, id, active_version, ${source}, ${compiled}, ${compiledMap ?? null}::text,
+          ${sourceMap ?? null}::text, ${sha256}, ${bytes}, ${tool}::jsonb, ${input}::jsonb, ${output}::jsonb, ${subject}
+        from deployed returning sha256, tool, input_schema, output_schema
       )
-      select ${FUNCTION_COLUMNS}, v.tool from deployed f, v`)
-    if (deployed === undefined) throw await inactiveProblem(scope, workspace_id)
-    return withTool(deployed)
-  },
-})
+      select ${FUNCTION_COLUMNS}, v.tool, v.input_schema, v.output_schema from deployed f, v`,
+    dropOldVersions(sql`f.workspace_id = ${workspace_id} and f.name = ${name}`),
+  )
+  return deployed as unknown as VersionRow | undefined
+}
 
-/**
- * The compiled source, and the JSON of the tool that it exports.
- * @throws Problem `function_invalid` with the errors of either, `overloaded`
- */
-async function compile(scope: AdminScope, source: string): Promise<{ code: string; tool: string | null }> {
+/** @throws Problem `function_invalid` with all errors, `validation_failed` for a broken source map, `overloaded` */
+async function compile(scope: AdminScope, { source, source_map }: Deployment): Promise<StoredCode> {
+  const sourceMap = source_map === undefined ? undefined : await checkedMap(scope, source_map)
   const compiled = await compileFunction(source, scope.tenantId ?? scope.actor.subject)
-  if (compiled.faults !== undefined) throw functionInvalid(compiled.faults)
-  const { code, exportsTool } = compiled
-  if (!exportsTool) return { code, tool: null }
-  const ran = await inThread(scope, 'exportedTool', code, LIMITS.functionTool.cpuMs)
-  const tooCostly = { message: 'It takes too long to read its export `tool`.', line: 1, column: 1 }
-  const { tool, faults } = 'value' in ran ? ran.value : { faults: [tooCostly] }
+  if (compiled.faults !== undefined)
+    throw functionInvalid(await originalFaults(scope, sourceMap, compiled.faults))
+  const { code } = compiled
+  const constants = await readConstants(scope, compiled, sourceMap)
+  const map = inlineMap(code)
+  if (map === undefined || map.length <= LIMITS.functionInlineMapBytesMax)
+    return { compiled: code, compiledMap: undefined, sourceMap, constants }
+  return { compiled: withoutInlineMap(code), compiledMap: map, sourceMap, constants }
+}
+
+async function checkedMap(scope: AdminScope, text: string): Promise<string> {
+  const ran = await inThread(scope, 'checkSourceMap', text, mapBounds.cpuMs)
+  const { map, fault = 'It takes too long to read.' } = 'value' in ran ? ran.value : {}
+  if (map === undefined) throw fieldProblem('source_map', fault)
+  return map
+}
+
+/** The faults of the compiler, at their places in the bundled files. */
+async function originalFaults(
+  scope: AdminScope,
+  sourceMap: string | undefined,
+  faults: readonly Fault[],
+): Promise<readonly Fault[]> {
+  if (sourceMap === undefined) return faults
+  const asked = { maps: [sourceMap], positions: faults }
+  const ran = await inThread(scope, 'originalPositions', asked, mapBounds.cpuMs)
+  return 'value' in ran ? faults.map((fault, n) => ({ ...fault, ...ran.value[n] })) : faults
+}
+
+type Code = Exclude<Compiled, { readonly faults: readonly Fault[] }>
+
+async function readConstants(
+  scope: AdminScope,
+  { code, exported, mayImport }: Code,
+  sourceMap: string | undefined,
+): Promise<FunctionConstants> {
+  if (exported.length === 0 && !mayImport) return {}
+  const module = { code, exported, ...(sourceMap !== undefined && { sourceMap }) }
+  const ran = await inThread(scope, 'readModule', module, LIMITS.functionConstant.cpuMs)
+  const tooCostly = { message: 'It takes too long to read its imports and exports.', line: 1, column: 1 }
+  const { constants, faults } = 'value' in ran ? ran.value : { constants: {}, faults: [tooCostly] }
   if (faults.length > 0) throw functionInvalid(faults)
-  return { code, tool: tool === undefined ? null : JSON.stringify(tool) }
+  return constants
 }
 
 /** A problem with all errors as members; its detail is the first. */
 function functionInvalid(faults: readonly Fault[]): Problem {
   const [first] = faults
   const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
-  const detail = first && `${first.line}:${first.column} ${first.message}${more}`
+  const file = first?.file === undefined ? '' : `${first.file}:`
+  const detail = first && `${file}${first.line}:${first.column} ${first.message}${more}`
   return new Problem('function_invalid', { ...(detail && { detail }), members: { faults } })
 }

@@ -2,16 +2,18 @@
 
 import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
+import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow, listPage } from '../operation-helpers.ts'
-import { ConfigChange, checkConfig, DEFAULTS, FunctionConfig } from './config.ts'
-import { FunctionTool } from './exported-tool.ts'
+import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
+import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
+import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
 
-const FunctionRecord = Type.Object({
+export const FunctionRecord = Type.Object({
   id: Id('fn'),
   tenant_id: Id('ten'),
   workspace_id: Id('ws'),
@@ -25,14 +27,32 @@ const FunctionRecord = Type.Object({
 })
 export type FunctionRecord = Static<typeof FunctionRecord>
 
-export const FunctionWithTool = Type.Interface([FunctionRecord], { tool: Type.Optional(FunctionTool) })
+const Schema = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'JSON Schema 2020-12, which the module exports; absent if it exports none.',
+})
+/** The constants that a version exports. */
+export const Constants = {
+  tool: Type.Optional(FunctionTool),
+  input_schema: Type.Optional(Schema),
+  output_schema: Type.Optional(Schema),
+}
+export const FunctionDetails = Type.Interface([FunctionRecord], Constants)
 
-/** A row of a version; `tool` is null if the module exports none. */
-export type VersionRow = FunctionRecord & { readonly tool: FunctionTool | null }
+/** Members are null if the module does not export them. */
+export type ConstantsRow = { readonly [Name in keyof typeof Constants]: FunctionConstants[Name] | null }
+export type VersionRow = FunctionRecord & ConstantsRow
 
-export const withTool = <T extends VersionRow>({ tool, ...record }: T) => ({
+/** A row without the constants that are null. */
+export const withConstants = <T extends ConstantsRow>({
+  tool,
+  input_schema,
+  output_schema,
+  ...record
+}: T) => ({
   ...record,
   ...(tool && { tool }),
+  ...(input_schema && { input_schema }),
+  ...(output_schema && { output_schema }),
 })
 
 export const FUNCTION_COLUMNS = sql`f.id, f.tenant_id, f.workspace_id, f.name, f.active_version as version, v.sha256,
@@ -45,16 +65,23 @@ export const functionNamed = (id: string): Sql =>
   sql`(f.id = ${id} or (f.name = ${id} and tenon.workspace() is not null))`
 export const FunctionRef = Ref('function, or its name where the credential names a workspace')
 
+/** @throws Problem `not_found` */
+export async function findFunctionId(scope: AdminScope, id: string): Promise<string> {
+  const found = sql`select f.id from functions f where ${functionNamed(id)}`
+  return (await findRow<{ id: string }>(scope, 'function', found)).id
+}
+
 export const getFunction = adminOperation({
   name: 'function.get',
   summary: 'Read a function and the source of its version',
   roles: ADMINS,
   input: Input({ id: FunctionRef }),
-  output: Type.Interface([FunctionWithTool], { source: Type.String() }),
+  output: Type.Interface([FunctionDetails], { source: Type.String() }),
   http: { method: 'GET', path: '/v1/functions/{id}' },
   run: async (scope, { id }) => {
-    const statement = sql`select ${FUNCTION_COLUMNS}, v.tool, v.source from ${VERSIONED} where ${functionNamed(id)}`
-    return withTool(await findRow<VersionRow & { source: string }>(scope, 'function', statement))
+    const statement = sql`select ${FUNCTION_COLUMNS}, v.tool, v.input_schema, v.output_schema, v.source
+      from ${VERSIONED} where ${functionNamed(id)}`
+    return withConstants(await findRow<VersionRow & { source: string }>(scope, 'function', statement))
   },
 })
 
@@ -78,17 +105,19 @@ export const configureFunction = adminOperation({
   summary: 'Set the named members of a function’s configuration, for runs that start from now on',
   roles: ADMINS,
   input: Input({ id: FunctionRef, ...ConfigChange.properties }),
-  output: FunctionRecord,
+  output: Type.Interface([FunctionRecord], { warnings: ConfigWarnings }),
   http: { method: 'PUT', path: '/v1/functions/{id}/config', body: '*' },
   run: async (scope, { id, ...change }) => {
-    checkConfig(change, '')
+    const place = { pointer: '', target: functionNamed(id) }
+    await checkConfig(scope, change, place)
     const statement = sql`
       with f as (
         update functions f set config = config || ${JSON.stringify(change)}::jsonb, updated_at = now()
         where ${functionNamed(id)} returning *
       )
       select ${FUNCTION_COLUMNS} from f ${JOIN_VERSION}`
-    return findRow<FunctionRecord>(scope, 'function', statement)
+    const configured = await findRow<FunctionRecord>(scope, 'function', statement)
+    return { ...configured, ...(await missingSecrets(scope, change, place)) }
   },
 })
 
@@ -113,3 +142,15 @@ export const deleteFunction = adminOperation({
     return { id: String(deleted['id']), deleted: true as const }
   },
 })
+
+/** The maps of a version, from the one of the compiled code to the one of the bundle. */
+export async function findMaps(
+  scope: WorkspaceScope,
+  functionId: string,
+  version: number,
+): Promise<readonly string[]> {
+  const row = await scope.row<{ maps: string[] }>(sql`
+    select to_json(array_remove(array[compiled_map, source_map], null)) as maps
+    from function_versions where function_id = ${functionId} and version = ${version}`)
+  return row?.maps ?? []
+}

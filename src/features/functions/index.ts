@@ -1,13 +1,22 @@
 /** The operations of admins on functions; `function.invoke` is among those on data. */
 
 import type { AnyOperation } from '../../core/operation.ts'
+import { deleteFunctionAlias, getFunctionAlias, listFunctionAliases, setFunctionAlias } from './aliases.ts'
 import { createFunction } from './deploy.ts'
 import { configureFunction, deleteFunction, getFunction, listFunctions } from './functions.ts'
+import { activateFunctionVersion, getFunctionVersion, listFunctionVersions } from './versions.ts'
 
 export const FUNCTION_OPERATIONS: readonly AnyOperation[] = [
   createFunction,
   getFunction,
   listFunctions,
   configureFunction,
+  listFunctionVersions,
+  getFunctionVersion,
+  activateFunctionVersion,
+  listFunctionAliases,
+  getFunctionAlias,
+  setFunctionAlias,
+  deleteFunctionAlias,
   deleteFunction,
 ]

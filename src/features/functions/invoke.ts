@@ -9,11 +9,12 @@ import { LIMITS } from '../../core/limits.ts'
 import { DATA_ROLES, isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionTrigger, Json, SecretNames } from '../../core/work.ts'
+import { AliasName, VersionNumber } from '../version-aliases.ts'
 import { callTrigger } from './runs/run.ts'
 import { startRun } from './runs/start-run.ts'
 
 const invokeInput = {
-  id: Ref('function, or its name'),
+  id: Ref('function, or its name, or `name@alias`'),
   input: Type.Optional(
     Type.Unknown({ description: 'What the function is called with; an empty object where absent.' }),
   ),
@@ -28,7 +29,11 @@ export const invokeFunction = workspaceOperation({
   name: 'function.invoke',
   summary: 'Invoke a function and wait for its result',
   roles: DATA_ROLES,
-  input: Input(invokeInput),
+  input: Input({
+    ...invokeInput,
+    version: Type.Optional(VersionNumber),
+    alias: Type.Optional(AliasName),
+  }),
   output: invokeOutput,
   http: {
     method: 'POST',
@@ -65,12 +70,13 @@ interface InvokeRequest {
   readonly context?: object
   /** By default the active version. */
   readonly version?: number
+  readonly alias?: string
   readonly secrets?: SecretNames
 }
 
 async function invoke(
   scope: WorkspaceScope,
-  { id, input = {}, version, context, secrets }: InvokeRequest,
+  { id, input = {}, version, alias, context, secrets }: InvokeRequest,
   trigger: FunctionTrigger,
 ): Promise<{ run_id: string; result: unknown }> {
   checkJson('input', input, LIMITS.functionInputBytesMax)
@@ -80,6 +86,7 @@ async function invoke(
     trigger,
     isAsync: false,
     ...(version !== undefined && { version }),
+    ...(alias !== undefined && { alias }),
     ...(context !== undefined && { context: context as Json }),
     ...(secrets !== undefined && { secrets }),
   })

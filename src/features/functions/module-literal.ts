@@ -1,46 +1,27 @@
-/** Reads a constant that a compiled module exports as a literal. It parses the module and runs none of it. */
+/** Reads a constant that a compiled module exports as a literal, from its syntax tree. */
 
-import { SourceMap } from 'node:module'
-import {
-  type Expression,
-  type Identifier,
-  type ObjectExpression,
-  type Program,
-  type Property,
-  parse,
-  type SpreadElement,
-} from 'acorn'
+import type { Expression, Identifier, ObjectExpression, Program, Property, SpreadElement } from 'acorn'
 import type { Location, MapEntry, SourceNode } from '../../../flows-dsl/compile/source-nodes.ts'
 import type { DiagnosticList } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { fieldOf, pointerTo } from '../../../flows-dsl/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
 
-const { charsMax, depthMax } = LIMITS.functionTool
+const { charsMax, depthMax } = LIMITS.functionConstant
 
 /**
- * The value of an exported constant as source nodes. Their `column` is an offset in the compiled code: see
- * {@link originalLocations}.
- * @param code a module that esbuild compiled, so that its exports are `export{local as name}`
+ * The value of an exported constant as source nodes. Their `column` is an offset in the compiled code.
+ * @param program of a module that esbuild compiled, so that its exports are `export{local as name}`
  * @param list receives the reasons why it cannot be read
- * @returns undefined if the module has no such export, or cannot be parsed
+ * @returns undefined if the module has no such export
  */
-export function exportedLiteral(code: string, name: string, list: DiagnosticList): SourceNode | undefined {
-  const program = parseModule(code, list)
-  const local = program && localName(program, name)
-  return program && local && new LiteralReader(program, name, list).read(local, '')
-}
-
-function parseModule(code: string, list: DiagnosticList): Program | undefined {
-  try {
-    return parse(code, { ecmaVersion: 'latest', sourceType: 'module' })
-  } catch (error) {
-    // A stack that overflows is a syntax error, too.
-    if (!(error instanceof SyntaxError)) throw error
-    const offset = 'pos' in error ? Number(error.pos) : 0
-    const reason = error.message.replace(/ \(\d+:\d+\)$/, '')
-    return list.report('value_invalid', locationOf(offset, ''), `The module cannot be parsed: ${reason}.`)
-  }
+export function exportedLiteral(
+  program: Program,
+  name: string,
+  list: DiagnosticList,
+): SourceNode | undefined {
+  const local = localName(program, name)
+  return local && new LiteralReader(program, name, list).read(local, '')
 }
 
 const locationOf = (offset: number, pointer: string): Location => ({ line: 1, column: offset, pointer })
@@ -197,23 +178,4 @@ function scalarOf(node: Expression | SpreadElement): string | number | boolean |
   if (typeof value !== 'number') return undefined
   if (node.operator === '-') return -value
   return node.operator === '!' ? value === 0 : undefined
-}
-
-const SOURCE_MAP = '//# sourceMappingURL=data:application/json;base64,'
-
-/**
- * Finds the location in the original source of an offset in the compiled code, by the source map within it.
- * @returns lines and columns that count from 1; those of the compiled code if it has no source map
- */
-export function originalLocations(code: string): (offset: number) => Omit<Location, 'pointer'> {
-  const start = code.lastIndexOf(SOURCE_MAP)
-  const json = start < 0 ? undefined : Buffer.from(code.slice(start + SOURCE_MAP.length), 'base64').toString()
-  const map = json === undefined ? undefined : new SourceMap(JSON.parse(json))
-  return (offset) => {
-    const lines = code.slice(0, offset).split('\n')
-    const [line, column] = [lines.length, (lines.at(-1) ?? '').length + 1]
-    const origin = map?.findOrigin(line, column)
-    if (origin === undefined || !('lineNumber' in origin)) return { line, column }
-    return { line: origin.lineNumber, column: origin.columnNumber }
-  }
 }

@@ -7,9 +7,19 @@ import { sql } from '../../infra/postgres/sql.ts'
 import { decryptSecret, type SecretValue } from '../flows/secrets.ts'
 import { DEFAULTS, type FunctionConfig } from './config.ts'
 
+type JsonSchema = Readonly<Record<string, unknown>>
+
+/** A version as the activity that runs it needs it. */
+export interface RunnableVersion {
+  /** JavaScript. */
+  readonly compiled: string
+  readonly input_schema: JsonSchema | null
+  readonly output_schema: JsonSchema | null
+  /** True if positions in the code are not those of the developer's files. */
+  readonly has_maps: boolean
+}
+
 export interface RuntimeConfig extends Pick<FunctionConfig, 'env' | 'egress' | 'scopes'> {
-  /** JavaScript; undefined if it was not asked for. */
-  readonly compiled: string | undefined
   /** Names in `secrets` of the configuration. */
   readonly secretNames: readonly string[]
   /** Of the secrets that exist. */
@@ -17,27 +27,30 @@ export interface RuntimeConfig extends Pick<FunctionConfig, 'env' | 'egress' | '
 }
 
 interface Row {
-  readonly compiled: string | null
+  readonly version: RunnableVersion | null
   readonly config: Partial<FunctionConfig>
   /** Encrypted values in hexadecimal digits, by name. */
   readonly sealed: Readonly<Record<string, string>> | null
 }
 
 /**
- * Reads code, configuration and secrets in one statement.
+ * Reads version, configuration and secrets in one statement.
  * @param scope of an admin, since data roles read no secrets
- * @param withCode false if the caller has the code of this version
+ * @param withVersion false if the caller has the version, which never changes
  * @throws Problem `not_found` if the function or its version was deleted
  */
 export async function readRuntime(
   scope: WorkspaceScope,
   { id, version }: Pick<FunctionRunInput['function'], 'id' | 'version'>,
-  withCode: boolean,
-): Promise<RuntimeConfig> {
+  withVersion: boolean,
+): Promise<{ readonly runtime: RuntimeConfig; readonly version?: RunnableVersion }> {
   const { tenantId, workspaceId } = scope.ref
   // The role reads the whole tenant.
   const row = await scope.row<Row>(sql`
-    select case when ${withCode} then v.compiled end as compiled, f.config,
+    select f.config,
+      case when ${withVersion} then json_build_object('compiled', v.compiled, 'input_schema', v.input_schema,
+        'output_schema', v.output_schema, 'has_maps', v.compiled_map is not null or v.source_map is not null)
+      end as version,
       (select jsonb_object_agg(s.name, encode(s.sealed, 'hex')) from flow_secrets s
         where s.tenant_id = f.tenant_id and s.workspace_id = f.workspace_id
           and coalesce(f.config -> 'secrets', '[]'::jsonb) @> to_jsonb(s.name)) as sealed
@@ -49,7 +62,8 @@ export async function readRuntime(
   const secrets = Object.entries(row.sealed ?? {}).map(
     ([name, hex]) => [name, decryptSecret(scope, name, hex)] as const,
   )
-  return { env, egress, scopes, secretNames, secrets: new Map(secrets), compiled: row.compiled ?? undefined }
+  const runtime = { env, egress, scopes, secretNames, secrets: new Map(secrets) }
+  return { runtime, ...(row.version && { version: row.version }) }
 }
 
 /**

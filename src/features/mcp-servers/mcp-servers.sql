@@ -89,6 +89,26 @@ create trigger limit_tools after insert on tenon.mcp_server_versions
   for each row execute function tenon.limit_tools();
 revoke execute on function tenon.quota_tools, tenon.limit_tools from public;
 
+-- @returns the versions of a function that versions of MCP servers call; empty unless the caller administers the workspace
+create function tenon.versions_in_tools(t text, w text, called text) returns integer[]
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+declare
+  before text[];
+  found_versions integer[];
+begin
+  if not administers(t, w) then
+    return '{}';
+  end if;
+  before := act_for_workspace(t, w);
+  select coalesce(array_agg(distinct (b -> 'fixed' ->> 'version')::integer), '{}') into found_versions
+    from mcp_server_versions v, jsonb_array_elements(v.manifest -> 'tools') tool, lateral (select tool -> 'binding') as e (b)
+    where v.tenant_id = t and v.workspace_id = w and b ->> 'source' = 'functions' and b -> 'fixed' ->> 'id' = called;
+  perform act_for_workspace(before[1], before[2]);
+  return found_versions;
+end $$;
+revoke execute on function tenon.versions_in_tools from public;
+grant execute on function tenon.versions_in_tools to tenon_admin, tenon_operator;
+
 create table tenon.mcp_clients (
   tenant_id text not null default tenon.tenant(),
   workspace_id text not null default tenon.workspace(),

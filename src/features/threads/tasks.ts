@@ -15,7 +15,8 @@ import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
 import { flowSummary } from '../flows/flow-summary.ts'
-import { exportedTool } from '../functions/exported-tool.ts'
+import { type CompiledModule, readModule } from '../functions/exported-constants.ts'
+import { checkSourceMap, type Position, throughMaps } from '../functions/source-map.ts'
 import { type McpSourceTools, readMcpTools } from '../mcp-servers/remote/mcp/mcp-definitions.ts'
 import { type OpenApiSource, readOpenApi } from '../mcp-servers/remote/openapi/read-tools.ts'
 import { type ReviewInput, reviewTools } from '../mcp-servers/review/review-tools.ts'
@@ -93,8 +94,14 @@ export const TASKS = {
   /** Of the draft and the active version of an MCP server. */
   reviewTools: (input: ReviewInput) => reviewTools(input),
 
-  /** Of the compiled module of a function. */
-  exportedTool: (code: string) => exportedTool(code),
+  /** Constants and imports of the compiled module of a function. */
+  readModule: (module: CompiledModule) => readModule(module),
+
+  /** Of the bundle of a function. */
+  checkSourceMap: (text: string) => checkSourceMap(text),
+
+  originalPositions: ({ maps, positions }: { maps: readonly string[]; positions: readonly Position[] }) =>
+    positions.map(({ line, column }) => throughMaps(maps, { line, column })),
 
   openApiTools: (source: OpenApiSource) => readOpenApi(source),
 

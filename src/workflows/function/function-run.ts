@@ -69,13 +69,14 @@ function runAttempt(input: FunctionRunInput): Promise<Json> {
 const pauseMs = (attempt: number): number =>
   Math.min(LIMITS.functionRetry.minMs * 2 ** (attempt - 1), LIMITS.functionRetry.maxMs)
 
-/** A suspended workspace and a cancelled run are not repeated, nor is a function that is gone. */
+/** A suspended workspace and a cancelled run are not repeated, nor is a function that is gone, or an input that it does not take. */
 const isRepeatable = (failure: unknown): boolean =>
   failure instanceof ApplicationFailure && !FINAL.includes(failure.type ?? '')
 
 const FINAL: readonly string[] = [
   'not_found',
   'tenant_suspended',
+  'validation_failed',
   'workspace_suspended',
 ] satisfies ProblemCode[]
 

@@ -4,8 +4,8 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { AnyOperation } from '../../../src/core/operation.ts'
-import { SCOPES } from '../../../src/features/api-keys/key.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
+import { SCOPES } from '../../../src/features/key-operations.ts'
 import { ROWS, type World } from '../../isolation/sweep-rows.ts'
 import {
   closeSubscriptions,

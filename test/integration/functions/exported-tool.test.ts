@@ -32,15 +32,17 @@ const INPUT = {
   additionalProperties: false,
 }
 const OUTPUT = { type: 'object', properties: { price: { type: 'number' } }, required: ['price'] }
-const TOOL = { description: 'Quotes a price for an order.', input: INPUT, output: OUTPUT, readOnly: true }
-const QUOTE = `export const tool = ${JSON.stringify(TOOL)} as const
+const TOOL = { description: 'Quotes a price for an order.', readOnly: true }
+const SCHEMAS = `export const input = ${JSON.stringify(INPUT)}
+export const output = ${JSON.stringify(OUTPUT)}
+`
+const QUOTE = `${SCHEMAS}export const tool = ${JSON.stringify(TOOL)} as const
 export default (order: { sku: string, count?: number }) =>
   order.sku === 'BAD' ? { price: 'unknown' } : { price: 4 * (order.count ?? 1), order }`
 const SHOWN = {
-  description: TOOL.description,
+  tool: { description: TOOL.description, read_only: true },
   input_schema: INPUT,
   output_schema: OUTPUT,
-  read_only: true,
 }
 
 let workspace: TestWorkspace
@@ -57,9 +59,10 @@ const deploy = (name: string, source: string): Promise<Reply> =>
 describe('deployment of a function', () => {
   test('exports `tool`: the answer and the function show it, lists do not; the next version has its own', async () => {
     const as = workspace.operator
-    const { tool, id } = await ok(deploy('shown', QUOTE))
-    expect(tool).toEqual(SHOWN)
-    expect((await ok(call('GET', `/v1/functions/${id}`, { as }))).tool).toEqual(SHOWN)
+    const made = await ok(deploy('shown', QUOTE))
+    expect(made).toMatchObject(SHOWN)
+    const { id } = made
+    expect(await ok(call('GET', `/v1/functions/${id}`, { as }))).toMatchObject(SHOWN)
     const list = await ok(call('GET', `/v1/functions?workspace_id=${workspace.workspaceId}`, { as }))
     expect(list.data.find((one: { id: string }) => one.id === id)).not.toHaveProperty('tool')
     const next = await ok(deploy('shown', 'export const tool = {}\nexport default () => 1'))
@@ -139,7 +142,7 @@ describe('tool over a function', () => {
     [{ sku: 'ABC', more: 1 }, '- more is unknown.'],
     [
       { sku: 'BAD' },
-      'result_invalid: The result does not fit the published schema of call_quote: price must',
+      'function_output_invalid: The result does not fit the schema of the function: /price must',
     ],
   ])('arguments %j: a tool error', async (args, text) => {
     const result = await use('call_quote', args)
@@ -155,7 +158,10 @@ describe('tool over a function', () => {
   test('redeployed with more effects: published again, it waits for approval', async () => {
     const { readOnly: _no, ...rest } = TOOL
     await ok(
-      deploy('quote', `export const tool = ${JSON.stringify(rest)}\nexport default () => ({ price: 1 })`),
+      deploy(
+        'quote',
+        `${SCHEMAS}export const tool = ${JSON.stringify(rest)}\nexport default () => ({ price: 1 })`,
+      ),
     )
     expect(await use('call_quote', { sku: 'ABC' })).toMatchObject({ structuredContent: { price: 4 } })
     const published = await publish(mcpServer, { call_quote: { enabled: true } })

@@ -64,6 +64,8 @@ const asUser = <T extends object>(text: string, ref = refOf(ours, { id: 'mia', c
 /** What each statement of the role may do with tables of the platform. */
 const PRIVILEGES = {
   function_runs: ['insert'],
+  function_aliases: ['select'],
+  function_versions: ['select'],
   functions: ['select'],
   idempotency: ['delete', 'insert', 'select', 'update'],
   outbox: ['insert'],
@@ -150,12 +152,20 @@ test('every table of the platform – read by the role – shows rows of the own
     schemas: '*',
     services: 'tenant_id, workspace_id',
     idempotency: 'tenant_id, workspace_id, role',
+    function_aliases: 'tenant_id, workspace_id, versions',
+    function_versions: 'tenant_id, workspace_id, input_schema',
     functions: 'tenant_id, workspace_id',
     storage_identities: 'tenant_id, workspace_id',
     stored_objects: 'tenant_id, workspace_id',
   }
   /** Of these the role sees rows only where a function or a rule on objects is open to users. */
-  const mayBeEmpty = ['functions', 'storage_identities', 'stored_objects']
+  const mayBeEmpty = [
+    'function_aliases',
+    'function_versions',
+    'functions',
+    'storage_identities',
+    'stored_objects',
+  ]
   for (const { name } of tables) {
     const text = `select ${columns[name] ?? '*'} from tenon."${name}"`
     if (columns[name] === undefined) {
@@ -243,6 +253,7 @@ test('functions and procedures of the platform – by their grants – are those
 /** Those that run with the rights of their owner are in security-definers.test.ts. */
 const CALLABLE = [
   ...[
+    'alias_version',
     'anon_workspace',
     'audit_hash',
     'caller',

@@ -1,6 +1,5 @@
 /** Starts executions, whatever triggers them: validates the input, writes the row, acquires a slot, starts the workflow. */
 
-import { createHash } from 'node:crypto'
 import { newBudget } from '../../../../flows-dsl/budget.ts'
 import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Concurrency, FlowIR } from '../../../../flows-dsl/ir.ts'
@@ -16,6 +15,7 @@ import { workflowId } from '../../../core/tenant.ts'
 import type { Json } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { shareOf } from '../../version-aliases.ts'
 import { findFlow } from '../definitions.ts'
 import { withStreamOffsets } from '../subscriptions/subscriptions.ts'
 import { acquireSlot, releaseSlot, type SlotResult } from './concurrency.ts'
@@ -73,9 +73,7 @@ export async function startFlow(
 /** The number of the selected version of the flow `f`. */
 function selectVersion(version: number | undefined, { alias, id }: ExecutionStart): Sql {
   if (alias === undefined) return sql`coalesce(${version ?? null}::integer, f.latest_version)`
-  // A hash of the id, so that each attempt of a request selects the same version of a weighted alias.
-  const share = createHash('sha256').update(id).digest().readUIntBE(0, 6)
-  return sql`(select tenon.alias_version(a.versions, ${share}) from flow_aliases a
+  return sql`(select tenon.alias_version(a.versions, ${shareOf(id)}) from flow_aliases a
     where a.flow_id = f.id and a.name = ${alias})`
 }
 

@@ -4,7 +4,8 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { Problem } from '../../../core/problem.ts'
+import { isPublicRole } from '../../../core/policy.ts'
+import { notFound, Problem } from '../../../core/problem.ts'
 import { durationMs } from '../../../core/units.ts'
 import {
   type FunctionCaller,
@@ -14,18 +15,21 @@ import {
   QUEUES,
   type SecretNames,
 } from '../../../core/work.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
-import { findRow } from '../../operation-helpers.ts'
+import { violated } from '../../../infra/postgres/errors.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { consumeQuota } from '../../quotas/quotas-api.ts'
+import { shareOf } from '../../version-aliases.ts'
+import { checkInputEarly, isCheckedEarly } from '../check-run.ts'
 import type { FunctionConfig } from '../config.ts'
 import { DEFAULTS } from '../config.ts'
 import { callerOf } from './run.ts'
 
 export interface RunRequest {
-  /** Id or name of the function. */
+  /** Id or name of the function, or `name@alias`. */
   readonly id: string
-  /** By default the active version. */
+  /** By default the active version, or that of the alias. */
   readonly version?: number
+  readonly alias?: string
   readonly kind?: 'call' | 'fetch'
   readonly input: Json
   /** Members of the second argument of the code. */
@@ -53,12 +57,13 @@ interface Invocable {
   readonly name: string
   readonly version: number
   readonly config: Partial<FunctionConfig>
+  readonly input_schema: Readonly<Record<string, unknown>> | null
 }
 
 /**
  * Idempotent for the same `runId`.
- * @throws Problem `not_found`, `quota_exceeded`, `state_conflict` if runs that start one another are too deep,
- *   `dependency_unavailable`
+ * @throws Problem `not_found`, `validation_failed` if the input does not fit the schema of the version, `quota_exceeded`,
+ *   `state_conflict` if runs that start one another are too deep, `dependency_unavailable`
  */
 export async function startRun(scope: WorkspaceScope, request: RunRequest): Promise<StartedRun> {
   const trigger = { ...request.trigger, ...deeper(scope, request.trigger) }
@@ -96,28 +101,78 @@ const PUBLIC_NOUNS: Readonly<Record<string, string>> = {
   user: 'function that a user may invoke',
 }
 
-/** Anon keys and users find only functions that allow them; row-level security decides. */
-function createRecord(
+/**
+ * Selects the version and writes the record, in one round trip unless the input has to be checked in between. Anon keys and
+ * users find only functions that allow them; row-level security decides.
+ */
+async function createRecord(
   scope: WorkspaceScope,
   runId: string,
-  { id, version, input, isAsync }: RunRequest,
+  request: RunRequest,
   trigger: FunctionTrigger,
 ): Promise<Invocable> {
-  return findRow<Invocable>(
-    scope,
-    PUBLIC_NOUNS[scope.actor.role] ?? 'function',
-    sql`
+  const { input, isAsync } = request
+  const { id, version } = selectVersion(scope, runId, request)
+  const isChecked = isCheckedEarly({ ...request, trigger })
+  const columns = sql`${runId}, id, version, ${JSON.stringify(trigger)}::jsonb, ${scope.actor.subject}, ${isAsync}::boolean,
+    ${isAsync ? JSON.stringify(input) : null}::json`
+  const insert = sql`insert into function_runs (id, function_id, version, trigger, started_by, is_async, input)`
+  const invoked = await scope.row<Invocable>(sql`
     with f as (
-      select id, name, coalesce(${version ?? null}::integer, active_version) as version, config
-      from functions where id = ${id} or name = ${id}
+      select f.id, f.name, f.config, v.version, v.input_schema from functions f join function_versions v
+        on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.function_id = f.id
+          and v.version = ${version}
+      where f.id = ${id} or f.name = ${id}
     ), r as (
-      insert into function_runs (id, function_id, version, trigger, started_by, is_async, input)
-      select ${runId}, id, version, ${JSON.stringify(trigger)}::jsonb, ${scope.actor.subject}, ${isAsync},
-        ${isAsync ? JSON.stringify(input) : null}::json
-      from f on conflict do nothing
+      ${insert} select ${columns} from f where input_schema is null or not ${isChecked}::boolean on conflict do nothing
     )
-    select id, name, version, config from f`,
-  )
+    select id, name, version, config, input_schema from f`)
+  if (invoked === undefined) throw await whatIsMissing(scope, id, request)
+  if (invoked.input_schema === null || !isChecked) return invoked
+  checkInputEarly(invoked.input_schema, input)
+  const checked = sql`(select ${invoked.id}::text as id, ${invoked.version}::integer as version) f`
+  await scope.rows(sql`${insert} select ${columns} from ${checked} on conflict do nothing`).catch((error) => {
+    throw violated(error) === undefined ? error : notFound('function')
+  })
+  return invoked
+}
+
+/**
+ * @returns id or name of the function, and the number of the version of the function `f`
+ * @throws Problem `validation_failed` for both a version and an alias; `forbidden` for a version that the public names
+ */
+function selectVersion(
+  scope: WorkspaceScope,
+  runId: string,
+  request: RunRequest,
+): { id: string; version: Sql } {
+  const { id, alias } = aliasOf(request)
+  const { version } = request
+  if (version !== undefined && alias !== undefined)
+    throw new Problem('validation_failed', { detail: 'Name either a version or an alias.' })
+  if (alias !== undefined) {
+    const selected = sql`(select tenon.alias_version(a.versions, ${shareOf(runId)}) from function_aliases a
+      where a.tenant_id = f.tenant_id and a.workspace_id = f.workspace_id and a.function_id = f.id and a.name = ${alias})`
+    return { id, version: selected }
+  }
+  // An admin may have left a version since it is not safe.
+  if (version !== undefined && isPublicRole(scope.actor.role))
+    throw new Problem('forbidden', { detail: 'Anon keys and users call the active version, or an alias.' })
+  return { id, version: sql`coalesce(${version ?? null}::integer, f.active_version)` }
+}
+
+/** Names of functions have no `@`. */
+function aliasOf({ id: asked, alias }: RunRequest): { id: string; alias: string | undefined } {
+  const [id = '', named] = asked.split('@', 2)
+  if (named !== undefined && alias !== undefined)
+    throw new Problem('validation_failed', { detail: 'Name one alias.' })
+  return { id, alias: named ?? alias }
+}
+
+async function whatIsMissing(scope: WorkspaceScope, id: string, request: RunRequest): Promise<Problem> {
+  const found = await scope.row(sql`select id from functions where id = ${id} or name = ${id}`)
+  if (found === undefined) return notFound(PUBLIC_NOUNS[scope.actor.role] ?? 'function')
+  return notFound(aliasOf(request).alias === undefined ? 'function version' : 'function alias')
 }
 
 function runInput(
@@ -127,7 +182,7 @@ function runInput(
   { kind = 'call', input, context, secrets, isAsync, caller = callerOf(scope) }: RunRequest,
   trigger: FunctionTrigger,
 ): FunctionRunInput {
-  const { timeout, memory_mb, retries } = { ...DEFAULTS, ...config }
+  const { timeout, memory_mb, retries, idempotent } = { ...DEFAULTS, ...config }
   const timeoutMs = durationMs(timeout)
   return {
     run_id,
@@ -139,7 +194,7 @@ function runInput(
     timeout_ms: isAsync ? timeoutMs : Math.min(timeoutMs, LIMITS.functionTimeoutMs.syncMax),
     memory_mb,
     is_async: isAsync,
-    attempts_max: isAsync ? retries + 1 : 1,
+    attempts_max: isAsync && idempotent ? retries + 1 : 1,
     ...(context !== undefined && { context }),
     ...(secrets !== undefined && { secrets }),
   }

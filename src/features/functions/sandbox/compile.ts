@@ -4,22 +4,30 @@ import { execFile } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { LIMITS } from '../../../core/limits.ts'
 import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
+import type { Position } from '../source-map.ts'
 
-/** `line` and `column` count from 1. */
-export interface Fault {
+/** `line` and `column` count from 1. `file` is the name of a file of the bundle, from its source map. */
+export interface Fault extends Position {
   readonly message: string
-  readonly line: number
-  readonly column: number
 }
 
-/** `exportsTool` is false only if the module has no export `tool`. */
+/** The constants that deployment reads. */
+const EXPORTS = ['input', 'output', 'tool'] as const
+export type ExportName = (typeof EXPORTS)[number]
+
+/** `exported`: those of these constants that the module exports. `mayImport` is false only if it imports nothing. */
 export type Compiled =
-  | { readonly code: string; readonly exportsTool: boolean; readonly faults?: never }
+  | {
+      readonly code: string
+      readonly exported: readonly ExportName[]
+      readonly mayImport: boolean
+      readonly faults?: never
+    }
   | { readonly faults: readonly Fault[] }
 
 /**
  * Without `--bundle`, esbuild opens no file. With it, `import('./etc' + x)` becomes a list of the host's files, and a
- * `sourceMappingURL` is read. Imports stay as they are; the sandbox rejects them.
+ * `sourceMappingURL` is read. Imports stay as they are; deployment refuses those with a literal, and the sandbox all others.
  */
 const ARGUMENTS = [
   ...['--format=esm', '--platform=neutral', '--target=es2024', '--tsconfig-raw={}'],
@@ -28,6 +36,9 @@ const ARGUMENTS = [
   ...['--minify-whitespace', '--charset=utf8'],
   ...['--log-level=error', `--log-limit=${LIMITS.faultsShownMax}`, '--color=false'],
 ]
+const { cpuSeconds, memoryMb, collectMb } = LIMITS.functionCompiler
+/** Limits of memory that is written to, in KiB, and of CPU time. A shell that knows no such limit compiles without it. */
+const BOUNDED = `ulimit -d ${memoryMb * 1_024} 2>/dev/null; ulimit -t ${cpuSeconds}; exec "$0" "$@"`
 const FAULT = /^✘ \[ERROR\] (.*)\n\n {4}function\.ts:(\d+):(\d+):/gm
 
 /** Each holder has one compilation at a time, and all together few, so that none exceeds its time limit for the others. */
@@ -53,12 +64,17 @@ export async function compileFunction(source: string, holder: string): Promise<C
 async function compiled(source: string): Promise<Compiled> {
   const { out, err, died } = await esbuild(source)
   const exported = died ? [] : exportedNames(out)
-  if (exported.includes('default')) return { code: out, exportsTool: exported.includes('tool') }
+  if (exported.includes('default') || exported.includes('fetch'))
+    return {
+      code: out,
+      exported: EXPORTS.filter((name) => exported.includes(name)),
+      mayImport: /\bimport\b|\bfrom\s*["'`]/.test(out),
+    }
   const faults = faultsOf(err)
   if (faults.length > 0) return { faults: died ? faults.slice(0, 1) : faults }
   const message = died
     ? 'It is nested too deeply, or too large.'
-    : 'It has no default export: that is the function to call.'
+    : 'It has no default export: that is the function to call. (One that serves HTTP alone exports `fetch`.)'
   return { faults: [{ message, line: 1, column: 1 }] }
 }
 
@@ -81,21 +97,24 @@ function faultsOf(err: string): Fault[] {
   }))
 }
 
+/** Exit codes of the shell. */
+const [NOT_EXECUTABLE, NOT_FOUND] = [126, 127]
+
 function esbuild(source: string): Promise<{ out: string; err: string; died: boolean }> {
   const program = createRequire(import.meta.url).resolve('esbuild/bin/esbuild')
   return new Promise((done, reject) => {
     const child = execFile(
-      program,
-      ARGUMENTS,
+      '/bin/sh',
+      ['-c', BOUNDED, program, ...ARGUMENTS],
       {
         cwd: '/',
-        env: { PATH: process.env['PATH'] ?? '' },
+        env: { PATH: process.env['PATH'] ?? '', GOMEMLIMIT: `${collectMb}MiB` },
         timeout: LIMITS.functionCompileMs,
         killSignal: 'SIGKILL',
         maxBuffer: LIMITS.functionCompiledBytesMax,
       },
       (error, out, err) => {
-        const missing = error?.code === 'ENOENT' || error?.code === 'EACCES'
+        const missing = [NOT_FOUND, NOT_EXECUTABLE, 'ENOENT', 'EACCES'].includes(error?.code ?? 0)
         if (missing) reject(error)
         else done({ out, err, died: error !== null })
       },

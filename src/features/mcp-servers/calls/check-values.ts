@@ -1,12 +1,10 @@
 /** Checks the arguments of a call and the result of a tool against the schemas that its client was shown. */
 
 import Format from 'typebox/format'
-import { type Budget, newBudget } from '../../../../flows-dsl/budget.ts'
 import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
-import { FlowError } from '../../../../flows-dsl/errors.ts'
-import { type Json, unescaped } from '../../../../flows-dsl/json.ts'
-import { type SchemaError, schemaErrors } from '../../../../flows-dsl/json-schema/validate.ts'
-import { LIMITS } from '../../../core/limits.ts'
+import { unescaped } from '../../../../flows-dsl/json.ts'
+import type { SchemaError } from '../../../../flows-dsl/json-schema/validate.ts'
+import { checkBudget, errorsWithin, TOO_COSTLY } from '../../schema-errors.ts'
 import type { JsonSchema, Tool } from '../tool.ts'
 
 const SHOWN_MAX = 5
@@ -34,35 +32,6 @@ export function resultError(tool: Tool, output: unknown): string | undefined {
     ? undefined
     : `${nameOf(first.pointer) || 'the result'} ${first.message}`
 }
-
-const TOO_COSTLY: SchemaError = {
-  pointer: '',
-  message: 'take too many steps to check; send less at once',
-  keyword: '',
-}
-
-/** The steps that a check may take on this thread. */
-export const checkBudget = (): Budget => ({ ...newBudget(), steps: LIMITS.inputCheckSteps })
-
-/** @returns the errors of a value; one error, {@link TOO_COSTLY}, if the check uses the budget up */
-export function errorsWithin(
-  schema: JsonSchema,
-  value: unknown,
-  budget: Budget,
-  hasFormat?: typeof Format.Test,
-): readonly SchemaError[] {
-  try {
-    return withoutRepetition(schemaErrors(schema as Json, value as Json, budget, hasFormat))
-  } catch (error) {
-    if (!(error instanceof FlowError)) throw error
-    return [TOO_COSTLY]
-  }
-}
-
-/** Several subschemas may report the same. */
-const withoutRepetition = (errors: readonly SchemaError[]) => [
-  ...new Map(errors.map((error) => [`${error.pointer} ${error.missing} ${error.message}`, error])).values(),
-]
 
 function inWords({ pointer, message, keyword, missing }: SchemaError, schema: JsonSchema): string {
   const name = nameOf(pointer)

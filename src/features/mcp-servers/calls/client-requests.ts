@@ -12,9 +12,9 @@ import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { isSecretName, namesSecret } from '../../../core/redact.ts'
+import { checkBudget, errorsWithin } from '../../schema-errors.ts'
 import type { JsonSchema } from '../tool.ts'
 import type { Answers, Asks, CallClient, InputRequest } from './call-client.ts'
-import { checkBudget, errorsWithin } from './check-values.ts'
 
 /** Requests to a client, with the state that it returns. */
 export interface Asked {

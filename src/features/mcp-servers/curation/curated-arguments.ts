@@ -7,7 +7,7 @@ import { patternError } from '../../../../flows-dsl/json-schema/pattern.ts'
 import { AnyName } from '../../../access/operation-builders.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { isCompatible } from '../../collections/schemas/is-compatible.ts'
-import { errorsWithin } from '../calls/check-values.ts'
+import { errorsWithin } from '../../schema-errors.ts'
 import type { Candidate, JsonSchema, Preset } from '../tool.ts'
 
 /** Keywords by which the values of an argument may be narrowed. */

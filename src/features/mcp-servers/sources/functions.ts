@@ -1,21 +1,31 @@
-/** Tools over functions: one calls a fixed version of each. What the module exports as `tool` describes it. */
+/** Tools over functions: one calls a fixed version of each. The exports `tool`, `input` and `output` of the module describe it. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import type { FunctionTool } from '../../functions/exported-tool.ts'
+import type { FunctionConstants } from '../../functions/exported-constants.ts'
 import { invokeVersion } from '../../functions/invoke.ts'
 import type { Answers } from '../calls/call-client.ts'
 import { functionRequests } from '../calls/client-requests.ts'
-import { type Arguments, argumentsOf, type Candidate, type Source, type Tool, toolName } from '../tool.ts'
+import {
+  type Arguments,
+  argumentsOf,
+  type Candidate,
+  type JsonSchema,
+  type Source,
+  type Tool,
+  toolName,
+} from '../tool.ts'
 
 interface FunctionRow {
   readonly id: string
   readonly name: string
   readonly version: number
-  /** Null if the module exports none. */
-  readonly tool: FunctionTool | null
+  /** Null if the module does not export it, as are the schemas. */
+  readonly tool: FunctionConstants['tool'] | null
+  readonly input_schema: JsonSchema | null
+  readonly output_schema: JsonSchema | null
 }
 
 export const functions: Source = {
@@ -23,7 +33,8 @@ export const functions: Source = {
   operations: [invokeVersion],
   candidates: async (scope: WorkspaceScope) => {
     const rows = await scope.rows<FunctionRow>(sql`
-      select f.id, f.name, f.active_version as version, v.tool from functions f
+      select f.id, f.name, f.active_version as version, v.tool, v.input_schema, v.output_schema
+        from functions f
         join function_versions v on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id
           and v.function_id = f.id and v.version = f.active_version
       order by f.name limit ${LIMITS.mcpCandidateThingsMax}`)
@@ -66,10 +77,11 @@ const CHANGES: Annotations = {
   openWorldHint: true,
 }
 
-function candidate({ id, name: called, version, tool }: FunctionRow): Candidate {
+function candidate({ id, name: called, version, ...constants }: FunctionRow): Candidate {
   const fixed = { id, version }
   const name = toolName(`call_${called}`)
-  const { description, input_schema, output_schema, read_only } = tool ?? {}
+  const { tool, input_schema, output_schema } = constants
+  const { description, read_only } = tool ?? {}
   return {
     candidate: `functions:${called}:invoke`,
     name,

@@ -1,0 +1,101 @@
+/** Aliases of a function: they select a version, or several by weight, for calls of `name@alias`. */
+
+import Type, { type Static } from 'typebox'
+import { adminOperation, Input, Time } from '../../access/operation-builders.ts'
+import { PageInput, PageOf } from '../../core/page.ts'
+import { ADMINS } from '../../core/policy.ts'
+import { sql } from '../../infra/postgres/sql.ts'
+import { findRow, listPage } from '../operation-helpers.ts'
+import { AliasName, AliasTarget, Weighted, weightedOf } from '../version-aliases.ts'
+import { FunctionRef, findFunctionId, functionNamed } from './functions.ts'
+
+const FunctionAlias = Type.Object({
+  function_id: Type.String(),
+  name: Type.String(),
+  versions: Type.Array(Weighted),
+  updated_by: Type.String(),
+  created_at: Time,
+  updated_at: Time,
+})
+type FunctionAlias = Static<typeof FunctionAlias>
+
+const COLUMNS = sql`a.function_id, a.name, a.versions, a.updated_by, a.created_at, a.updated_at`
+const JOINED = sql`function_aliases a join functions f on f.tenant_id = a.tenant_id
+  and f.workspace_id = a.workspace_id and f.id = a.function_id`
+const ALIASES = '/v1/functions/{id}/aliases'
+const Target = { id: FunctionRef, name: AliasName }
+
+export const listFunctionAliases = adminOperation({
+  name: 'function_alias.list',
+  summary: 'List the aliases of a function',
+  roles: ADMINS,
+  input: Input({ ...PageInput, id: FunctionRef }),
+  output: PageOf(FunctionAlias),
+  http: { method: 'GET', path: ALIASES },
+  run: async (scope, input) => {
+    const id = await findFunctionId(scope, input.id)
+    const aliases = sql`select ${COLUMNS} from function_aliases a where a.function_id = ${id}`
+    return listPage<FunctionAlias>(scope, input, aliases, 'name')
+  },
+})
+
+export const getFunctionAlias = adminOperation({
+  name: 'function_alias.get',
+  summary: 'Read an alias of a function',
+  roles: ADMINS,
+  input: Input(Target),
+  output: FunctionAlias,
+  http: { method: 'GET', path: `${ALIASES}/{name}` },
+  run: (scope, { id, name }) =>
+    findRow<FunctionAlias>(
+      scope,
+      'function alias',
+      sql`select ${COLUMNS} from ${JOINED} where ${functionNamed(id)} and a.name = ${name}`,
+    ),
+})
+
+export const setFunctionAlias = adminOperation({
+  name: 'function_alias.set',
+  summary:
+    'Set an alias to a version of a function, or to several by weight; runs that have begun keep theirs',
+  roles: ADMINS,
+  input: Input({ ...Target, ...AliasTarget }),
+  output: FunctionAlias,
+  http: { method: 'PUT', path: `${ALIASES}/{name}`, body: '*' },
+  run: async (scope, { id: asked, name, version, versions }) => {
+    const meant = JSON.stringify(weightedOf(version, versions))
+    const id = await findFunctionId(scope, asked)
+    return findRow<FunctionAlias>(
+      scope,
+      'function version',
+      sql`
+      insert into function_aliases as a (tenant_id, workspace_id, function_id, name, versions, updated_by)
+      select f.tenant_id, f.workspace_id, f.id, ${name}, ${meant}::jsonb, ${scope.actor.subject} from functions f
+      where f.id = ${id} and not exists (select from jsonb_to_recordset(${meant}::jsonb) as m (version integer)
+        where not exists (select from function_versions v where v.tenant_id = f.tenant_id
+          and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = m.version))
+      on conflict (tenant_id, workspace_id, function_id, name) do update
+        set versions = excluded.versions, updated_by = excluded.updated_by, updated_at = now()
+      returning ${COLUMNS}`,
+    )
+  },
+})
+
+export const deleteFunctionAlias = adminOperation({
+  name: 'function_alias.delete',
+  summary: 'Delete an alias of a function; its versions stay',
+  roles: ADMINS,
+  input: Input(Target),
+  output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: `${ALIASES}/{name}` },
+  run: async (scope, { id, name }) => {
+    await findRow(
+      scope,
+      'function alias',
+      sql`delete from function_aliases a using functions f where f.tenant_id = a.tenant_id
+        and f.workspace_id = a.workspace_id and f.id = a.function_id and ${functionNamed(id)} and a.name = ${name}
+        returning a.name`,
+    )
+    return { name, deleted: true as const }
+  },
+})

@@ -1,0 +1,146 @@
+/** Checks of a function's configuration that its schema cannot express. Deployment and configuration share them. */
+
+import Type, { type Static } from 'typebox'
+import { CompileContext } from '../../../flows-dsl/compile/compile-context.ts'
+import { compileSchedule } from '../../../flows-dsl/compile/schedule.ts'
+import type { MapEntry, MapNode, SourceNode } from '../../../flows-dsl/compile/source-nodes.ts'
+import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import type { AdminScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { type InputError, Problem } from '../../core/problem.ts'
+import { boundedMs } from '../../core/units.ts'
+import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
+import { SCOPES } from '../key-operations.ts'
+import type { ConfigChange, FunctionConfig } from './config.ts'
+import { egressFault } from './egress.ts'
+
+export const ConfigWarnings = Type.Optional(
+  Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
+    description: 'Parts of the configuration that have no effect yet; absent if there are none.',
+  }),
+)
+type ConfigWarnings = Static<typeof ConfigWarnings>
+
+/** @param pointer of the configuration in the body @param target a condition on the function `f` that the change is for */
+export interface ConfigPlace {
+  readonly pointer: string
+  readonly target: Sql
+}
+
+/** @throws Problem `validation_failed` with all errors */
+export async function checkConfig(
+  scope: AdminScope,
+  change: ConfigChange,
+  { pointer, target }: ConfigPlace,
+): Promise<void> {
+  const { timeout } = change
+  const field = { in: 'body', name: 'timeout', pointer: `${pointer}/timeout` } as const
+  if (timeout !== undefined) boundedMs(field, timeout, { minMs: 1_000, maxMs: LIMITS.functionTimeoutMs.max })
+  const errors = [
+    ...scheduleErrors(change.schedule),
+    ...listErrors('egress', change.egress, egressFault),
+    ...listErrors('scopes', change.scopes, scopeFault),
+    ...(await retryErrors(scope, change, target)),
+  ]
+  if (errors.length === 0) return
+  throw new Problem('validation_failed', {
+    detail: errors.map(({ path, detail }) => `${path.slice(1).replaceAll('/', '.')}: ${detail}`).join('; '),
+    errors: errors.slice(0, LIMITS.faultsShownMax).map(
+      ({ path, detail }): InputError => ({
+        in: 'body',
+        name: path.split('/')[1] ?? '',
+        pointer: `${pointer}${path}`,
+        detail,
+      }),
+    ),
+  })
+}
+
+/** Secrets may be stored after the function was deployed, so a missing one is a warning. */
+export async function missingSecrets(
+  scope: AdminScope,
+  { secrets = [] }: ConfigChange,
+  { pointer, target }: ConfigPlace,
+): Promise<{ readonly warnings?: ConfigWarnings }> {
+  if (secrets.length === 0) return {}
+  const rows = await scope.rows<{ name: string }>(sql`
+    select s.name from functions f join flow_secrets s
+      on s.tenant_id = f.tenant_id and s.workspace_id = f.workspace_id
+    where ${target} and s.name = any(${textArray(secrets)}::text[])`)
+  const there = new Set(rows.map(({ name }) => name))
+  const warnings = secrets.flatMap((name, index) => {
+    const detail = `The workspace has no secret \`${name}\` yet; runs fail until it has.`
+    return there.has(name) ? [] : [{ pointer: `${pointer}/secrets/${index}`, detail }]
+  })
+  return warnings.length === 0 ? {} : { warnings }
+}
+
+/** @param path of the faulty member within the configuration */
+interface ConfigError {
+  readonly path: string
+  readonly detail: string
+}
+
+function listErrors(
+  name: string,
+  list: readonly string[] = [],
+  faultOf: (one: string) => string | undefined,
+): ConfigError[] {
+  return list.flatMap((one, index) => {
+    const detail = faultOf(one)
+    return detail === undefined ? [] : [{ path: `/${name}/${index}`, detail }]
+  })
+}
+
+function scopeFault(scope: string): string | undefined {
+  if (SCOPES.includes(scope)) return undefined
+  const near = nearest(scope, SCOPES)
+  const hint = near === undefined ? `There are ${SCOPES.join(', ')}.` : `Did you mean ${near}?`
+  return `There is no such scope of a service key. ${hint}`
+}
+
+async function retryErrors(
+  scope: AdminScope,
+  { retries, idempotent }: ConfigChange,
+  target: Sql,
+): Promise<ConfigError[]> {
+  if (!(retries !== undefined && retries > 0) && idempotent !== false) return []
+  const row = await scope.row<{ config: Partial<FunctionConfig> }>(
+    sql`select f.config from functions f where ${target}`,
+  )
+  const merged = {
+    retries: retries ?? row?.config.retries ?? 0,
+    idempotent: idempotent ?? row?.config.idempotent ?? false,
+  }
+  if (merged.retries === 0 || merged.idempotent) return []
+  return [{ path: '/retries', detail: 'Only a function that is `idempotent` is repeated.' }]
+}
+
+/** Cron expressions and time zones are those of flows. */
+function scheduleErrors(schedule: ConfigChange['schedule']): ConfigError[] {
+  if (schedule === undefined || schedule === null) return []
+  const context = new CompileContext({})
+  const { cron, timezone } = schedule
+  const clock = mapNode('/schedule', {
+    cron: scalarNode('/schedule/cron', cron),
+    ...(timezone !== undefined && { timezone: scalarNode('/schedule/timezone', timezone) }),
+  })
+  compileSchedule(mapNode('', { schedule: clock }), context)
+  return context.diagnostics.map(({ pointer, message, hint }) => ({
+    path: pointer,
+    detail: hint === undefined ? message : `${message} ${hint}`,
+  }))
+}
+
+const at = (pointer: string) => ({ line: 1, column: 1, pointer })
+
+function scalarNode(pointer: string, value: string): SourceNode {
+  return { kind: 'scalar', ...at(pointer), value, locationOf: () => at(pointer) }
+}
+
+function mapNode(pointer: string, entries: Readonly<Record<string, SourceNode>>): MapNode {
+  const list = Object.entries(entries).map(
+    ([key, value]): MapEntry => ({ key, at: at(`${pointer}/${key}`), value }),
+  )
+  return { kind: 'map', ...at(pointer), entries: list }
+}

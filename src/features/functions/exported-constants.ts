@@ -1,0 +1,199 @@
+/** Checks what a function's module imports, and the constants `input`, `output` and `tool` that it exports. */
+
+import Type, { type Static } from 'typebox'
+import { CompileContext } from '../../../flows-dsl/compile/compile-context.ts'
+import { type MapNode, type SourceNode, valueAt } from '../../../flows-dsl/compile/source-nodes.ts'
+import { type Diagnostic, nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
+import { fieldOf, isObject, type JsonObject, omitUndefined, unescaped } from '../../../flows-dsl/json.ts'
+import { checkSchema } from '../../../flows-dsl/json-schema/check-schema.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { exportedLiteral } from './module-literal.ts'
+import { type ModuleImport, type ModuleSyntax, parseModule } from './module-syntax.ts'
+import type { ExportName, Fault } from './sandbox/compile.ts'
+import { inlineMap, type Position, throughMaps } from './source-map.ts'
+
+/** Description and effect of the tools over a function. */
+export const FunctionTool = Type.Object(
+  {
+    description: Type.Optional(Type.String()),
+    read_only: Type.Optional(Type.Boolean()),
+  },
+  {
+    description: 'What the module exports as `tool`, for tools over the function; absent if it exports none.',
+  },
+)
+export type FunctionTool = Static<typeof FunctionTool>
+
+/** What a version of a function says of itself. Members are absent if the module does not export them. */
+export interface FunctionConstants {
+  readonly tool?: FunctionTool
+  readonly input_schema?: JsonObject
+  readonly output_schema?: JsonObject
+}
+
+const MEMBERS = ['description', 'readOnly']
+const PLATFORM = 'tenon'
+
+/** A module as `compileFunction` returns it, and the source map of the bundle, if that has one. */
+export interface CompiledModule {
+  readonly code: string
+  readonly exported: readonly ExportName[]
+  readonly sourceMap?: string
+}
+
+export interface ReadModule {
+  readonly constants: FunctionConstants
+  /** At most `faultsShownMax`, in the order of the source. */
+  readonly faults: readonly Fault[]
+}
+
+/**
+ * Reads the exported constants of a module and checks them, and its imports. Runs none of the module's code. Takes CPU time
+ * and stack that grow with the module, so it belongs in a worker thread.
+ */
+export function readModule({ code, exported, sourceMap }: CompiledModule): ReadModule {
+  const syntax = parseModule(code)
+  if ('reason' in syntax) {
+    const message = `The module cannot be parsed: ${syntax.reason}.`
+    return { constants: {}, faults: located(code, sourceMap, [{ message, offset: syntax.offset }]) }
+  }
+  const read = exported.map((name) => readConstant(syntax, name))
+  const found = [...importFaults(syntax.imports), ...read.flatMap(({ faults }) => faults)]
+  if (found.length > 0) return { constants: {}, faults: located(code, sourceMap, found) }
+  return { constants: Object.assign({}, ...read.map(({ constant }) => constant)), faults: [] }
+}
+
+/** `offset` counts UTF-16 code units in the compiled code. */
+interface OffsetFault {
+  readonly message: string
+  readonly offset: number
+}
+
+/** The faults with their positions in the developer's files. */
+function located(code: string, sourceMap: string | undefined, found: readonly OffsetFault[]): Fault[] {
+  const own = inlineMap(code)
+  const maps = [own, sourceMap].filter((map) => map !== undefined)
+  const shown = [...found].sort((a, b) => a.offset - b.offset).slice(0, LIMITS.faultsShownMax)
+  const faults = shown.map(({ message, offset }) => {
+    const { line, column, file } = throughMaps(maps, positionOf(code, offset))
+    // Without a map of the bundle, there is one file, whose name is ours.
+    return { message, line, column, ...(sourceMap !== undefined && file !== undefined && { file }) }
+  })
+  return faults.sort(byPosition)
+}
+
+const byPosition = (a: Fault, b: Fault) =>
+  (a.file ?? '').localeCompare(b.file ?? '') || a.line - b.line || a.column - b.column
+
+function positionOf(code: string, offset: number): Position {
+  const lines = code.slice(0, offset).split('\n')
+  return { line: lines.length, column: (lines.at(-1) ?? '').length + 1 }
+}
+
+function importFaults(imports: readonly ModuleImport[]): OffsetFault[] {
+  return imports.flatMap(({ specifier, offset }) => {
+    if (specifier === PLATFORM) return []
+    const shown = JSON.stringify(specifier.slice(0, LIMITS.nameCharsMax))
+    const message = `A function imports nothing but \`${PLATFORM}\`, and this imports ${shown}.`
+    return [{ message: `${message} ${importHint(specifier)}`, offset }]
+  })
+}
+
+function importHint(specifier: string): string {
+  if (/^(node|https?|data|file|jsr|blob):/i.test(specifier))
+    return 'Functions have neither Node modules nor remote code: use what browsers have, or an npm package.'
+  const what = specifier.startsWith('.') ? 'its files' : 'npm packages'
+  return `Deploy it with \`npx tenon fn deploy\`, which bundles ${what} into one module.`
+}
+
+function readConstant(
+  { program }: ModuleSyntax,
+  name: ExportName,
+): { constant: FunctionConstants; faults: OffsetFault[] } {
+  const context = new CompileContext({})
+  const given = exportedLiteral(program, name, context)
+  const constant = given === undefined ? {} : compileConstant(given, name, context)
+  const faults = context.diagnostics.map((one) => ({ message: messageOf(name, one), offset: one.column }))
+  return { constant, faults }
+}
+
+function compileConstant(given: SourceNode, name: ExportName, context: CompileContext): FunctionConstants {
+  if (name === 'tool') return omitUndefined({ tool: compileTool(given, context) })
+  return omitUndefined({ [`${name}_schema`]: compileSchema(given, name, context) })
+}
+
+function messageOf(name: ExportName, { pointer, message, hint = '' }: Diagnostic): string {
+  return `\`${pathOf(name, pointer)}\`: ${message} ${hint}`.trim().slice(0, LIMITS.functionMessageCharsMax)
+}
+
+/** A pointer as JavaScript: `input.properties["unit-price"]`. */
+function pathOf(name: ExportName, pointer: string): string {
+  const steps = pointer.split('/').slice(1).map(unescaped)
+  const path = steps.map((step) => {
+    if (/^[A-Za-z_$][\w$]*$/.test(step)) return `.${step}`
+    return /^\d+$/.test(step) ? `[${step}]` : `[${JSON.stringify(step)}]`
+  })
+  const text = `${name}${path.join('')}`
+  return text.length > LIMITS.nameCharsMax ? `${text.slice(0, LIMITS.nameCharsMax)}…` : text
+}
+
+function compileTool(given: SourceNode, context: CompileContext): FunctionTool | undefined {
+  if (given.kind !== 'map') return context.report('wrong_type', given, 'It must be an object.')
+  rejectUnknown(given, context)
+  return omitUndefined({
+    description: compileDescription(given, context),
+    read_only: compileReadOnly(given, context),
+  })
+}
+
+function rejectUnknown({ entries }: MapNode, context: CompileContext): void {
+  const known = `It takes ${MEMBERS.join(' and ')}.`
+  for (const { key, at } of entries) {
+    if (MEMBERS.includes(key)) continue
+    const near = nearest(key, MEMBERS)
+    const schema =
+      key === 'input' || key === 'output' ? `Export the schema as \`${key}\` itself. ${known}` : known
+    const hint = near === undefined ? schema : `Did you mean \`${near}\`? ${known}`
+    context.report('unknown_key', at, 'The export `tool` has no such member.', hint)
+  }
+}
+
+function compileDescription(map: MapNode, context: CompileContext): string | undefined {
+  const given = valueAt(map, 'description')
+  const text = given && context.text(given, '`description`')
+  if (given === undefined || text === undefined) return undefined
+  const max = LIMITS.mcpDescriptionCharsMax
+  if (text.trim() === '') return context.report('value_invalid', given, '`description` must not be empty.')
+  if (text.length <= max) return text
+  return context.report('value_invalid', given, `\`description\` must have at most ${max} characters.`)
+}
+
+function compileReadOnly(map: MapNode, context: CompileContext): boolean | undefined {
+  const given = valueAt(map, 'readOnly')
+  if (given === undefined || (given.kind === 'scalar' && typeof given.value === 'boolean'))
+    return given && Boolean(given.value)
+  return context.report('wrong_type', given, '`readOnly` must be true or false.')
+}
+
+/** A schema. That of an object gets its `type`, which MCP requires; the input must be an object. */
+function compileSchema(
+  given: SourceNode,
+  name: 'input' | 'output',
+  context: CompileContext,
+): JsonObject | undefined {
+  const schema = checkSchema(given, context)
+  if (schema === undefined) return undefined
+  if (!isObject(schema)) return context.report('wrong_type', given, `\`${name}\` must be an object.`)
+  const properties = fieldOf(schema, 'properties')
+  const type = fieldOf(schema, 'type') ?? (properties && 'object')
+  if (type !== 'object') {
+    if (name === 'output') return schema
+    const message = '`input` must be the schema of an object, whose members are the arguments of a tool.'
+    return context.report('value_invalid', given, message, "Write `type: 'object'`, and `properties`.")
+  }
+  // Clients of MCP refuse a whole list of tools that has the schema `true` or `false` here.
+  const [property] = Object.entries(properties ?? {}).find(([, value]) => typeof value === 'boolean') ?? []
+  if (property === undefined) return { type, ...schema }
+  const message = `\`${property}\` in \`properties\` must be an object, which clients of MCP require.`
+  return context.report('value_invalid', given, message, 'Write {} for any value.')
+}

@@ -1,0 +1,154 @@
+/** Versions and aliases of functions: which one a call runs, who may name one, and which are kept. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { ok, publishMcpServer } from '../../support/clients/mcp.ts'
+import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+
+let workspace: TestWorkspace
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+})
+
+const admin = (method: string, path: string, body?: unknown) =>
+  call(method, `/v1/functions${path}`, { as: workspace.operator, ...(body !== undefined && { body }) })
+
+const deploy = (name: string, value: number, config?: object) =>
+  ok(
+    admin('POST', '', {
+      workspace_id: workspace.workspaceId,
+      name,
+      source: `export const input = { type: 'object', properties: { v${value}: {} } }\nexport default () => ${value}`,
+      ...(config && { config }),
+    }),
+  )
+
+const invoke = async (target: string, as = workspace.service) => {
+  const { status, body } = await call('POST', `/v1/functions/${target}`, { as, body: {} })
+  return status === 200 ? body : [status, body.code, body.detail]
+}
+
+describe('versions', () => {
+  test('listed newest first, read with their schemas, activated and rolled back', async () => {
+    const { id } = await deploy('counted', 1)
+    for (const value of [2, 3]) await deploy('counted', value)
+    const first = await ok(admin('GET', `/${id}/versions?limit=2`))
+    expect(first.data).toMatchObject([
+      { version: 3, active: true, size: expect.any(Number) },
+      { version: 2, active: false },
+    ])
+    const next = await ok(admin('GET', `/${id}/versions?limit=2&cursor=${first.next_cursor}`))
+    expect(next.data).toMatchObject([{ version: 1, created_by: expect.any(String) }])
+    const read = await ok(admin('GET', `/${id}/versions/2`))
+    expect(read).toMatchObject({ version: 2, input_schema: { properties: { v2: {} } } })
+    expect(read.source).toContain('=> 2')
+    expect(await ok(admin('POST', `/${id}/versions/1/activate`, {}))).toMatchObject({ id, version: 1 })
+    expect(await invoke('counted/invoke')).toBe(1)
+    expect(await invoke('counted/invoke?version=2')).toBe(2)
+    expect(await deploy('counted', 4)).toMatchObject({ version: 4 })
+    expect(await invoke('counted/invoke')).toBe(4)
+    expect((await admin('POST', `/${id}/versions/9/activate`, {})).status).toBe(404)
+    expect(await invoke('counted/invoke?version=9')).toEqual([
+      404,
+      'not_found',
+      'There is no such function version.',
+    ])
+    expect(await invoke('counted/invoke?version=1&alias=x')).toEqual([
+      422,
+      'validation_failed',
+      expect.any(String),
+    ])
+  })
+
+  test('beyond a hundred: the oldest are dropped, except those that something calls', async () => {
+    const { id } = await deploy('many', 1)
+    // The server of the workspace pins version 1.
+    await publishMcpServer(workspace, 'pins', { call_many: { enabled: true } })
+    await asSuperuser(
+      `insert into tenon.function_versions (tenant_id, workspace_id, function_id, version, source, compiled, sha256, bytes, created_by)
+       select tenant_id, workspace_id, function_id, n, source, compiled, sha256, bytes, created_by
+       from tenon.function_versions, generate_series(2, 1000) n where function_id = $1`,
+      [id],
+    )
+    await asSuperuser('update tenon.functions set latest_version = 1000 where id = $1', [id])
+    await asSuperuser(
+      `insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async)
+       select tenant_id, workspace_id, 'run_open', id, 20, '{"kind":"api"}', 'x', true from tenon.functions where id = $1`,
+      [id],
+    )
+    await ok(
+      admin('PUT', `/${id}/aliases/old`, {
+        versions: [
+          { version: 10, weight: 3 },
+          { version: 11, weight: 1 },
+        ],
+      }),
+    )
+    await deploy('many', 2)
+    const kept = await asSuperuser<{ version: number }>(
+      'select version from tenon.function_versions where function_id = $1 order by version',
+      [id],
+    )
+    const numbers = kept.map(({ version }) => version)
+    expect(numbers.slice(0, 5)).toEqual([1, 10, 11, 20, 902])
+    expect(numbers).toHaveLength(104)
+    expect(await invoke('many/invoke?version=20')).toBe(1)
+  })
+})
+
+describe('aliases', () => {
+  test('select by weight, by the id of the run; `name@alias` and `?alias=` are the same', async () => {
+    const { id } = await deploy('split', 1, { anon: true })
+    await deploy('split', 2)
+    await deploy('split', 3)
+    const versions = [
+      { version: 1, weight: 1 },
+      { version: 2, weight: 1 },
+    ]
+    expect(await ok(admin('PUT', `/${id}/aliases/canary`, { versions }))).toMatchObject({
+      name: 'canary',
+      versions,
+    })
+    expect((await ok(admin('GET', `/${id}/aliases`))).data).toMatchObject([{ name: 'canary' }])
+    const results = []
+    for (let n = 0; n < 16; n++)
+      results.push(await invoke(n % 2 === 0 ? 'split@canary/invoke' : 'split/invoke?alias=canary'))
+    expect(new Set(results)).toEqual(new Set([1, 2]))
+    // The public may follow an alias, and cannot choose a version that an admin has left.
+    expect([1, 2]).toContain(await invoke('split@canary/invoke', workspace.anon))
+    expect(await invoke('split/invoke?version=1', workspace.anon)).toEqual([
+      403,
+      'forbidden',
+      expect.any(String),
+    ])
+    expect((await admin('PUT', `/${id}/aliases/canary`, { version: 9 })).status).toBe(404)
+    await ok(admin('PUT', `/${id}/aliases/canary`, { version: 3 }))
+    expect(await invoke('split@canary/invoke')).toBe(3)
+    await ok(admin('DELETE', `/${id}/aliases/canary`))
+    expect(await invoke('split@canary/invoke')).toEqual([
+      404,
+      'not_found',
+      'There is no such function alias.',
+    ])
+  })
+
+  test('called by a flow: the alias selects', async () => {
+    await deploy('staged', 1)
+    const { id } = await deploy('staged', 2)
+    await ok(admin('PUT', `/${id}/aliases/stable`, { version: 1 }))
+    const source = `document: { dsl: '1.0.3', namespace: test, name: staged, version: '1.0.0' }
+do:
+  - run: { call: function.invoke, with: { id: staged@stable, input: {} } }`
+    await ok(call('POST', `${workspace.flows}/definitions`, { as: workspace.operator, body: { source } }))
+    await ok(
+      call('POST', `${workspace.flows}/definitions/staged/versions`, { as: workspace.operator, body: {} }),
+    )
+    const run = await ok(
+      call('POST', `${workspace.flows}/definitions/staged/executions`, {
+        as: workspace.operator,
+        body: { input: {} },
+        headers: { prefer: 'wait=20' },
+      }),
+    )
+    expect(run.output).toMatchObject({ result: 1 })
+  })
+})
