@@ -98,7 +98,12 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     openCallback: async (call, { arguments: asked }) =>
       openCallback(await scopes.active(call, 'workspace_admin'), call.workflowId, asked),
     admitTrigger: async (call, input) => admitSchedule(await scopes.active(call, 'workspace_admin'), input),
-    registerTriggers: (call, input) => syncTriggers(record(call), input),
+    startScheduledRun: async (call, input) =>
+      startScheduledRun(await scopes.active(call, 'workspace_admin'), input),
+    registerTriggers: (call, input) =>
+      'function_id' in input
+        ? syncSchedule(record(call), input.function_id)
+        : syncTriggers(record(call), input),
     callHttp: (call, request) => withHeartbeat(requests.send(call, request)),
     callHttpInline: (call, request) => requests.sendInline(call, request),
     planOpenApi: async (call, request) => {

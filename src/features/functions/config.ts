@@ -4,6 +4,7 @@ import Type, { type Static } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { boundedMs, Duration } from '../../core/units.ts'
 import { fieldProblem } from '../operation-helpers.ts'
+import { checkTriggers } from './triggers/declared.ts'
 
 const { functionTimeoutMs: timeout, functionMemoryMb: memory, functionConfig: bounds } = LIMITS
 
@@ -22,10 +23,10 @@ const Trigger = Type.Object(
       minItems: 1,
       maxItems: bounds.topicsMax,
       description:
-        'Topics of events; `collections.<name>.created`, `.updated` and `.deleted` are changes of documents.',
+        'Topics of events, or `orders.*` for all below one; `collections.<name>.created`, `.updated` and `.deleted` are changes of documents in its workspace.',
     }),
   },
-  { additionalProperties: false, description: 'Events that it is run for; its input is the event.' },
+  { additionalProperties: false, description: 'Events that it is run for, once each; its input is the event (CloudEvents 1.0).' },
 )
 
 export const FunctionConfig = Type.Object({
@@ -103,7 +104,9 @@ export const DEFAULTS: FunctionConfig = {
  * @param pointer of the configuration in the body
  * @throws Problem `validation_failed`
  */
-export function checkConfig({ timeout: text, retries, idempotent }: ConfigChange, pointer: string): void {
+export function checkConfig(config: ConfigChange, pointer: string): void {
+  const { timeout: text, retries, idempotent } = config
+  checkTriggers(config, pointer)
   const field = { in: 'body', name: 'timeout', pointer: `${pointer}/timeout` } as const
   if (text !== undefined) boundedMs(field, text, { minMs: 1_000, maxMs: timeout.max })
   if (retries !== undefined && retries > 0 && idempotent === false)

@@ -14,6 +14,7 @@ import { inThread } from '../threads/run-in-thread.ts'
 import { ConfigChange, checkConfig } from './config.ts'
 import { FUNCTION_COLUMNS, FunctionWithTool, type VersionRow, withTool } from './functions.ts'
 import { compileFunction, type Fault } from './sandbox/compile.ts'
+import { writeTriggers } from './triggers/trigger-store.ts'
 
 const FunctionName = Type.String({
   pattern: '^[a-z][a-z0-9-]{0,62}$',
@@ -42,10 +43,11 @@ export const createFunction = adminOperation({
     const sha256 = createHash('sha256').update(source).digest('hex')
     const change = JSON.stringify(config)
     const { subject } = scope.actor
-    const deployed = await scope.row<VersionRow>(sql`
+    const id = scope.newId('fn')
+    const statement = sql`
       with deployed as (
         insert into functions (id, tenant_id, workspace_id, name, active_version, latest_version, config, created_by)
-        select ${scope.newId('fn')}, tenant_id, id, ${name}, 1, 1, ${change}::jsonb, ${subject}
+        select ${id}, tenant_id, id, ${name}, 1, 1, ${change}::jsonb, ${subject}
         from workspaces where id = ${workspace_id} and ${ACTIVE}
         on conflict (tenant_id, workspace_id, name) do update set
           active_version = functions.latest_version + 1, latest_version = functions.latest_version + 1,
@@ -57,9 +59,14 @@ export const createFunction = adminOperation({
         select tenant_id, workspace_id, id, active_version, ${source}, ${code}, ${sha256}, ${tool}::jsonb, ${subject}
         from deployed returning sha256, tool
       )
-      select ${FUNCTION_COLUMNS}, v.tool from deployed f, v`)
+      select ${FUNCTION_COLUMNS}, v.tool from deployed f, v`
+    const is = sql`f.workspace_id = ${workspace_id} and f.name = ${name}`
+    const target = { is, created: { id, workspaceId: workspace_id } }
+    const [[deployed] = []] = await writeTriggers(scope, target, config, (more) =>
+      scope.batch(statement, ...more),
+    )
     if (deployed === undefined) throw await inactiveProblem(scope, workspace_id)
-    return withTool(deployed)
+    return withTool(deployed as unknown as VersionRow)
   },
 })
 

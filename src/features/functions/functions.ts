@@ -11,6 +11,7 @@ import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow, listPage } from '../operation-helpers.ts'
 import { ConfigChange, checkConfig, DEFAULTS, FunctionConfig } from './config.ts'
 import { FunctionTool } from './exported-tool.ts'
+import { writeTriggers } from './triggers/trigger-store.ts'
 
 const FunctionRecord = Type.Object({
   id: Id('fn'),
@@ -89,7 +90,12 @@ export const configureFunction = adminOperation({
         where ${functionNamed(id)} returning *
       )
       select ${FUNCTION_COLUMNS} from f ${JOIN_VERSION}`
-    return findRow<FunctionRecord>(scope, 'function', statement)
+    const target = { is: functionNamed(id) }
+    const [[configured] = []] = await writeTriggers(scope, target, change, (more) =>
+      scope.batch(statement, ...more),
+    )
+    if (configured === undefined) throw notFound('function')
+    return configured as unknown as FunctionRecord
   },
 })
 
@@ -106,7 +112,11 @@ export const deleteFunction = adminOperation({
         and v.workspace_id = f.workspace_id and v.function_id = f.id and ${functionNamed(id)}`,
       sql`delete from functions f where ${functionNamed(id)} returning id`,
     ]
-    const [, [deleted] = []] = await scope.batch(...statements).catch((error: unknown) => {
+    // The rows of its triggers are deleted with it.
+    const remove = () => scope.batch(...statements)
+    const target = { is: functionNamed(id) }
+    const removed = writeTriggers(scope, target, { schedule: null }, remove)
+    const [, [deleted] = []] = await removed.catch((error: unknown) => {
       if (violated(error) === undefined) throw error
       throw new Problem('conflict', { detail: 'A version of it was deployed at the same time.' })
     })
