@@ -19,6 +19,8 @@ import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.t
 import { admitSchedule } from '../features/flows/triggers/trigger-starts.ts'
 import { syncTriggers } from '../features/flows/triggers/trigger-store.ts'
 import { failRun } from '../features/functions/runs/record-run.ts'
+import { startScheduledRun } from '../features/functions/triggers/trigger-starts.ts'
+import { syncSchedule } from '../features/functions/triggers/trigger-store.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
 import type { Activities } from './contract.ts'
@@ -99,7 +101,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       openCallback(await scopes.active(call, 'workspace_admin'), call.workflowId, asked),
     admitTrigger: async (call, input) => admitSchedule(await scopes.active(call, 'workspace_admin'), input),
     startScheduledRun: async (call, input) =>
-      startScheduledRun(await scopes.active(call, 'workspace_admin'), input),
+      startScheduledRun(await scopes.trigger(call, input.trigger_id), input),
     registerTriggers: (call, input) =>
       'function_id' in input
         ? syncSchedule(record(call), input.function_id)

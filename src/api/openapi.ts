@@ -235,7 +235,7 @@ const TAGS = [
     name: 'Functions',
     description:
       'TypeScript in a sandbox. Each call is a durable run; the reply is what the function returned.',
-    nouns: ['function'],
+    nouns: ['function', 'function_trigger'],
   },
   {
     name: 'Flows',

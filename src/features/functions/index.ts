@@ -3,6 +3,7 @@
 import type { AnyOperation } from '../../core/operation.ts'
 import { createFunction } from './deploy.ts'
 import { configureFunction, deleteFunction, getFunction, listFunctions } from './functions.ts'
+import { listFunctionTriggers } from './triggers/triggers-api.ts'
 
 export const FUNCTION_OPERATIONS: readonly AnyOperation[] = [
   createFunction,
@@ -10,4 +11,5 @@ export const FUNCTION_OPERATIONS: readonly AnyOperation[] = [
   listFunctions,
   configureFunction,
   deleteFunction,
+  listFunctionTriggers,
 ]

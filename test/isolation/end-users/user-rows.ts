@@ -18,7 +18,7 @@ const CLOSED_TO_USERS = {
     quota.set quota.get service.configure service.get
     audit.list audit.verify
     codec.decode codec.encode
-    function.create function.get function.list function.configure function.delete
+    function.create function.get function.list function.configure function.delete function_trigger.list
     flow.list flow.create flow.get flow.update flow.delete flow.metrics flow.validate flow.graph flow.simulate
     flow_version.create flow_version.list flow_version.get
     flow_alias.list flow_alias.get flow_alias.set flow_alias.delete

@@ -34,8 +34,6 @@ create table tenon.function_runs (
 create index on tenon.function_runs (tenant_id, workspace_id, function_id, id desc);
 create index on tenon.function_runs (tenant_id, workspace_id, function_id, id) where is_dead_letter;
 create index on tenon.function_runs (created_at) where ended_at is null;
--- Those that events have started, for the bound of their trigger.
-create index on tenon.function_runs (tenant_id, workspace_id, function_id) where ended_at is null and trigger ->> 'kind' = 'event';
 call tenon.allow('tenon_operator', 'tenon.function_runs', 'all', 'select, delete');
 call tenon.allow('tenon_admin', 'tenon.function_runs', 'tenant', 'select, insert, update, delete');
 call tenon.allow('tenon_service', 'tenon.function_runs', 'workspace');

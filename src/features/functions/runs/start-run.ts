@@ -100,7 +100,7 @@ const PUBLIC_NOUNS: Readonly<Record<string, string>> = {
 function createRecord(
   scope: WorkspaceScope,
   runId: string,
-  { id, version, input, isAsync, caller }: RunRequest,
+  { id, version, input, isAsync }: RunRequest,
   trigger: FunctionTrigger,
 ): Promise<Invocable> {
   return findRow<Invocable>(
@@ -112,7 +112,7 @@ function createRecord(
       from functions where id = ${id} or name = ${id}
     ), r as (
       insert into function_runs (id, function_id, version, trigger, started_by, is_async, input)
-      select ${runId}, id, version, ${JSON.stringify(trigger)}::jsonb, ${(caller ?? scope.actor).subject}, ${isAsync},
+      select ${runId}, id, version, ${JSON.stringify(trigger)}::jsonb, ${scope.actor.subject}, ${isAsync},
         ${isAsync ? JSON.stringify(input) : null}::json
       from f on conflict do nothing
     )

@@ -24,6 +24,10 @@ call tenon.allow('tenon_admin', 'tenon.function_triggers', 'tenant', 'select, in
 call tenon.allow('tenon_triggers', 'tenon.function_triggers', 'all', 'select');
 call tenon.add_row_quota('schedules', 'tenon.function_triggers', 'uncounted');
 
+-- Runs in flight that events have started, for the bound of their trigger.
+create index on tenon.function_runs (tenant_id, workspace_id, function_id)
+  where ended_at is null and trigger ->> 'kind' = 'event';
+
 -- What a trigger has done. A table of its own, so that the quota is not counted at every event.
 create table tenon.function_trigger_states (
   tenant_id text not null default tenon.tenant(),
