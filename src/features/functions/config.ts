@@ -26,7 +26,10 @@ const Trigger = Type.Object(
         'Topics of events, or `orders.*` for all below one; `collections.<name>.created`, `.updated` and `.deleted` are changes of documents in its workspace.',
     }),
   },
-  { additionalProperties: false, description: 'Events that it is run for, once each; its input is the event (CloudEvents 1.0).' },
+  {
+    additionalProperties: false,
+    description: 'Events that it is run for, once each; its input is the event (CloudEvents 1.0).',
+  },
 )
 
 export const FunctionConfig = Type.Object({

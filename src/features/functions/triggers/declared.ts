@@ -7,10 +7,19 @@ import { LIMITS } from '../../../core/limits.ts'
 import { isChangeTopic, isWorkspaceTopic, matchesTopic, type StreamName } from '../../events/events.ts'
 import { TOPIC_PATTERN } from '../../events/events-api.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
-import type { ConfigChange, FunctionConfig } from '../config.ts'
 
-/** The spec of a schedule trigger. */
-export type ScheduleSpec = NonNullable<FunctionConfig['schedule']>
+/** The spec of a schedule trigger, as it is configured. */
+export interface ScheduleSpec {
+  readonly cron: string
+  readonly timezone?: string
+  readonly input?: unknown
+}
+
+/** The members of a configuration that are about triggers. Absent ones do not change. */
+export interface DeclaredTriggers {
+  readonly schedule?: ScheduleSpec | null
+  readonly triggers?: readonly { readonly topics: readonly string[] }[]
+}
 
 /** The spec of an event trigger. */
 export interface EventSpec {
@@ -28,7 +37,7 @@ const CHANGE_TOPIC = /^collections\.(\*|[^.]+\.(\*|created|updated|deleted))$/
  * @param pointer of the configuration in the body
  * @throws Problem `validation_failed`, `body_too_large`
  */
-export function checkTriggers({ schedule, triggers = [] }: ConfigChange, pointer: string): void {
+export function checkTriggers({ schedule, triggers = [] }: DeclaredTriggers, pointer: string): void {
   if (schedule) checkSchedule(schedule, `${pointer}/schedule`)
   for (const [n, { topics }] of triggers.entries())
     for (const [m, topic] of topics.entries()) checkTopic(topic, `${pointer}/triggers/${n}/topics/${m}`)
@@ -56,7 +65,7 @@ function checkTopic(topic: string, pointer: string): void {
 }
 
 /** @returns undefined if there are none */
-export function eventSpec(triggers: FunctionConfig['triggers']): EventSpec | undefined {
+export function eventSpec(triggers: NonNullable<DeclaredTriggers['triggers']>): EventSpec | undefined {
   const topics = [...new Set(triggers.flatMap((one) => one.topics))]
   const changes = topics.filter(isWorkspaceTopic)
   if (topics.length === 0) return undefined

@@ -14,8 +14,7 @@ import type { TenantWorkflows } from '../../../infra/temporal/temporal.ts'
 import { lastIdsIn } from '../../events/events.ts'
 import { changeRegistered } from '../../triggers/registration.ts'
 import { CATCH_UP_MS, cronsOf, spelledZone } from '../../triggers/schedule-timing.ts'
-import type { ConfigChange } from '../config.ts'
-import { eventSpec, type ScheduleSpec } from './declared.ts'
+import { type DeclaredTriggers, eventSpec, type ScheduleSpec } from './declared.ts'
 
 /** A function that is configured or deleted. */
 export interface Target {
@@ -35,7 +34,7 @@ export interface Target {
 export async function writeTriggers<T>(
   scope: AdminScope,
   target: Target,
-  change: Pick<ConfigChange, 'schedule' | 'triggers'>,
+  change: DeclaredTriggers,
   write: (statements: Sql[]) => Promise<T>,
 ): Promise<T> {
   const { schedule, triggers } = change
@@ -85,7 +84,7 @@ function placeOf({ is, created }: Target): Sql {
     where w.id = ${created.workspaceId}`
 }
 
-function scheduleStatements(scope: AdminScope, is: Sql, schedule: ConfigChange['schedule']): Sql[] {
+function scheduleStatements(scope: AdminScope, is: Sql, schedule: DeclaredTriggers['schedule']): Sql[] {
   if (schedule === undefined) return []
   if (schedule === null) return [deletion(is, 'schedule')]
   return insertions(scope, is, 'schedule', schedule)
@@ -96,7 +95,7 @@ async function eventStatements(
   scope: AdminScope,
   ref: WorkspaceRef,
   is: Sql,
-  triggers: ConfigChange['triggers'],
+  triggers: DeclaredTriggers['triggers'],
 ): Promise<Sql[]> {
   if (triggers === undefined) return []
   const spec = eventSpec(triggers)
@@ -163,8 +162,11 @@ async function syncRow({ scope, ref, workflows }: Registrar, functionId: string)
   let done: string | undefined
   for (;;) {
     const row = await scope.row<ScheduleRow>(sql`
-      select t.id, t.spec, f.name from ${ofFunction(sql`f.tenant_id = ${ref.tenantId}
-        and f.workspace_id = ${ref.workspaceId} and f.id = ${functionId}`, 'schedule')}`)
+      select t.id, t.spec, f.name from ${ofFunction(
+        sql`f.tenant_id = ${ref.tenantId}
+        and f.workspace_id = ${ref.workspaceId} and f.id = ${functionId}`,
+        'schedule',
+      )}`)
     const seen = JSON.stringify(row ?? null)
     if (seen === done) return
     if (row === undefined) await workflows.schedules.remove(functionId, uuidOf(functionId))
