@@ -8,8 +8,12 @@ import { dueTime, startActivities, unlessSuspended } from '../due-start.ts'
 export async function functionTrigger(input: FunctionTriggerInput): Promise<ScheduledRun> {
   const { startScheduledRun } = startActivities(input.patience_ms, 'start a run')
   const started = await unlessSuspended(() => startScheduledRun({ ...input, ...dueTime() }))
-  setCurrentDetails(
-    'skipped' in started ? `No run was started. ${started.skipped}` : `Run \`${started.run_id}\``,
-  )
+  setCurrentDetails(detailsOf(started))
   return started
+}
+
+/** For operators in the Temporal UI. */
+function detailsOf(started: ScheduledRun): string {
+  if ('skipped' in started) return `No run was started. ${started.skipped}`
+  return `Run \`${started.run_id}\``
 }
