@@ -19,6 +19,8 @@ const INTERFACES = [
   'quotas/quotas-api',
   'tenants/(jobs|tenants|workspace-settings)',
   'threads/run-in-thread',
+  // Shared by the triggers of flows and those of functions.
+  'triggers/(registration|schedule-timing|starts|stream-consumer)',
 ]
 
 module.exports = {

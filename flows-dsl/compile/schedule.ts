@@ -4,6 +4,7 @@ import type { EventStrategy, Schedule } from '../ir.ts'
 import { omitUndefined } from '../json.ts'
 import { compileStrategy } from '../tasks/event-filters.ts'
 import type { CompileContext } from './compile-context.ts'
+import { parseCron } from './cron.ts'
 import { optionalDuration } from './duration.ts'
 import { entryOf, type MapNode, type ScalarNode, type SourceNode, valueAt } from './source-nodes.ts'
 import { isTimezone, timezones } from './timezones.ts'
@@ -111,99 +112,15 @@ function compileTimezone(map: MapNode, context: CompileContext): string | undefi
   return context.reportUnknown('value_invalid', valueAt(map, 'timezone') ?? map, message, name, timezones())
 }
 
-interface CronField {
-  readonly name: string
-  readonly from: number
-  readonly to: number
-  /** Names of the numbers from `from` on. */
-  readonly words?: readonly string[]
-}
-
-const MONTHS = ['JAN', 'FEB', 'MAR', 'APR', 'MAY', 'JUN', 'JUL', 'AUG', 'SEP', 'OCT', 'NOV', 'DEC']
-const DAYS = ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT']
-const CRON_FIELDS: readonly CronField[] = [
-  { name: 'minute', from: 0, to: 59 },
-  { name: 'hour', from: 0, to: 23 },
-  { name: 'day of the month', from: 1, to: 31 },
-  { name: 'month', from: 1, to: 12, words: MONTHS },
-  { name: 'day of the week', from: 0, to: 7, words: DAYS },
-]
-export const CRON_CHARS_MAX = 200
-const DAYS_OF_MONTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
-const CRON_PART = /^(?:(\*)|([A-Z0-9]+)(?:-([A-Z0-9]+))?)(?:\/(\d{1,4}))?$/i
-
-/** Checks an expression such as `0 9 * * MON-FRI`. @returns it in capitals, with single spaces between its fields */
+/** @returns the expression in capitals, with single spaces between its fields */
 function compileCronExpression(given: SourceNode, context: CompileContext): string | undefined {
   const text = context.text(given, '`cron`')
   if (text === undefined) return undefined
-  const scalar = given as ScalarNode
-  if (text.length > CRON_CHARS_MAX) {
-    const message = `A cron expression has at most ${CRON_CHARS_MAX} characters.`
-    return context.report('cron_invalid', given, message)
+  const parsed = parseCron(text)
+  if ('cron' in parsed) return parsed.cron
+  for (const { message, hint, offset } of parsed.faults) {
+    const at = offset === undefined ? given : (given as ScalarNode).locationOf(offset)
+    context.report('cron_invalid', at, message, hint)
   }
-  const words = [...text.matchAll(/\S+/g)]
-  if (words.length !== CRON_FIELDS.length) {
-    const hint = 'Minute, hour, day of the month, month, day of the week: 0 9 * * MON-FRI.'
-    return context.report('cron_invalid', given, `A cron expression has 5 fields, not ${words.length}.`, hint)
-  }
-  const values = CRON_FIELDS.map((field, index) => {
-    const word = words[index]
-    return word && cronValues(word[0], word.index, field, scalar, context)
-  })
-  if (values.some((one) => one === undefined)) return undefined
-  if (!dayExists([...(values[2] ?? [])], [...(values[3] ?? [])], words[4]?.[0])) {
-    return context.report('cron_invalid', scalar.locationOf(words[2]?.index ?? 0), 'No month has such a day.')
-  }
-  return words.map(([word]) => word.toUpperCase()).join(' ')
-}
-
-/** The numbers that a field matches. */
-function cronValues(
-  text: string,
-  offset: number,
-  field: CronField,
-  given: ScalarNode,
-  context: CompileContext,
-): ReadonlySet<number> | undefined {
-  const values = new Set<number>()
-  for (const part of text.split(',')) {
-    const range = cronRange(part, field)
-    if (range === undefined) {
-      const message = `\`${part}\` is no ${field.name}.`
-      return context.report('cron_invalid', given.locationOf(offset), message, cronHint(field))
-    }
-    for (let value = range.from; value <= range.to; value += range.step) values.add(value)
-  }
-  return values
-}
-
-/** `*`, `5` or `1-5`, each optionally with a step such as `/15`. */
-function cronRange(part: string, field: CronField) {
-  const found = CRON_PART.exec(part)
-  if (found === null) return undefined
-  const [, all, first = '', last, by] = found
-  const step = by === undefined ? 1 : Number(by)
-  const from = all === undefined ? cronNumber(first, field) : field.from
-  const isOpen = all !== undefined || (by !== undefined && last === undefined)
-  const to = isOpen ? field.to : cronNumber(last ?? first, field)
-  if (from === undefined || to === undefined || from > to || step < 1) return undefined
-  return { from, to, step }
-}
-
-function cronNumber(text: string, { from, to, words = [] }: CronField): number | undefined {
-  const index = words.indexOf(text.toUpperCase())
-  if (index >= 0) return from + index
-  const value = /^\d{1,4}$/.test(text) ? Number(text) : undefined
-  return value !== undefined && value >= from && value <= to ? value : undefined
-}
-
-function cronHint({ from, to, words }: CronField): string {
-  const named = words === undefined ? '' : ` or ${words[0]} to ${words.at(-1)}`
-  return `It is *, ${from} to ${to}${named}, a range, a list, or one of these with a step.`
-}
-
-/** Tests if a month has one of the days. If the day of the week is restricted, too, either of the two matches. */
-function dayExists(days: readonly number[], months: readonly number[], weekday = '*'): boolean {
-  const first = Math.min(...days)
-  return weekday !== '*' || months.some((month) => first <= (DAYS_OF_MONTHS[month - 1] ?? 0))
+  return undefined
 }

@@ -3,8 +3,9 @@
 
 import type { Catalogue } from '../compile/compile-context.ts'
 import { CONCURRENCY_MAX, ON_LIMIT } from '../compile/concurrency.ts'
+import { CRON_CHARS_MAX } from '../compile/cron.ts'
 import { EXPECTATIONS, SEMVER, TASKS_MAX } from '../compile/definition.ts'
-import { CLOCK_OPTIONS, CRON_CHARS_MAX, CRONS_MAX, OVERLAPS, TRIGGERS } from '../compile/schedule.ts'
+import { CLOCK_OPTIONS, CRONS_MAX, OVERLAPS, TRIGGERS } from '../compile/schedule.ts'
 import { ON_FAULT } from '../compile/task-list.ts'
 import {
   SECRET_HEADER,

@@ -4,9 +4,11 @@ import type { ErrorResponse } from '../../flows-dsl/errors.ts'
 import type {
   EventSubscriptionsInput,
   FlowTriggerInput,
+  FunctionTriggerInput,
   PastEvents,
   RegistrationInput,
   RunUpdate,
+  ScheduledRun,
   SlotGeneration,
   Triggered,
 } from '../core/run.ts'
@@ -75,7 +77,9 @@ export interface Activities {
   openCallback(call: FunctionCall): Promise<Json>
   /** Creates the execution of a due schedule trigger, or returns the reason why none starts; idempotent. */
   admitTrigger(input: FlowTriggerInput): Promise<Triggered>
-  /** Synchronises the external state of a flow's triggers with their rows; idempotent. */
+  /** Starts the run of a due schedule of a function, or returns the reason why none starts; idempotent. */
+  startScheduledRun(input: FunctionTriggerInput): Promise<ScheduledRun>
+  /** Synchronises the external state of the triggers of a flow or a function with their rows; idempotent. */
   registerTriggers(input: RegistrationInput): Promise<void>
   /** Sends one HTTP request through the egress guard. */
   callHttp(call: FunctionCall): Promise<Json>

@@ -20,6 +20,8 @@ import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.t
 import { admitSchedule } from '../features/flows/triggers/trigger-starts.ts'
 import { syncTriggers } from '../features/flows/triggers/trigger-store.ts'
 import { failRun } from '../features/functions/runs/record-run.ts'
+import { startScheduledRun } from '../features/functions/triggers/trigger-starts.ts'
+import { syncSchedule } from '../features/functions/triggers/trigger-store.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
 import type { Activities } from './contract.ts'
@@ -109,7 +111,12 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     openCallback: async (call, { arguments: asked }) =>
       openCallback(await scopes.active(call, 'workspace_admin'), call.workflowId, asked),
     admitTrigger: async (call, input) => admitSchedule(await scopes.active(call, 'workspace_admin'), input),
-    registerTriggers: (call, input) => syncTriggers(record(call), input),
+    startScheduledRun: async (call, input) =>
+      startScheduledRun(await scopes.trigger(call, input.trigger_id), input),
+    registerTriggers: (call, input) =>
+      'function_id' in input
+        ? syncSchedule(record(call), input.function_id)
+        : syncTriggers(record(call), input),
     callHttp: (call, request) => withHeartbeat(requests.send(call, request)),
     callHttpInline: (call, request) => requests.sendInline(call, request),
     planOpenApi: async (call, request) => {

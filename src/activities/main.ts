@@ -9,6 +9,7 @@ import { LIMITS } from '../core/limits.ts'
 import { QUEUES } from '../core/work.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { triggerConsumers } from '../features/flows/triggers/trigger-consumers.ts'
+import { functionTriggerConsumers } from '../features/functions/triggers/trigger-consumers.ts'
 import { ConfigError, parseConfig } from '../infra/config.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import { openEagerStartServer } from './eager-start-server.ts'
@@ -19,6 +20,7 @@ import {
   createRepair,
 } from './flow/background-work.ts'
 import { recordSink } from './flow/record-sink.ts'
+import { createFunctionEventHandler } from './function/function-events.ts'
 import { HttpRequests } from './http/http-requests.ts'
 import { createActivities } from './index.ts'
 import { patchSdk } from './sdk-patches/index.ts'
@@ -117,6 +119,7 @@ function startBackgroundWork(platform: Platform, log: Log): void {
   platform.streamConsumers.start([
     triggerConsumers(createEventHandler(platform.access, log)),
     subscriptionConsumers(createDelivery(platform.access)),
+    functionTriggerConsumers(createFunctionEventHandler(platform.access, log)),
   ])
 }
 

@@ -18,6 +18,7 @@ import {
   UNAUTHENTICATED,
   UNAUTHENTICATED_MESSAGE,
 } from '../core/work.ts'
+import { triggerSubject } from '../features/functions/triggers/trigger-starts.ts'
 import type { Log } from '../infra/log.ts'
 import { chainDepthOf } from '../workflows/chain-depth-interceptor.ts'
 import { failureOf } from './call-failure.ts'
@@ -152,6 +153,12 @@ export class Scopes {
     const actor = { subject, role: 'workspace_admin', chainDepth } as const
     const onBehalfOf = starter === undefined ? {} : { onBehalfOf: starter }
     return this.#access.continueActive(workspaceOf(call), { ...actor, ...onBehalfOf }, call.ids)
+  }
+
+  /** As {@link active}, for a run that the trigger of a function starts. @throws Suspended */
+  trigger(call: ActivityContext, triggerId: string): Promise<WorkspaceScope> {
+    const actor = { subject: triggerSubject(triggerId), role: 'workspace_admin' } as const
+    return this.#access.continueActive(workspaceOf(call), actor, call.ids)
   }
 
   /**

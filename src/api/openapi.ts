@@ -235,7 +235,7 @@ const TAGS = [
     name: 'Functions',
     description:
       'TypeScript in a sandbox. Each call is a durable run; the reply is what the function returned.',
-    nouns: ['function', 'function_version', 'function_alias'],
+    nouns: ['function', 'function_version', 'function_alias', 'function_trigger'],
   },
   {
     name: 'Flows',

@@ -347,11 +347,22 @@ export interface FlowTriggerInput {
   readonly due_at?: string
 }
 
+/** A due schedule of a function. */
+export interface FunctionTriggerInput extends FlowTriggerInput {
+  readonly function_id: string
+}
+
+/** The run that a schedule has started, or the reason why it has started none. */
+export type ScheduledRun = { readonly run_id: string } | { readonly skipped: string }
+
 /** The result of a trigger: an execution and the pause after its end, or the reason why none was started. */
 export type Triggered = (Subflow & { readonly after_ms: number }) | { readonly skipped: string }
 
-/** A flow whose external trigger state is to be synchronised with its rows, and its triggers before the change. */
-export interface RegistrationInput {
+/** A flow or a function whose external trigger state is to be synchronised with its rows. */
+export type RegistrationInput = FlowRegistration | { readonly function_id: string }
+
+/** A flow, and its triggers before the change. */
+export interface FlowRegistration {
   readonly flow_id: string
   readonly before: readonly { readonly id: string; readonly kind: 'schedule' | 'webhook' | 'event' }[]
 }

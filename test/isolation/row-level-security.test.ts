@@ -320,6 +320,8 @@ test('trigger role: reads triggers and secrets, updates offsets, nothing else', 
     'subscription_offsets',
     'event_subscriptions',
     'callbacks',
+    'function_triggers',
+    'function_trigger_states',
   ]
   for (const { name } of tables.filter((table) => !visible.includes(table.name)))
     await expect(as(`select from tenon."${name}"`)).rejects.toThrow(/permission denied/)
@@ -331,6 +333,8 @@ test('trigger role: reads triggers and secrets, updates offsets, nothing else', 
   await expect(as("update tenon.trigger_offsets set correlation_state = '[]' where false")).resolves.toEqual(
     [],
   )
+  await expect(as('update tenon.function_trigger_states set seen = 0 where false')).resolves.toEqual([])
+  await expect(as('update tenon.function_triggers set revision = 1')).rejects.toThrow(/permission denied/)
   await expect(as("update tenon.webhook_secrets set sealed = ''")).rejects.toThrow(/permission denied/)
   // Which workspaces wait for events, and whose a callback is: neither filters, values nor executions.
   for (const column of ['filter', 'value', 'topic', 'execution_id', 'workflow_id'])

@@ -35,6 +35,7 @@ test('scopes: requested by entry points only', async () => {
   expect(await filesThat(/access\.(open\w*|continue\w+)\(/)).toEqual([
     'activities/flow/background-work.ts',
     'activities/flow/record-sink.ts',
+    'activities/function/function-events.ts',
     'activities/tenant-interceptor.ts',
     'api/approval-routes.ts',
     'api/callbacks.ts',

@@ -285,6 +285,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: ({ functionId }) => `/v1/functions/${functionId}/aliases/production`,
     foreign: 'not_found',
   },
+  'function_trigger.list': {
+    path: ({ functionId }) => `/v1/functions/${functionId}/triggers`,
+    foreign: 'not_found',
+  },
   'function.delete': { path: ({ functionId }) => `/v1/functions/${functionId}`, foreign: 'not_found' },
   'function.invoke': {
     path: ({ functionId }) => `/v1/functions/${functionId}/invoke`,

@@ -166,6 +166,8 @@ export const FLOW_LIMITS = {
   watchRetryMs: { min: 250, max: 30_000 },
   /** Pause after evaluating filters, as a multiple of their CPU time: a trigger takes at most 1/4 of the thread. */
   consumerIdleFactor: 3,
+  /** Pause of a trigger that has as many runs in flight as it may have. */
+  consumerFullMs: 500,
 
   /**
    * Events that executions wait for: past ones read per call (number, size, time); executions that one lookup finds per

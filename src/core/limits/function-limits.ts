@@ -32,6 +32,13 @@ export const FUNCTION_LIMITS = {
     triggersMax: 10,
     retriesMax: 10,
   },
+  functionTriggers: {
+    scheduleInputBytesMax: 16_384,
+    /** Runs of one function that events have started and that have not ended. At this number, further events wait. */
+    inFlightMax: 100,
+    /** The same for a function with `concurrency`, as a multiple of it. */
+    inFlightFactor: 2,
+  },
   /** The pauses between the attempts of a run double from `minMs` to `maxMs`. */
   functionRetry: { minMs: 1_000, maxMs: 60_000 },
   /** How often lines are stored while a run goes on. */

@@ -1,9 +1,9 @@
 /** Publishes and subscribes to a tenant's events and a workspace's document changes. */
 
 import { internalsOf } from '../../access/internals.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
+import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { type Feed, type FeedSink, frame } from '../../core/bytes.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import { isBefore } from '../../core/run.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import {
@@ -19,6 +19,12 @@ import {
 /** The events of the tenant, and the workspace's own changes. */
 export function eventsIn(scope: WorkspaceScope): Events {
   return new Events(scope.ref, internalsOf(scope).services.streams)
+}
+
+/** The last ids of both streams of a workspace. @throws Problem `dependency_unavailable`; `not_found` if the admin may not access it */
+export function lastIdsIn(scope: AdminScope, ref: WorkspaceRef): ReturnType<Events['lastIds']> {
+  if (!scope.reaches(ref)) throw notFound('workspace')
+  return new Events(ref, internalsOf(scope).services.streams).lastIds()
 }
 
 /** The tenant's stream of published events, and the workspace's stream of document changes. */

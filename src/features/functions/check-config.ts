@@ -1,9 +1,6 @@
 /** Checks of a function's configuration that its schema cannot express. Deployment and configuration share them. */
 
 import Type, { type Static } from 'typebox'
-import { CompileContext } from '../../../flows-dsl/compile/compile-context.ts'
-import { compileSchedule } from '../../../flows-dsl/compile/schedule.ts'
-import type { MapEntry, MapNode, SourceNode } from '../../../flows-dsl/compile/source-nodes.ts'
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -13,6 +10,7 @@ import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { SCOPES } from '../key-operations.ts'
 import type { ConfigChange, FunctionConfig } from './config.ts'
 import { egressFault } from './egress.ts'
+import { checkTriggers } from './triggers/declared.ts'
 
 export const ConfigWarnings = Type.Optional(
   Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
@@ -36,8 +34,8 @@ export async function checkConfig(
   const { timeout } = change
   const field = { in: 'body', name: 'timeout', pointer: `${pointer}/timeout` } as const
   if (timeout !== undefined) boundedMs(field, timeout, { minMs: 1_000, maxMs: LIMITS.functionTimeoutMs.max })
+  checkTriggers(change, pointer)
   const errors = [
-    ...scheduleErrors(change.schedule),
     ...listErrors('egress', change.egress, egressFault),
     ...listErrors('scopes', change.scopes, scopeFault),
     ...(await retryErrors(scope, change, target)),
@@ -114,33 +112,4 @@ async function retryErrors(
   }
   if (merged.retries === 0 || merged.idempotent) return []
   return [{ path: '/retries', detail: 'Only a function that is `idempotent` is repeated.' }]
-}
-
-/** Cron expressions and time zones are those of flows. */
-function scheduleErrors(schedule: ConfigChange['schedule']): ConfigError[] {
-  if (schedule === undefined || schedule === null) return []
-  const context = new CompileContext({})
-  const { cron, timezone } = schedule
-  const clock = mapNode('/schedule', {
-    cron: scalarNode('/schedule/cron', cron),
-    ...(timezone !== undefined && { timezone: scalarNode('/schedule/timezone', timezone) }),
-  })
-  compileSchedule(mapNode('', { schedule: clock }), context)
-  return context.diagnostics.map(({ pointer, message, hint }) => ({
-    path: pointer,
-    detail: hint === undefined ? message : `${message} ${hint}`,
-  }))
-}
-
-const at = (pointer: string) => ({ line: 1, column: 1, pointer })
-
-function scalarNode(pointer: string, value: string): SourceNode {
-  return { kind: 'scalar', ...at(pointer), value, locationOf: () => at(pointer) }
-}
-
-function mapNode(pointer: string, entries: Readonly<Record<string, SourceNode>>): MapNode {
-  const list = Object.entries(entries).map(
-    ([key, value]): MapEntry => ({ key, at: at(`${pointer}/${key}`), value }),
-  )
-  return { kind: 'map', ...at(pointer), entries: list }
 }

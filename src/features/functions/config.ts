@@ -21,10 +21,13 @@ const Trigger = Type.Object(
       minItems: 1,
       maxItems: bounds.topicsMax,
       description:
-        'Topics of events; `collections.<name>.created`, `.updated` and `.deleted` are changes of documents.',
+        'Topics of events, or `orders.*` for all below one; `collections.<name>.created`, `.updated` and `.deleted` are changes of documents in its workspace.',
     }),
   },
-  { additionalProperties: false, description: 'Events that it is run for; its input is the event.' },
+  {
+    additionalProperties: false,
+    description: 'Events that it is run for, once each; its input is the event (CloudEvents 1.0).',
+  },
 )
 
 export const FunctionConfig = Type.Object({

@@ -17,6 +17,7 @@ import type { FunctionConstants } from './exported-constants.ts'
 import { FUNCTION_COLUMNS, FunctionDetails, type VersionRow, withConstants } from './functions.ts'
 import { type Compiled, compileFunction, type Fault } from './sandbox/compile.ts'
 import { inlineMap, withoutInlineMap } from './source-map.ts'
+import { writeTriggers } from './triggers/trigger-store.ts'
 import { dropOldVersions } from './versions.ts'
 
 const { functionSourceBytesMax: sourceMax, functionSourceMap: mapBounds } = LIMITS
@@ -96,11 +97,12 @@ async function store(
   ].map((value) => value && JSON.stringify(value))
   const texts = [source, compiled, compiledMap ?? '', sourceMap ?? '']
   const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0)
-  const [[deployed] = []] = await scope.batch(
-    sql`
+  const id = scope.newId('fn')
+  const is = sql`f.workspace_id = ${workspace_id} and f.name = ${name}`
+  const statement = sql`
       with deployed as (
         insert into functions (id, tenant_id, workspace_id, name, active_version, latest_version, config, created_by)
-        select ${scope.newId('fn')}, tenant_id, id, ${name}, 1, 1, ${change}::jsonb, ${subject}
+        select ${id}, tenant_id, id, ${name}, 1, 1, ${change}::jsonb, ${subject}
         from workspaces where id = ${workspace_id} and ${ACTIVE}
         on conflict (tenant_id, workspace_id, name) do update set
           active_version = functions.latest_version + 1, latest_version = functions.latest_version + 1,
@@ -113,8 +115,10 @@ async function store(
           ${sourceMap ?? null}::text, ${sha256}, ${bytes}, ${tool}::jsonb, ${input}::jsonb, ${output}::jsonb, ${subject}
         from deployed returning sha256, tool, input_schema, output_schema
       )
-      select ${FUNCTION_COLUMNS}, v.tool, v.input_schema, v.output_schema from deployed f, v`,
-    dropOldVersions(sql`f.workspace_id = ${workspace_id} and f.name = ${name}`),
+      select ${FUNCTION_COLUMNS}, v.tool, v.input_schema, v.output_schema from deployed f, v`
+  const target = { is, created: { id, workspaceId: workspace_id } }
+  const [[deployed] = []] = await writeTriggers(scope, target, config, (more) =>
+    scope.batch(statement, dropOldVersions(is), ...more),
   )
   return deployed as unknown as VersionRow | undefined
 }

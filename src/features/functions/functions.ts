@@ -12,6 +12,7 @@ import { findRow, listPage } from '../operation-helpers.ts'
 import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
 import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
+import { writeTriggers } from './triggers/trigger-store.ts'
 
 export const FunctionRecord = Type.Object({
   id: Id('fn'),
@@ -116,8 +117,12 @@ export const configureFunction = adminOperation({
         where ${functionNamed(id)} returning *
       )
       select ${FUNCTION_COLUMNS} from f ${JOIN_VERSION}`
-    const configured = await findRow<FunctionRecord>(scope, 'function', statement)
-    return { ...configured, ...(await missingSecrets(scope, change, place)) }
+    const target = { is: functionNamed(id) }
+    const [[configured] = []] = await writeTriggers(scope, target, change, (more) =>
+      scope.batch(statement, ...more),
+    )
+    if (configured === undefined) throw notFound('function')
+    return { ...(configured as unknown as FunctionRecord), ...(await missingSecrets(scope, change, place)) }
   },
 })
 
@@ -134,7 +139,11 @@ export const deleteFunction = adminOperation({
         and v.workspace_id = f.workspace_id and v.function_id = f.id and ${functionNamed(id)}`,
       sql`delete from functions f where ${functionNamed(id)} returning id`,
     ]
-    const [, [deleted] = []] = await scope.batch(...statements).catch((error: unknown) => {
+    // The rows of its triggers are deleted with it.
+    const remove = () => scope.batch(...statements)
+    const target = { is: functionNamed(id) }
+    const removed = writeTriggers(scope, target, { schedule: null }, remove)
+    const [, [deleted] = []] = await removed.catch((error: unknown) => {
       if (violated(error) === undefined) throw error
       throw new Problem('conflict', { detail: 'A version of it was deployed at the same time.' })
     })

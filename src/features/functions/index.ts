@@ -4,6 +4,7 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { deleteFunctionAlias, getFunctionAlias, listFunctionAliases, setFunctionAlias } from './aliases.ts'
 import { createFunction } from './deploy.ts'
 import { configureFunction, deleteFunction, getFunction, listFunctions } from './functions.ts'
+import { listFunctionTriggers } from './triggers/triggers-api.ts'
 import { activateFunctionVersion, getFunctionVersion, listFunctionVersions } from './versions.ts'
 
 export const FUNCTION_OPERATIONS: readonly AnyOperation[] = [
@@ -19,4 +20,5 @@ export const FUNCTION_OPERATIONS: readonly AnyOperation[] = [
   setFunctionAlias,
   deleteFunctionAlias,
   deleteFunction,
+  listFunctionTriggers,
 ]

@@ -27,6 +27,7 @@ const FILES = [
   'features/objects/objects.sql',
   'features/functions/functions.sql',
   'features/functions/runs/runs.sql',
+  'features/functions/triggers/triggers.sql',
   'features/flows/flows.sql',
   'features/flows/executions/concurrency.sql',
   'features/flows/approvals/approvals.sql',

@@ -1,11 +1,6 @@
 /** The workflow that a schedule starts: it lasts as long as its execution, so that overlap policies apply to executions. */
 
-import {
-  ActivityFailure,
-  ApplicationFailure,
-  ChildWorkflowFailure,
-  defineSearchAttributeKey,
-} from '@temporalio/common'
+import { ChildWorkflowFailure } from '@temporalio/common'
 import {
   CancellationScope,
   type ChildWorkflowHandle,
@@ -15,15 +10,13 @@ import {
   setCurrentDetails,
   sleep,
   startChild,
-  workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
 import type { FlowTriggerInput, RegistrationInput, Triggered } from '../../core/run.ts'
 import { QUEUES } from '../../core/work.ts'
+import { dueTime, startActivities, unlessSuspended } from '../due-start.ts'
 import type { flowRun } from './flow-run.ts'
 import { childOptions } from './subflow.ts'
-
-const SCHEDULED = defineSearchAttributeKey('TemporalScheduledStartTime', 'DATETIME')
 
 type Run = ChildWorkflowHandle<typeof flowRun>
 
@@ -60,28 +53,10 @@ async function startExecution(input: FlowTriggerInput): Promise<StartedRun | { s
   return { id: triggered.run.execution_id, run, afterMs: triggered.after_ms }
 }
 
-/** Writes the row of the execution. Fails if that takes longer than the catch-up window of the schedule (`patience_ms`). */
-async function admitExecution(input: FlowTriggerInput): Promise<Triggered> {
-  const { admitTrigger } = proxyActivities<Activities>({
-    startToCloseTimeout: '20s',
-    scheduleToCloseTimeout: input.patience_ms,
-    summary: 'start an execution',
-    retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
-  })
-  try {
-    return await admitTrigger({ ...input, ...dueTime() })
-  } catch (error) {
-    const cause = error instanceof ActivityFailure ? error.cause : undefined
-    // A suspended workspace starts nothing, and a resumed one does not catch up.
-    if (cause instanceof ApplicationFailure && cause.type === 'held') return { skipped: cause.message }
-    throw error
-  }
-}
-
-/** The time at which the schedule was due, from Temporal's search attribute. */
-function dueTime(): { due_at?: string } {
-  const time = workflowInfo().typedSearchAttributes.get(SCHEDULED)
-  return time === undefined ? {} : { due_at: time.toISOString() }
+/** Writes the row of the execution. */
+function admitExecution(input: FlowTriggerInput): Promise<Triggered> {
+  const { admitTrigger } = startActivities(input.patience_ms, 'start an execution')
+  return unlessSuspended(() => admitTrigger({ ...input, ...dueTime() }))
 }
 
 /** Waits until the execution has ended, even if it failed, which its own record shows. A cancellation is passed on to it. */

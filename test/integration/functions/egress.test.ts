@@ -59,7 +59,7 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all([upstream.close(), second.close()]))
 
-type Init = { method?: string; headers?: Record<string, string>; body?: string }
+type Init = { method?: string; headers?: Record<string, string>; body?: string } | undefined
 const fetches = (requests: readonly (readonly [string, Init?])[], of = id, at = workspace) =>
   resultOf(at.service, of, { requests })
 const fetchOne = async (path: string, init?: Init) =>

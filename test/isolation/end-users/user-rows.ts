@@ -21,6 +21,7 @@ const CLOSED_TO_USERS = {
     function.create function.get function.list function.configure function.delete
     function_version.list function_version.get function_version.activate
     function_alias.list function_alias.get function_alias.set function_alias.delete
+    function.create function.get function.list function.configure function.delete function_trigger.list
     flow.list flow.create flow.get flow.update flow.delete flow.metrics flow.validate flow.graph flow.simulate
     flow_version.create flow_version.list flow_version.get
     flow_alias.list flow_alias.get flow_alias.set flow_alias.delete

@@ -6,6 +6,7 @@ import { uuidOf } from '../../../core/ids.ts'
 import type { FlowTriggerInput } from '../../../core/run.ts'
 import { type Json, QUEUES } from '../../../core/work.ts'
 import type { Timing } from '../../../infra/temporal/schedules.ts'
+import { CATCH_UP_MS, cronsOf, spelledZone } from '../../triggers/schedule-timing.ts'
 import type { DeclaredTrigger, Trigger, TriggerKind } from './trigger.ts'
 
 /** The spec of a schedule: when it starts executions, and how it treats overlapping ones. */
@@ -19,8 +20,6 @@ export interface ScheduleSpec {
   readonly jitter_ms?: number
 }
 
-/** By default, a start that is late by more than this is skipped. */
-const CATCH_UP_MS = 60_000
 const SECOND_MS = 1_000
 
 export const scheduleTriggers: TriggerKind = {
@@ -78,22 +77,11 @@ function timingOf(spec: ScheduleSpec): Timing {
   return {
     crons: cron === undefined ? [] : cronsOf(cron),
     ...(everyMs !== undefined && { everyMs }),
-    ...(timezone !== undefined && { timezone: spelled(timezone) }),
+    ...(timezone !== undefined && { timezone: spelledZone(timezone) }),
     ...(jitter_ms !== undefined && { jitterMs: jitter_ms }),
     overlap,
     catchUpMs: catch_up_ms,
   }
 }
 
-/** The canonical spelling of a time zone, which Temporal requires. */
-const spelled = (timezone: string): string =>
-  new Intl.DateTimeFormat('en', { timeZone: timezone }).resolvedOptions().timeZone
-
 const floor = (ms: number): number => ms - (ms % SECOND_MS)
-
-/** If both days are given, either matches (POSIX); Temporal requires both, so each gets an expression of its own. */
-function cronsOf(text: string): string[] {
-  const [minute, hour, day, month, weekday] = text.split(' ')
-  if (day === '*' || weekday === '*') return [text]
-  return [`${minute} ${hour} ${day} ${month} *`, `${minute} ${hour} * ${month} ${weekday}`]
-}

@@ -5,7 +5,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { Entry, StreamGap } from '../../../infra/valkey/streams.ts'
 import type { StreamName } from '../../events/events.ts'
-import type { ConsumerKind, ConsumerState, Consumption } from './stream-consumer.ts'
+import type { ConsumerKind, ConsumerState, Consumption } from '../../triggers/stream-consumer.ts'
 
 /** Handles entries of one stream. If it throws, it gets them again after a pause. */
 export type EntryHandler = (trigger: TriggerState, entries: readonly Entry[]) => Promise<HandlerResult>

@@ -6,16 +6,15 @@
 import { hash } from 'node:crypto'
 import { inputOf } from '../../../../flows-dsl/event-correlation.ts'
 import type { JsonObject } from '../../../../flows-dsl/ir.ts'
-import { fieldOf, objectOf } from '../../../../flows-dsl/json.ts'
+import { objectOf } from '../../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { seededIds, typeId, uuidOf } from '../../../core/ids.ts'
 import { parseJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { FlowTriggerInput, Triggered } from '../../../core/run.ts'
 import type { Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { CHAIN_DEPTH } from '../../events/events.ts'
+import { derivedRunId, eventIdentity, eventTime, wasDueBeforeResumption } from '../../triggers/starts.ts'
 import { admitExecution, hasStarted, startFlow } from '../executions/start-execution.ts'
 import type { EventSpec } from './events.ts'
 import { scheduleSpec } from './schedules.ts'
@@ -47,7 +46,7 @@ export async function admitSchedule(scope: WorkspaceScope, input: FlowTriggerInp
   const due = await findTarget(scope, input.trigger_id)
   if (due === undefined) return { skipped: 'The flow no longer declares this trigger.' }
   if (due.paused) return { skipped: 'The schedule is paused.' }
-  if (await wasDueBeforeResumption(scope, input))
+  if (await wasDueBeforeResumption(scope, input.due_at))
     return { skipped: 'It was due before the workspace was resumed.' }
   const admitted = await admitExecution(scope, sql`f.id = ${due.flow_id} and v.version = ${due.version}`, {
     id: scope.newId('run'),
@@ -60,15 +59,6 @@ export async function admitSchedule(scope: WorkspaceScope, input: FlowTriggerInp
     return { skipped: 'It waits for a concurrency slot of its flow, and starts when it gets one.' }
   const { after_ms = 0 } = scheduleSpec(due)
   return { workflow_id: admitted.workflowId, run: admitted.run, after_ms }
-}
-
-/** True for a start that was due before the last resumption; these are skipped. */
-async function wasDueBeforeResumption(scope: WorkspaceScope, { due_at }: FlowTriggerInput): Promise<boolean> {
-  if (due_at === undefined) return false
-  const row = await scope.row(sql`
-    select from workspaces w join tenants t on t.id = w.tenant_id
-    where w.id = ${scope.ref.workspaceId} and greatest(w.resumed_at, t.resumed_at) > ${due_at}::timestamptz`)
-  return row !== undefined
 }
 
 export interface DeliveryResult {
@@ -192,10 +182,6 @@ function decodeText(body: Buffer): string {
   }
 }
 
-/** The highest chain depth of the events. */
-export const chainDepth = (events: readonly JsonObject[]): number =>
-  Math.max(0, ...events.map((event) => Number(fieldOf(event, CHAIN_DEPTH) ?? 0)))
-
 /** Correlated events that start an execution. */
 interface CorrelatedEvents {
   readonly triggerId: string
@@ -224,10 +210,5 @@ export async function startByEvents(
 }
 
 /** Derives the id of the execution from the trigger and the events. Its time is that of the last event's id. */
-function deriveExecutionId(triggerId: string, events: readonly JsonObject[]): string {
-  const named = events.map((event) => [fieldOf(event, 'source'), fieldOf(event, 'id')])
-  const digest = hash('sha256', JSON.stringify([triggerId, named]), 'buffer')
-  const last = uuidOf(String(events.at(-1)?.['id'] ?? ''))
-  const msecs = Number.parseInt(last.replaceAll('-', '').slice(0, 12), 16)
-  return typeId('run', seededIds(msecs, () => digest.subarray(0, 16)).uuid())
-}
+const deriveExecutionId = (triggerId: string, events: readonly JsonObject[]): string =>
+  derivedRunId(eventTime(events.at(-1)), [triggerId, events.map(eventIdentity)])

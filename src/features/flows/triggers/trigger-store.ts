@@ -3,9 +3,9 @@
 import type { FlowIR } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
-import type { RegistrationInput } from '../../../core/run.ts'
-import { QUEUES } from '../../../core/work.ts'
+import type { FlowRegistration } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { changeRegistered } from '../../triggers/registration.ts'
 import { eventTriggers } from './events.ts'
 import { scheduleTriggers } from './schedules.ts'
 import type { DeclaredTrigger, Trigger, TriggerKind } from './trigger.ts'
@@ -54,12 +54,8 @@ export const deleteTriggers = (flowId: string): Sql =>
 
 const TRIGGER_KINDS: readonly TriggerKind[] = [scheduleTriggers, webhookTriggers, eventTriggers]
 
-/** Longer than the change takes. */
-const REPAIR_AFTER_MS = 10_000
-
 /**
- * Changes the triggers of a flow, then their external state. A delayed workflow that repairs the latter is started first, so
- * that a crash in between leaves nothing inconsistent.
+ * Changes the triggers of a flow, then their external state.
  * @param declares the triggers that the change adds
  * @throws Problem `dependency_unavailable` without Temporal: then nothing was changed
  */
@@ -72,22 +68,16 @@ export async function changeTriggers<T>(
   const before = await triggersOf(scope, flowId)
   if (![...before, ...declares].some(({ kind }) => externalOf(kind) !== undefined)) return change()
   const input = { flow_id: flowId, before: before.map(({ id, kind }) => ({ id, kind })) }
-  await workflowsOf(scope).start({
-    type: 'registration',
-    queue: QUEUES.provisioning,
-    subject: flowId,
+  const registration = {
+    workflows: workflowsOf(scope),
     uuid: scope.uuid(),
+    subject: flowId,
     input,
     summary: 'Triggers of a flow are registered',
-    attributes: { FlowId: flowId },
-    delayMs: REPAIR_AFTER_MS,
-  })
-  const result = await change()
-  // The change is committed; if this fails, the delayed workflow repeats it.
-  await syncTriggers(scope, input).catch((error: unknown) =>
-    scope.logError(error, 'trigger registration deferred'),
-  )
-  return result
+    sync: () => syncTriggers(scope, input),
+    defer: (error: unknown) => scope.logError(error, 'trigger registration deferred'),
+  }
+  return changeRegistered(registration, change)
 }
 
 /**
@@ -96,7 +86,7 @@ export async function changeTriggers<T>(
  */
 export async function syncTriggers(
   scope: WorkspaceScope,
-  { flow_id, before }: RegistrationInput,
+  { flow_id, before }: FlowRegistration,
 ): Promise<void> {
   const known = new Map(before.map(({ id, kind }) => [id, kind]))
   let done = ''

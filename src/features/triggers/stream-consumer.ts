@@ -1,12 +1,12 @@
 /** Consumes event streams from stored offsets: in order, at least once, by one process at a time. */
 
-import { LIMITS } from '../../../core/limits.ts'
-import type { WorkspaceRef } from '../../../core/tenant.ts'
-import type { Log } from '../../../infra/log.ts'
-import type { Database } from '../../../infra/postgres/database.ts'
-import { type Leadership, LeaderTask } from '../../../infra/postgres/leader-task.ts'
-import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
-import { Backoff } from '../../../infra/retry.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { Log } from '../../infra/log.ts'
+import type { Database } from '../../infra/postgres/database.ts'
+import { type Leadership, LeaderTask } from '../../infra/postgres/leader-task.ts'
+import type { SystemScope } from '../../infra/postgres/system-scope.ts'
+import { Backoff } from '../../infra/retry.ts'
 import {
   changesOf,
   type Entry,
@@ -15,8 +15,8 @@ import {
   type StreamGap,
   type StreamKey,
   type Streams,
-} from '../../../infra/valkey/streams.ts'
-import type { StreamName } from '../../events/events.ts'
+} from '../../infra/valkey/streams.ts'
+import type { StreamName } from '../events/events.ts'
 
 const TASK = {
   reason: 'triggers',
@@ -33,6 +33,16 @@ export interface ConsumerState {
   readonly changes_offset: string
 }
 
+/** The result of handling some entries. */
+interface Handled<State> {
+  /** With what the handler has changed besides offsets. */
+  readonly state: State
+  /** For how many milliseconds the handler kept the thread busy. */
+  readonly busyMs: number
+  /** How many of the entries were handled, from the first; the others come again after `LIMITS.consumerFullMs`. Default: all. */
+  readonly count?: number
+}
+
 /** Something that handles the entries of streams, and stores how far it has come. */
 export interface Consumption<State extends ConsumerState> {
   /** @returns undefined if it was deleted, which ends the consumer */
@@ -42,13 +52,8 @@ export interface Consumption<State extends ConsumerState> {
   /**
    * Handles entries of one stream. If it throws, it gets them again after a pause.
    * @param gap entries before these that were dropped unread
-   * @returns the state with what it has changed besides offsets, and for how many milliseconds it kept the thread busy
    */
-  handle(
-    state: State,
-    entries: readonly Entry[],
-    gap: StreamGap | undefined,
-  ): Promise<{ readonly state: State; readonly busyMs: number }>
+  handle(state: State, entries: readonly Entry[], gap: StreamGap | undefined): Promise<Handled<State>>
   /**
    * @param gap as for `handle`
    * @returns false if nothing was stored, since the stored state is no longer `before`; entries are then handled again
@@ -159,6 +164,8 @@ class StreamConsumer {
   /** True if an entry came since the streams were last read. */
   #hasNewEntry = false
   #wake: () => void = () => {}
+  /** True while a new entry ends the wait. */
+  #wakesOnEntry = true
 
   /**
    * @param about fields of log lines
@@ -212,14 +219,19 @@ class StreamConsumer {
     this.#hasNewEntry = false
     let busyMs = 0
     let count = 0
+    let isFull = false
     for (const stream of streams) await this.#listen(streamKey(ref, stream))
     for (const stream of streams) {
       if (this.#closed || this.#state === undefined) continue
       const offset = this.#state[`${stream}_offset`]
       const { entries, isWhole } = await this.#services.streams.following(streamKey(ref, stream), offset)
-      if (entries.length > 0) busyMs += await this.#handle(stream, entries, isWhole)
+      if (entries.length === 0) continue
+      const handled = await this.#handle(stream, entries, isWhole)
+      busyMs += handled.busyMs
+      isFull ||= handled.isFull
       count += entries.length
     }
+    if (isFull) await this.#wait(LIMITS.consumerFullMs, false)
     if (count === 0 && !this.#hasNewEntry) await this.#wait(LIMITS.watchIdleMs)
     return busyMs * LIMITS.consumerIdleFactor
   }
@@ -235,20 +247,27 @@ class StreamConsumer {
    * Handles entries and stores the offset.
    * @param isWhole false if entries before these were dropped unread
    */
-  async #handle(stream: StreamName, entries: readonly Entry[], isWhole: boolean): Promise<number> {
+  async #handle(
+    stream: StreamName,
+    entries: readonly Entry[],
+    isWhole: boolean,
+  ): Promise<{ readonly busyMs: number; readonly isFull: boolean }> {
     const offset = `${stream}_offset` as const
     const known = this.#state
     const state = known !== undefined && this.#consumption.isStale?.(known) ? await this.#load() : known
-    if (state === undefined) return 0
+    if (state === undefined) return { busyMs: 0, isFull: false }
     const gap = isWhole ? undefined : gapBetween(state[offset], entries)
     const handled = await this.#consumption.handle(state, entries, gap)
-    const after = { ...handled.state, [offset]: entries.at(-1)?.id ?? state[offset] }
+    const { count = entries.length, busyMs } = handled
+    const isFull = count < entries.length
+    if (count === 0) return { busyMs, isFull }
+    const after = { ...handled.state, [offset]: entries[count - 1]?.id ?? state[offset] }
     const isStored = await this.#consumption.store(this.#services.system, state, after, gap)
     // Another process has changed the stored state: it is loaded, and the entries are handled again.
     this.#state = isStored ? after : undefined
     if (isStored && gap !== undefined)
       this.#services.log.warn({ ...this.#about, stream, ...gap }, 'event consumer missed dropped events')
-    return handled.busyMs
+    return { busyMs, isFull }
   }
 
   /** Wakes the consumer when the stream gets an entry. */
@@ -256,14 +275,15 @@ class StreamConsumer {
     if (this.#listeners.has(key)) return
     const { stop } = await this.#services.streams.listen(key, () => {
       this.#hasNewEntry = true
-      this.#wake()
+      if (this.#wakesOnEntry) this.#wake()
     })
     this.#listeners.set(key, stop)
   }
 
-  /** Ends early if the consumer is closed or woken. */
-  #wait(ms: number): Promise<void> {
+  /** Ends early if the consumer is closed, or if an entry comes, unless `wakesOnEntry` is false. */
+  #wait(ms: number, wakesOnEntry = true): Promise<void> {
     if (this.#closed) return Promise.resolve()
+    this.#wakesOnEntry = wakesOnEntry
     return new Promise((done) => {
       const timer = setTimeout(done, ms)
       this.#wake = () => {

@@ -1,0 +1,99 @@
+/** Shows the triggers of a function and what they have started. */
+
+import Type, { type Static } from 'typebox'
+import { adminOperation, Id, Input, OptionalTime, Time } from '../../../access/operation-builders.ts'
+import type { AdminScope } from '../../../access/scope.ts'
+import { tenantWorkflowsOf } from '../../../access/scope-services.ts'
+import { uuidOf } from '../../../core/ids.ts'
+import { ADMINS } from '../../../core/policy.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { findRow } from '../../operation-helpers.ts'
+import { FunctionRef, functionNamed } from '../functions.ts'
+import type { EventSpec } from './declared.ts'
+
+const STARTED = {
+  id: Id('trg'),
+  started: Type.Integer({ description: 'Number of runs that it has started.' }),
+  last_run_id: Type.Union([Id('run'), Type.Null()]),
+  last_run_at: OptionalTime,
+}
+
+const ScheduleTrigger = Type.Object({
+  ...STARTED,
+  kind: Type.Literal('schedule'),
+  next: Type.Array(Time, { description: 'Its next start times.' }),
+  missed: Type.Integer({ description: 'Number of starts skipped because they were too late.' }),
+})
+
+const EventTrigger = Type.Object({
+  ...STARTED,
+  kind: Type.Literal('event'),
+  topics: Type.Array(Type.String(), { description: 'Of all triggers of the configuration.' }),
+  seen: Type.Integer({ description: 'Number of events of its topics.' }),
+  dropped: Type.Integer({
+    description:
+      'Those that have started no run: during a suspension, at the end of a chain of events, or refused.',
+  }),
+  gap: Type.Optional(
+    Type.Object(
+      { from: Time, to: Time },
+      { description: 'The time of events that it missed, because its stream no longer had them.' },
+    ),
+  ),
+})
+const TriggerRecord = Type.Union([ScheduleTrigger, EventTrigger])
+type TriggerRecord = Static<typeof TriggerRecord>
+
+interface TriggerRow {
+  readonly id: string
+  readonly kind: TriggerRecord['kind']
+  readonly spec: object
+  readonly seen: number
+  readonly dropped: number
+  readonly started: number
+  readonly last_run_id: string | null
+  readonly last_run_at: string | null
+  readonly gap_from: string | null
+  readonly gap_to: string | null
+}
+
+export const listFunctionTriggers = adminOperation({
+  name: 'function_trigger.list',
+  summary: 'List the schedule and the event trigger of a function, with what they have started',
+  roles: ADMINS,
+  input: Input({ id: FunctionRef }),
+  output: Type.Object({ data: Type.Array(TriggerRecord) }),
+  http: { method: 'GET', path: '/v1/functions/{id}/triggers' },
+  run: async (scope, { id }) => {
+    const found = await findRow<{ id: string } & WorkspaceRef>(
+      scope,
+      'function',
+      sql`select f.id, f.tenant_id as "tenantId", f.workspace_id as "workspaceId" from functions f where ${functionNamed(id)}`,
+    )
+    const rows = await scope.rows<TriggerRow>(sql`
+      select t.id, t.kind, t.spec, s.seen, s.dropped, s.started, s.last_run_id, s.last_run_at, s.gap_from, s.gap_to
+      from function_triggers t join function_trigger_states s
+        on s.tenant_id = t.tenant_id and s.workspace_id = t.workspace_id and s.trigger_id = t.id
+      where t.tenant_id = ${found.tenantId} and t.workspace_id = ${found.workspaceId} and t.function_id = ${found.id}
+      order by t.kind desc`)
+    return { data: await Promise.all(rows.map((row) => toRecord(scope, found, row))) }
+  },
+})
+
+async function toRecord(
+  scope: AdminScope,
+  { id: functionId, tenantId, workspaceId }: { readonly id: string } & WorkspaceRef,
+  { id, kind, spec, started, last_run_id, last_run_at, ...row }: TriggerRow,
+): Promise<TriggerRecord> {
+  const common = { id, started, last_run_id, last_run_at }
+  if (kind === 'event') {
+    const { seen, dropped, gap_from: from, gap_to: to } = row
+    const gap = from !== null && to !== null && { gap: { from, to } }
+    return { ...common, kind, topics: [...(spec as EventSpec).topics], seen, dropped, ...gap }
+  }
+  const { schedules } = tenantWorkflowsOf(scope, { tenantId, workspaceId })
+  // Absent directly after it was configured.
+  const { next = [], missed = 0 } = (await schedules.status(functionId, uuidOf(functionId))) ?? {}
+  return { ...common, kind, next: next.map((time) => time.toISOString()), missed }
+}
