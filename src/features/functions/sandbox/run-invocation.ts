@@ -144,9 +144,9 @@ class InvocationRun {
   }
 
   #takeOutput(output: Output): void {
-    if ('broken' in output) return this.#end({ kind: output.broken === 'too_large' ? 'too_large' : 'broken' })
-    if ('frame' in output) return this.#takeFrame(output.frame)
-    if (!this.#stdout.take(output.noise)) this.#end({ kind: 'too_loud' })
+    if ('broken' in output) this.#end({ kind: output.broken === 'too_large' ? 'too_large' : 'broken' })
+    else if ('frame' in output) this.#takeFrame(output.frame)
+    else if (!this.#stdout.take(output.noise)) this.#end({ kind: 'too_loud' })
   }
 
   #takeFrame(frame: GuestFrame): void {
