@@ -231,7 +231,7 @@ describe('much of everything', () => {
 
 describe('errors', () => {
   const withMap = (sources: string[]) =>
-    `export default () => { throw new Error("no") }\n//# sourceMappingURL=data:application/json;base64,${Buffer.from(
+    `export default () => { throw new Error("no") }\n//# ${'source'}MappingURL=data:application/json;base64,${Buffer.from(
       JSON.stringify({ version: 3, sources, names: [], mappings: 'ACSA' }),
     ).toString('base64')}\n`
 
