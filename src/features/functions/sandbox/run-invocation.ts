@@ -15,7 +15,7 @@ const { functionSandbox: limits } = LIMITS
  * The end of an invocation. `result` and `error` have JSON, unverified. `broken`: it has broken the protocol. `died`: the
  * process ended before it replied.
  */
-export type Ending =
+type Ending =
   | { readonly kind: 'result' | 'error'; readonly text: string }
   | { readonly kind: 'timeout' | 'memory' | 'too_large' | 'too_loud' | 'broken' | 'given_up' | 'died' }
 
