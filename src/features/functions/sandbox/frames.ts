@@ -10,7 +10,7 @@ import { LIMITS } from '../../../core/limits.ts'
 const { functionSandbox: limits } = LIMITS
 
 /** `json` and `bytes` are empty if the kind has none. */
-export interface Frame {
+interface Frame {
   readonly kind: string
   readonly id: number
   readonly json: Buffer
@@ -40,7 +40,7 @@ const GUEST_KINDS = {
   q: { kind: 'read', json: 0, bytes: 0 },
 } as const
 
-export type GuestFrameKind = (typeof GUEST_KINDS)[keyof typeof GUEST_KINDS]['kind']
+type GuestFrameKind = (typeof GUEST_KINDS)[keyof typeof GUEST_KINDS]['kind']
 export interface GuestFrame extends Frame {
   readonly kind: GuestFrameKind
 }

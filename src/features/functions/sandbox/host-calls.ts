@@ -86,7 +86,9 @@ export class HostCalls {
         return this.#hasResponded ? () => this.#write(bytes) : undefined
       case 'read':
         return this.#isHttp ? () => this.#read() : undefined
-      default:
+      case 'log':
+      case 'result':
+      case 'error':
         return undefined
     }
   }

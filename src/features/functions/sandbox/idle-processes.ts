@@ -39,13 +39,16 @@ export class IdleProcesses {
     const { process } = warm
     const used = { ...warm, calls: warm.calls + 1, busyMs: warm.busyMs + durationMs }
     const memoryMb = process.residentKb() / 1_024
-    if (!process.isAlive || isWornOut(used, memoryMb)) return process.kill()
+    if (!process.isAlive || isWornOut(used, memoryMb)) {
+      process.kill()
+      return
+    }
     this.#idle.push({ ...used, sinceMs: performance.now(), memoryMb })
     while (this.#idle.length > limits.idleProcessesMax || this.#memoryMb() > limits.idleMemoryMb)
       this.#idle.shift()?.process.kill()
   }
 
-  /** Starts no timer again; the processes are killed by their owner. */
+  /** Forgets all processes; their owner kills them. */
   close(): void {
     clearInterval(this.#sweeper)
     this.#idle = []

@@ -77,7 +77,7 @@ const outOfMemory = ({ memoryMb }: Invocation, members: Members) =>
   new Problem('function_out_of_memory', { detail: `It may have ${memoryMb} MB.`, members: { ...members } })
 
 const textOf = (value: unknown) =>
-  typeof value === 'string' ? value.slice(0, LIMITS.functionMessageCharsMax) : ''
+  typeof value === 'string' ? value.slice(0, LIMITS.functionMessageCharsMax).replaceAll('\0', '\u{fffd}') : ''
 const isPosition = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) > 0
 
 /** The name of a source in the source map of a bundle. It is shown, never opened. */

@@ -5,6 +5,8 @@ import type { LogLine } from './invocation.ts'
 
 const { functionLogBytesMax, functionLogShownBytesMax, functionSandbox: limits } = LIMITS
 const TRUNCATED = 'log truncated'
+/** PostgreSQL stores no NUL, and a terminal obeys escapes. */
+const CONTROL = /(?![\t\n])\p{Cc}/gu
 
 export class InvocationLog {
   readonly #write: (line: LogLine) => void
@@ -21,7 +23,8 @@ export class InvocationLog {
     if (this.#bytes > functionLogBytesMax) return
     this.#bytes += Buffer.byteLength(text) + limits.logLineCostBytes
     const isLast = this.#bytes > functionLogBytesMax
-    const line = { at: Date.now(), level: isLast ? 'warn' : level, text: isLast ? TRUNCATED : text } as const
+    const printed = isLast ? TRUNCATED : text.replaceAll(CONTROL, '\u{fffd}')
+    const line = { at: Date.now(), level: isLast ? 'warn' : level, text: printed } as const
     this.#show(line.text)
     this.#write(line)
   }

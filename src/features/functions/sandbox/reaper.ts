@@ -14,7 +14,7 @@ while read -r change pid; do
     -) pids="\${pids%% $pid *} \${pids#* $pid }" ;;
   esac
 done
-for pid in $pids; do kill -9 -- "-$pid"; done
+for pid in $pids; do kill -9 "-$pid"; done
 `
 
 export class Reaper {

@@ -15,7 +15,7 @@ const { functionSandbox: limits } = LIMITS
  * The end of an invocation. `result` and `error` have JSON, unverified. `broken`: it has broken the protocol. `died`: the
  * process ended before it replied.
  */
-export type Ending =
+type Ending =
   | { readonly kind: 'result' | 'error'; readonly text: string }
   | { readonly kind: 'timeout' | 'memory' | 'too_large' | 'too_loud' | 'broken' | 'given_up' | 'died' }
 
@@ -144,9 +144,9 @@ class InvocationRun {
   }
 
   #takeOutput(output: Output): void {
-    if ('broken' in output) return this.#end({ kind: output.broken === 'too_large' ? 'too_large' : 'broken' })
-    if ('frame' in output) return this.#takeFrame(output.frame)
-    if (!this.#stdout.take(output.noise)) this.#end({ kind: 'too_loud' })
+    if ('broken' in output) this.#end({ kind: output.broken === 'too_large' ? 'too_large' : 'broken' })
+    else if ('frame' in output) this.#takeFrame(output.frame)
+    else if (!this.#stdout.take(output.noise)) this.#end({ kind: 'too_loud' })
   }
 
   #takeFrame(frame: GuestFrame): void {

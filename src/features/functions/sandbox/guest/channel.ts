@@ -1,6 +1,6 @@
 /** Part of the program in a function's process: frames on stdin and stdout; see frames.ts. */
 
-export const CHANNEL = String.raw`
+export const CHANNEL = `
 // Code of the function may change globals later; what this program needs is taken before.
 const { stdin, stdout, exit, inspect, version } = Deno
 const { parse, stringify } = JSON

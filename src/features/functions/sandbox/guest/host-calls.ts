@@ -1,6 +1,6 @@
 /** Part of the program in a function's process: calls of the worker, and what the code gets to make them. */
 
-export const HOST_CALLS = String.raw`
+export const HOST_CALLS = `
 /** The invocation in whose course the present code runs; timers that outlive it keep it. */
 const course = new AsyncLocalStorage()
 let current
