@@ -203,7 +203,7 @@ test('a request that comes back to the API: its run is deeper, up to the maximum
   const inner = await deployed(workspace, 'export default (_, { tenon }) => tenon.functions.invoke("none")')
   const request = [
     `${origin}/v1/functions/${inner}/invoke`,
-    { method: 'POST', headers: { apikey }, body: '{}' },
+    { method: 'POST', headers: { apikey, 'content-type': 'application/json' }, body: '{}' },
   ] as const
   const at = async (depth: number) => {
     const headers = { 'tenon-chain-depth': String(depth) }
