@@ -4,7 +4,6 @@ import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { Actor } from '../core/policy.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import {
@@ -33,7 +32,7 @@ import {
   withSecretValues,
 } from './flow/call-secrets.ts'
 import { CodeCache } from './function/code-cache.ts'
-import { runFunction } from './function/run-function.ts'
+import { type FunctionRunServices, runFunction, runFunctionInline } from './function/run-function.ts'
 import { type HttpRequests, ownerOf, rejectFinally } from './http/http-requests.ts'
 import { Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
@@ -69,8 +68,16 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       scopes.workspace(call, 'workspace_admin', { tenantId, workspaceId })
     return { admin: scopes.admin(call), within }
   }
-  const documents = new Documents()
   const code = new CodeCache()
+  const functionServices = (call: ActivityContext): FunctionRunServices => ({
+    call,
+    code,
+    functions: platform.functions,
+    record: record(call),
+    active: () => scopes.active(call, 'service'),
+    acting: (actor) => scopes.acting(call, actor),
+  })
+  const documents = new Documents()
   return {
     changeState: async (call, input) => {
       const admin = scopes.admin(call)
@@ -117,17 +124,14 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       return limitOutput(await withHeartbeat(withCallSecrets(record(call), names, work).catch(rejectFinally)))
     },
     runFunction: (call, input) => {
-      const services = {
-        call,
-        code,
-        functions: platform.functions,
-        record: record(call),
-        active: () => scopes.active(call, 'service'),
-        acting: (actor: Actor) => scopes.acting(call, actor),
-      }
       const work = (lent?: LentCallSecrets) =>
-        runFunction(services, withSecretValues(input, lent), lent?.secrecy)
+        runFunction(functionServices(call), withSecretValues(input, lent), lent?.secrecy)
       return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
+    },
+    runFunctionInline: (call, input) => {
+      const work = (lent?: LentCallSecrets) =>
+        runFunctionInline(functionServices(call), withSecretValues(input, lent), lent?.secrecy)
+      return withCallSecrets(record(call), input.secrets, work) as Promise<{ result: Json } | null>
     },
     failFunctionRun: (call, { run_id }, error) => failRun(record(call), run_id, error),
     yieldSlot: (call, slot) => yieldSlot(record(call), slot),

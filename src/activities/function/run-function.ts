@@ -8,7 +8,7 @@ import type { Actor } from '../../core/policy.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
 import { secretValues } from '../../features/functions/runtime-config.ts'
-import type { Functions } from '../../features/functions/sandbox/process-pool.ts'
+import type { FunctionSlot, Functions } from '../../features/functions/sandbox/process-pool.ts'
 import type { CallSecrets } from '../flow/call-secrets.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 import type { CodeCache } from './code-cache.ts'
@@ -29,11 +29,38 @@ export interface FunctionRunServices {
 }
 
 /**
+ * Waits for a slot of this worker.
  * @param lent secrets of a calling flow, whose values the input has
  * @throws Problem as {@link Functions.run} does, without secrets of the function; `not_found` if the function was deleted
  *   meanwhile; `run_cut_off` if an earlier attempt has begun and there may be no other; Suspended
  */
 export async function runFunction(
+  services: FunctionRunServices,
+  run: FunctionRunInput,
+  lent?: CallSecrets,
+): Promise<Json> {
+  const { tenantId } = services.record.ref
+  const slot = await services.functions.acquire(tenantId, cancellationSignal())
+  return runInSlot(slot, services, run, lent).finally(slot.release)
+}
+
+/**
+ * For a workflow task, which may not wait.
+ * @returns null if no slot is free
+ * @throws as {@link runFunction}
+ */
+export async function runFunctionInline(
+  services: FunctionRunServices,
+  run: FunctionRunInput,
+  lent?: CallSecrets,
+): Promise<{ readonly result: Json } | null> {
+  const slot = services.functions.tryAcquire(services.record.ref.tenantId)
+  if (slot === undefined) return null
+  return { result: await runInSlot(slot, services, run, lent).finally(slot.release) }
+}
+
+async function runInSlot(
+  slot: FunctionSlot,
   services: FunctionRunServices,
   run: FunctionRunInput,
   lent?: CallSecrets,
@@ -45,7 +72,7 @@ export async function runFunction(
   const mask = new SecretMask(read.runtime.secrets.values(), lent)
   const log = new RunLog(record, run.run_id, attempt)
   try {
-    const { result, usage } = await invoke(services, run, { ...read, attempt, mask, log })
+    const { result, usage } = await invoke(slot, services, run, { ...read, attempt, mask, log })
     const shown = mask.value(result)
     await completeRun(record, run.run_id, { usage, ...(run.is_async && { result: shown }) }, log.take())
     return shown
@@ -64,10 +91,11 @@ type Attempt = Awaited<ReturnType<CodeCache['read']>> & {
 }
 
 async function invoke(
-  { functions, ...services }: FunctionRunServices,
+  slot: FunctionSlot,
+  services: FunctionRunServices,
   run: FunctionRunInput,
   { code, runtime, attempt, mask, log }: Attempt,
-): ReturnType<Functions['run']> {
+): ReturnType<FunctionSlot['run']> {
   const secrets = secretValues(services.record, runtime)
   const { mcp } = (run.context ?? {}) as { readonly mcp?: Json }
   const context = { run: { id: run.run_id, attempt }, env: runtime.env, secrets }
@@ -75,7 +103,7 @@ async function invoke(
     const signal = AbortSignal.any([cancellationSignal(), suspended])
     const host = new PlatformHost({ ...services, mask, log, signal, stop }, run, runtime)
     try {
-      return await functions.run({
+      return await slot.run({
         code,
         kind: run.kind,
         input: run.input,

@@ -46,6 +46,8 @@ export const FUNCTION_LIMITS = {
   functionStartMs: 10_000,
   /** How long an invocation waits for a slot before it is rejected. */
   functionQueueMs: 20_000,
+  /** The longest timeout of a run whose attempt is made within a workflow task. */
+  functionInlineMsMax: 10_000,
   functionHeartbeatMs: 10_000,
   functionSlotsPerCore: 4,
   functionWarmProcesses: 2,

@@ -60,8 +60,11 @@ beforeAll(async () => {
 afterAll(() => Promise.all([upstream.close(), second.close()]))
 
 type Init = { method?: string; headers?: Record<string, string>; body?: string }
-const fetches = (requests: readonly (readonly [string, Init?])[], of = id, at = workspace) =>
-  resultOf(at.service, of, { requests })
+const fetches = (
+  requests: readonly (readonly [url: string, init?: Init | undefined])[],
+  of = id,
+  at = workspace,
+) => resultOf(at.service, of, { requests })
 const fetchOne = async (path: string, init?: Init) =>
   (await fetches([[`${upstream.origin}${path}`, init]]))[0]
 const echoed = async (path: string, init?: Init) => JSON.parse((await fetchOne(path, init)).text)

@@ -20,6 +20,13 @@ const { functionSandbox: limits } = LIMITS
 const SLOTS = availableParallelism() * LIMITS.functionSlotsPerCore
 const BUSY = 'All slots for functions are taken. Try again later.'
 
+/** The right to run invocations of a tenant, one at a time. `run` throws as {@link Functions.run} does. */
+export interface FunctionSlot {
+  run(invocation: Invocation): Promise<Outcome>
+  /** Idempotent. */
+  release(): void
+}
+
 export class Functions {
   readonly #deno: string | undefined
   readonly #slots = new FairSlots(SLOTS, Math.ceil(SLOTS * limits.tenantShare), LIMITS.functionQueueMs)
@@ -58,14 +65,26 @@ export class Functions {
    *   `run_cut_off`.
    */
   async run(invocation: Invocation): Promise<Outcome> {
-    const release = await this.#slots.acquire(tenantOf(invocation), BUSY, invocation.signal)
-    return this.#runInSlot(invocation).finally(release)
+    const slot = await this.acquire(tenantOf(invocation), invocation.signal)
+    return slot.run(invocation).finally(slot.release)
   }
 
-  /** Like {@link run}, but undefined at once if no slot is free. */
-  tryRun(invocation: Invocation): Promise<Outcome> | undefined {
-    const release = this.#slots.tryAcquire(tenantOf(invocation))
-    return release && this.#runInSlot(invocation).finally(release)
+  /**
+   * Waits for a slot, for callers that have work to do before they run in it.
+   * @throws Problem `overloaded`, `run_cut_off`
+   */
+  async acquire(tenantId: string, signal: AbortSignal): Promise<FunctionSlot> {
+    return this.#slotOf(await this.#slots.acquire(tenantId, BUSY, signal))
+  }
+
+  /** @returns undefined if no slot is free now */
+  tryAcquire(tenantId: string): FunctionSlot | undefined {
+    const release = this.#slots.tryAcquire(tenantId)
+    return release && this.#slotOf(release)
+  }
+
+  #slotOf(release: () => void): FunctionSlot {
+    return { run: (invocation) => this.#runInSlot(invocation), release }
   }
 
   /** Ends all processes. */
