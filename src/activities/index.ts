@@ -4,7 +4,6 @@ import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { Actor } from '../core/policy.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import {
@@ -71,15 +70,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       scopes.workspace(call, 'workspace_admin', { tenantId, workspaceId })
     return { admin: scopes.admin(call), within }
   }
-  const code = new CodeCache()
-  const functionServices = (call: ActivityContext): FunctionRunServices => ({
-    call,
-    code,
-    functions: platform.functions,
-    record: record(call),
-    active: () => scopes.active(call, 'service'),
-    acting: (actor: Actor) => scopes.acting(call, actor),
-  })
+  const functionServices = functionRuns(platform, scopes)
   const documents = new Documents()
   return {
     changeState: async (call, input) => {
@@ -147,4 +138,20 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     subscribeEvents: (call, input) => subscribeEvents(record(call), call.workflowId, input),
     recordRun: (call, update) => recordRun(record(call), update),
   }
+}
+
+/** The services of each run of a function; the runs of a worker share the code that they have read. */
+function functionRuns(
+  { functions }: Platform,
+  scopes: Scopes,
+): (call: ActivityContext) => FunctionRunServices {
+  const code = new CodeCache()
+  return (call) => ({
+    call,
+    code,
+    functions,
+    record: scopes.workspace(call, 'workspace_admin'),
+    active: () => scopes.active(call, 'service'),
+    acting: (actor) => scopes.acting(call, actor),
+  })
 }

@@ -1,4 +1,4 @@
-/** What an attempt of a run needs of its function: the code, and the configuration of now. */
+/** Reads the code of a function and its configuration of now, for an attempt of a run. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { notFound, Problem } from '../../core/problem.ts'

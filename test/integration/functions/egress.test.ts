@@ -59,9 +59,12 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all([upstream.close(), second.close()]))
 
-type Init = { method?: string; headers?: Record<string, string>; body?: string } | undefined
-const fetches = (requests: readonly (readonly [string, Init?])[], of = id, at = workspace) =>
-  resultOf(at.service, of, { requests })
+type Init = { method?: string; headers?: Record<string, string>; body?: string }
+const fetches = (
+  requests: readonly (readonly [url: string, init?: Init | undefined])[],
+  of = id,
+  at = workspace,
+) => resultOf(at.service, of, { requests })
 const fetchOne = async (path: string, init?: Init) =>
   (await fetches([[`${upstream.origin}${path}`, init]]))[0]
 const echoed = async (path: string, init?: Init) => JSON.parse((await fetchOne(path, init)).text)
@@ -203,7 +206,7 @@ test('a request that comes back to the API: its run is deeper, up to the maximum
   const inner = await deployed(workspace, 'export default (_, { tenon }) => tenon.functions.invoke("none")')
   const request = [
     `${origin}/v1/functions/${inner}/invoke`,
-    { method: 'POST', headers: { apikey }, body: '{}' },
+    { method: 'POST', headers: { apikey, 'content-type': 'application/json' }, body: '{}' },
   ] as const
   const at = async (depth: number) => {
     const headers = { 'tenon-chain-depth': String(depth) }
