@@ -12,6 +12,7 @@ import { findRow, listPage } from '../operation-helpers.ts'
 import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
 import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
+import type { Maps } from './source-map.ts'
 
 export const FunctionRecord = Type.Object({
   id: Id('fn'),
@@ -163,14 +164,10 @@ export const findRunnable = (
     select compiled, input_schema, output_schema, compiled_map is not null or source_map is not null as has_maps
     from function_versions where function_id = ${functionId} and version = ${version}`)
 
-/** The maps of a version, from the one of the compiled code to the one of the bundle. */
-export async function findMaps(
+export const findMaps = (
   scope: WorkspaceScope,
   functionId: string,
   version: number,
-): Promise<readonly string[]> {
-  const row = await scope.row<{ maps: string[] }>(sql`
-    select to_json(array_remove(array[compiled_map, source_map], null)) as maps
+): Promise<Maps | undefined> =>
+  scope.row<Maps>(sql`select compiled_map as compiled, source_map as bundle
     from function_versions where function_id = ${functionId} and version = ${version}`)
-  return row?.maps ?? []
-}
