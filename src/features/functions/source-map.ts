@@ -66,7 +66,7 @@ const UNKNOWN = 'unknown'
  * The name of a source for people: a relative path without scheme, host and steps above its root. Of an absolute path, which
  * tells about the developer's machine, the part from `node_modules` on, or the last step.
  */
-export function sourceName(given: unknown): string {
+function sourceName(given: unknown): string {
   if (typeof given !== 'string' || /^data:/i.test(given)) return UNKNOWN
   const scheme = /^([a-z][a-z0-9+.-]+):(?:\/\/[^/]*)?/i.exec(given)
   const path = given.slice(scheme?.[0].length ?? 0).replaceAll('\\', '/')
