@@ -17,7 +17,8 @@ export async function withOrigin(
   const { line, column, ...own } = Object(error.members['error']) as Readonly<Record<string, unknown>>
   if (typeof line !== 'number' || typeof column !== 'number') return error
   try {
-    const asked = { maps: await findMaps(scope, id, version), positions: [{ line, column }] }
+    const maps = (await findMaps(scope, id, version)) ?? {}
+    const asked = { maps, positions: [{ line, column }] }
     const ran = await inThread(scope, 'originalPositions', asked, LIMITS.functionSourceMap.cpuMs)
     const [origin] = 'value' in ran ? ran.value : []
     return origin === undefined ? error : error.with({ error: { ...own, ...origin } })

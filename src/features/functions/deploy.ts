@@ -151,7 +151,7 @@ async function originalFaults(
   faults: readonly Fault[],
 ): Promise<readonly Fault[]> {
   if (sourceMap === undefined) return faults
-  const asked = { maps: [sourceMap], positions: faults }
+  const asked = { maps: { bundle: sourceMap }, positions: faults }
   const ran = await inThread(scope, 'originalPositions', asked, mapBounds.cpuMs)
   return 'value' in ran ? faults.map((fault, n) => ({ ...fault, ...ran.value[n] })) : faults
 }

@@ -10,7 +10,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { exportedLiteral } from './module-literal.ts'
 import { type ModuleImport, type ModuleSyntax, parseModule } from './module-syntax.ts'
 import type { ExportName, Fault } from './sandbox/compile.ts'
-import { inlineMap, type Position, throughMaps } from './source-map.ts'
+import { inlineMap, originOf, type Position } from './source-map.ts'
 
 /** Description and effect of the tools over a function. */
 export const FunctionTool = Type.Object(
@@ -71,14 +71,12 @@ interface OffsetFault {
 
 /** The faults with their positions in the developer's files. */
 function located(code: string, sourceMap: string | undefined, found: readonly OffsetFault[]): Fault[] {
-  const own = inlineMap(code)
-  const maps = [own, sourceMap].filter((map) => map !== undefined)
+  const maps = { compiled: inlineMap(code), bundle: sourceMap }
   const shown = [...found].sort((a, b) => a.offset - b.offset).slice(0, LIMITS.faultsShownMax)
-  const faults = shown.map(({ message, offset }) => {
-    const { line, column, file } = throughMaps(maps, positionOf(code, offset))
-    // Without a map of the bundle, there is one file, whose name is ours.
-    return { message, line, column, ...(sourceMap !== undefined && file !== undefined && { file }) }
-  })
+  const faults = shown.map(({ message, offset }) => ({
+    message,
+    ...originOf(maps, positionOf(code, offset)),
+  }))
   return faults.sort(byPosition)
 }
 

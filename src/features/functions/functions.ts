@@ -12,6 +12,7 @@ import { findRow, listPage } from '../operation-helpers.ts'
 import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
 import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
+import type { Maps } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
 
 export const FunctionRecord = Type.Object({
@@ -152,14 +153,11 @@ export const deleteFunction = adminOperation({
   },
 })
 
-/** The maps of a version, from the one of the compiled code to the one of the bundle. */
-export async function findMaps(
+/** The maps of a version. */
+export const findMaps = (
   scope: WorkspaceScope,
   functionId: string,
   version: number,
-): Promise<readonly string[]> {
-  const row = await scope.row<{ maps: string[] }>(sql`
-    select to_json(array_remove(array[compiled_map, source_map], null)) as maps
+): Promise<Maps | undefined> =>
+  scope.row<Maps>(sql`select compiled_map as compiled, source_map as bundle
     from function_versions where function_id = ${functionId} and version = ${version}`)
-  return row?.maps ?? []
-}

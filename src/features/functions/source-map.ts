@@ -66,7 +66,7 @@ const UNKNOWN = 'unknown'
  * The name of a source for people: a relative path without scheme, host and steps above its root. Of an absolute path, which
  * tells about the developer's machine, the part from `node_modules` on, or the last step.
  */
-export function sourceName(given: unknown): string {
+function sourceName(given: unknown): string {
   if (typeof given !== 'string' || /^data:/i.test(given)) return UNKNOWN
   const scheme = /^([a-z][a-z0-9+.-]+):(?:\/\/[^/]*)?/i.exec(given)
   const path = given.slice(scheme?.[0].length ?? 0).replaceAll('\\', '/')
@@ -98,7 +98,7 @@ function ownPart(steps: readonly string[]): number {
  * @param map as {@link checkSourceMap} returns it, or as esbuild writes it
  * @returns undefined if the map has none
  */
-export function originalPosition(map: string, { line, column }: Position): Position | undefined {
+function originalPosition(map: string, { line, column }: Position): Position | undefined {
   const { sources, mappings } = JSON.parse(map) as SourceMap
   let found: Segment | undefined
   readSegments({ sources, mappings }, (segment) => {
@@ -224,17 +224,19 @@ export function withoutInlineMap(code: string): string {
   return start < 0 ? code : code.slice(0, start)
 }
 
+/** The map from the compiled code to the source, and the one from a bundle to the developer's files. */
+export interface Maps {
+  readonly compiled?: string | null | undefined
+  readonly bundle?: string | null | undefined
+}
+
 /**
- * Follows a position through maps, from the one of the compiled code to the one of the bundle. Takes time that grows with the
- * maps, so it belongs in a worker thread.
- * @returns the position as far as the maps know it
+ * The original of a position in the compiled code, or in the source without `compiled`. Takes time that grows with the maps,
+ * so it belongs in a worker thread.
+ * @returns the position as far as the maps know it; `file` only from the map of the bundle
  */
-export function throughMaps(maps: readonly string[], position: Position): Position {
-  let at: Position = position
-  for (const map of maps) {
-    const origin = originalPosition(map, at)
-    if (origin === undefined) break
-    at = origin
-  }
-  return at
+export function originOf({ compiled, bundle }: Maps, { line, column }: Position): Position {
+  const inSource = typeof compiled === 'string' ? originalPosition(compiled, { line, column }) : undefined
+  const at = { line: inSource?.line ?? line, column: inSource?.column ?? column }
+  return (typeof bundle === 'string' ? originalPosition(bundle, at) : undefined) ?? at
 }

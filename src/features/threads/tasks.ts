@@ -16,7 +16,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
 import { flowSummary } from '../flows/flow-summary.ts'
 import { type CompiledModule, readModule } from '../functions/exported-constants.ts'
-import { checkSourceMap, type Position, throughMaps } from '../functions/source-map.ts'
+import { checkSourceMap, type Maps, originOf, type Position } from '../functions/source-map.ts'
 import { type McpSourceTools, readMcpTools } from '../mcp-servers/remote/mcp/mcp-definitions.ts'
 import { type OpenApiSource, readOpenApi } from '../mcp-servers/remote/openapi/read-tools.ts'
 import { type ReviewInput, reviewTools } from '../mcp-servers/review/review-tools.ts'
@@ -100,8 +100,8 @@ export const TASKS = {
   /** Of the bundle of a function. */
   checkSourceMap: (text: string) => checkSourceMap(text),
 
-  originalPositions: ({ maps, positions }: { maps: readonly string[]; positions: readonly Position[] }) =>
-    positions.map(({ line, column }) => throughMaps(maps, { line, column })),
+  originalPositions: ({ maps, positions }: { maps: Maps; positions: readonly Position[] }) =>
+    positions.map((position) => originOf(maps, position)),
 
   openApiTools: (source: OpenApiSource) => readOpenApi(source),
 

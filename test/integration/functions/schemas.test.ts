@@ -37,7 +37,7 @@ describe('schemas', () => {
       const count = 'select count(*)::int as n from tenon.function_runs where workspace_id = $1'
       const before = await asSuperuser(count, [workspace.workspaceId])
       const { status, body } = await invoke({ order: {}, n: 1.5, more: 1 }, workspace[key])
-      expect([status, body.code]).toEqual([422, 'validation_failed'])
+      expect([status, body.code]).toEqual([400, 'validation_failed'])
       expect(body.errors.map(({ pointer }: { pointer: string }) => pointer).sort()).toEqual([
         '/more',
         '/n',
@@ -69,7 +69,7 @@ export default ({ list }) => list.length`
     expect((await listed(many)).body).toBe(40_000)
     const { status, body } = await listed([...many, 10])
     expect([status, body.code, body.detail]).toEqual([
-      422,
+      400,
       'validation_failed',
       expect.stringContaining('/list/40000'),
     ])
@@ -87,7 +87,7 @@ describe('configuration', () => {
       retries: 2,
     }
     const { status, body } = await deploy('configured', PLAIN, config)
-    expect([status, body.code]).toEqual([422, 'validation_failed'])
+    expect([status, body.code]).toEqual([400, 'validation_failed'])
     expect(body.errors.map(({ pointer }: { pointer: string }) => pointer)).toEqual(
       expect.arrayContaining([
         '/config/schedule/cron',
@@ -101,7 +101,7 @@ describe('configuration', () => {
     )
     expect(body.detail).not.toContain('egress.0')
     for (const env of [{ 'a-b': 'x' }, { '': 'x' }])
-      expect((await deploy('configured', PLAIN, { env })).status).toBe(422)
+      expect((await deploy('configured', PLAIN, { env })).status).toBe(400)
   })
 
   test('changed: retries need a function that is idempotent, also as stored; null clears; a missing secret is a warning', async () => {

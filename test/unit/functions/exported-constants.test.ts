@@ -197,7 +197,7 @@ export const used = [lodash, () => import(\`node:fs\`), import('./other.js'), (n
       [5, 44, expect.stringContaining('`input.properties.count.descr')],
       [7, 3, expect.stringContaining('`tool.input`: The export `tool` has')],
       [9, 43, expect.stringContaining('imports "no')],
-      [9, 63, expect.stringContaining('imports "./')],
+      [9, 62, expect.stringContaining('imports "./')],
     ])
     expect(faults[0]?.message).toContain('Deploy it with `npx tenon fn deploy`')
     expect(faults[3]?.message).toContain('Export the schema as `input` itself')
