@@ -1,4 +1,7 @@
-/** The workflow that the schedule of a function starts: it starts one run and does not wait for its end. */
+/**
+ * The workflow that the schedule of a function starts: it starts one run and does not wait for its end, so a due run starts even
+ * if others go on. The function's `concurrency` bounds them.
+ */
 
 import { setCurrentDetails } from '@temporalio/workflow'
 import type { FunctionTriggerInput, ScheduledRun } from '../../core/run.ts'
