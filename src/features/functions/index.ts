@@ -3,11 +3,13 @@
 import type { AnyOperation } from '../../core/operation.ts'
 import { createFunction } from './deploy.ts'
 import { configureFunction, deleteFunction, getFunction, listFunctions } from './functions.ts'
+import { FUNCTION_RUN_OPERATIONS } from './runs/runs-of-function.ts'
 
 export const FUNCTION_OPERATIONS: readonly AnyOperation[] = [
   createFunction,
   getFunction,
   listFunctions,
   configureFunction,
+  ...FUNCTION_RUN_OPERATIONS,
   deleteFunction,
 ]

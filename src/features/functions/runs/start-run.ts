@@ -1,10 +1,12 @@
 /** Starts runs of functions: writes the record, then starts the workflow. */
 
+import { asRunKeeper } from '../../../access/access.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
+import { workflowId } from '../../../core/tenant.ts'
 import { durationMs } from '../../../core/units.ts'
 import {
   type FunctionCaller,
@@ -20,6 +22,7 @@ import { consumeQuota } from '../../quotas/quotas-api.ts'
 import type { FunctionConfig } from '../config.ts'
 import { DEFAULTS } from '../config.ts'
 import { callerOf } from './run.ts'
+import { admitQueued, awaitSlot } from './slots.ts'
 
 export interface RunRequest {
   /** Id or name of the function. */
@@ -56,8 +59,9 @@ interface Invocable {
 }
 
 /**
- * Idempotent for the same `runId`.
- * @throws Problem `not_found`, `quota_exceeded`, `state_conflict` if runs that start one another are too deep,
+ * Idempotent for the same `runId`. A run of a function with `concurrency` waits for a slot: here if its caller waits, else in
+ * the queue of the function.
+ * @throws Problem `not_found`, `quota_exceeded`, `function_busy`, `state_conflict` if runs that start one another are too deep,
  *   `dependency_unavailable`
  */
 export async function startRun(scope: WorkspaceScope, request: RunRequest): Promise<StartedRun> {
@@ -66,18 +70,62 @@ export async function startRun(scope: WorkspaceScope, request: RunRequest): Prom
   await consumeQuota(scope, 'invocations_per_day')
   const invoked = await createRecord(scope, runId, request, trigger)
   const run = runInput(scope, runId, invoked, request, trigger)
-  const timeoutMs = workflowTimeoutMs(run)
-  const workflowId = await workflowsOf(scope).start({
+  const started = { runId, workflowId: workflowOf(scope, run), waitMs: waitMs(run) }
+  if (isLimited(invoked)) {
+    const admin = asRunKeeper(scope)
+    if (request.isAsync) {
+      await startQueued(admin, invoked.id)
+      return started
+    }
+    await awaitSlot(admin, invoked.id, runId)
+  }
+  await startWorkflow(scope, run)
+  return started
+}
+
+const isLimited = ({ config }: Invocable): boolean => (config.concurrency ?? null) !== null
+
+const workflowOf = ({ ref }: WorkspaceScope, run: FunctionRunInput): string =>
+  workflowId(ref, run.function.id, uuidOf(run.run_id))
+
+const waitMs = (run: FunctionRunInput): number => workflowTimeoutMs(run) + LIMITS.functionHeartbeatMs / 2
+
+/** Starts the asynchronous runs that get a slot now. The scope is an admin's. A run that cannot be started keeps its slot. */
+export async function startQueued(scope: WorkspaceScope, functionId: string): Promise<void> {
+  for (const id of await admitQueued(scope, functionId)) await startRecorded(scope, id)
+}
+
+interface RecordedRow extends Invocable {
+  readonly trigger: FunctionTrigger
+  readonly input: Json
+  readonly context: Json | null
+  readonly caller: FunctionCaller
+}
+
+/** Starts an asynchronous run by its record, unless it has ended. Idempotent. The scope is an admin's. */
+export async function startRecorded(scope: WorkspaceScope, runId: string): Promise<void> {
+  const row = await scope.row<RecordedRow>(sql`
+    select f.id, f.name, r.version, f.config, r.trigger, r.input, r.context, r.caller
+    from function_runs r join functions f on f.id = r.function_id
+    where r.id = ${runId} and r.is_async and r.ended_at is null`)
+  if (row === undefined) return
+  const { trigger, input, context, caller, ...invoked } = row
+  const request = { id: row.id, input, trigger, caller, isAsync: true, ...(context !== null && { context }) }
+  await startWorkflow(scope, runInput(scope, runId, invoked, request, trigger))
+}
+
+async function startWorkflow(scope: WorkspaceScope, run: FunctionRunInput): Promise<void> {
+  const { id, name, version } = run.function
+  await workflowsOf(scope).start({
     type: 'functionRun',
     queue: QUEUES.flows,
-    subject: invoked.id,
-    uuid: uuidOf(runId),
+    subject: id,
+    uuid: uuidOf(run.run_id),
     input: run,
-    summary: `Function ${invoked.name} v${run.function.version}`,
-    attributes: { FlowId: invoked.id, FlowVersion: String(run.function.version), TriggerKind: trigger.kind },
-    timeoutMs,
+    summary: `Function ${name} v${version}`,
+    attributes: { FlowId: id, FlowVersion: String(version), TriggerKind: run.trigger.kind },
+    timeoutMs: workflowTimeoutMs(run),
   })
-  return { runId, workflowId, waitMs: timeoutMs + LIMITS.functionHeartbeatMs / 2 }
 }
 
 /** The chain depth of a run that another run, an execution or an event has started. @throws Problem `state_conflict` */
@@ -100,9 +148,10 @@ const PUBLIC_NOUNS: Readonly<Record<string, string>> = {
 function createRecord(
   scope: WorkspaceScope,
   runId: string,
-  { id, version, input, isAsync }: RunRequest,
+  { id, version, input, isAsync, context, caller = callerOf(scope) }: RunRequest,
   trigger: FunctionTrigger,
 ): Promise<Invocable> {
+  const stored = (value: unknown) => (isAsync && value !== undefined ? JSON.stringify(value) : null)
   return findRow<Invocable>(
     scope,
     PUBLIC_NOUNS[scope.actor.role] ?? 'function',
@@ -111,9 +160,10 @@ function createRecord(
       select id, name, coalesce(${version ?? null}::integer, active_version) as version, config
       from functions where id = ${id} or name = ${id}
     ), r as (
-      insert into function_runs (id, function_id, version, trigger, started_by, is_async, input)
+      insert into function_runs (id, function_id, version, trigger, started_by, is_async, slot, input, caller, context)
       select ${runId}, id, version, ${JSON.stringify(trigger)}::jsonb, ${scope.actor.subject}, ${isAsync},
-        ${isAsync ? JSON.stringify(input) : null}::json
+        case when config ->> 'concurrency' is not null then 'awaited' end,
+        ${stored(input)}::json, ${stored(caller)}::json, ${stored(context)}::json
       from f on conflict do nothing
     )
     select id, name, version, config from f`,
@@ -127,7 +177,7 @@ function runInput(
   { kind = 'call', input, context, secrets, isAsync, caller = callerOf(scope) }: RunRequest,
   trigger: FunctionTrigger,
 ): FunctionRunInput {
-  const { timeout, memory_mb, retries } = { ...DEFAULTS, ...config }
+  const { timeout, memory_mb, retries, idempotent } = { ...DEFAULTS, ...config }
   const timeoutMs = durationMs(timeout)
   return {
     run_id,
@@ -139,14 +189,15 @@ function runInput(
     timeout_ms: isAsync ? timeoutMs : Math.min(timeoutMs, LIMITS.functionTimeoutMs.syncMax),
     memory_mb,
     is_async: isAsync,
-    attempts_max: isAsync ? retries + 1 : 1,
+    attempts_max: isAsync && idempotent ? retries + 1 : 1,
     ...(context !== undefined && { context }),
     ...(secrets !== undefined && { secrets }),
   }
 }
 
 /** The workflow ends a run that waited for a slot, ran and was repeated as long as it may; this is for a workflow that fails to. */
-function workflowTimeoutMs({ timeout_ms, attempts_max }: FunctionRunInput): number {
-  const attemptMs = LIMITS.functionQueueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
+function workflowTimeoutMs({ timeout_ms, attempts_max, is_async }: FunctionRunInput): number {
+  const queueMs = is_async ? LIMITS.functionAsyncQueueMs : LIMITS.functionQueueMs
+  const attemptMs = queueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
   return attempts_max * (attemptMs + LIMITS.functionRetry.maxMs)
 }
