@@ -215,6 +215,20 @@ export function asFlowRunner(scope: WorkspaceScope): WorkspaceScope {
   return new WorkspaceScope(actor, scope.ref, services, ids)
 }
 
+/** The workspace with the right to keep the records of its function runs, which callers of functions do not have themselves. */
+export function asRunKeeper(scope: WorkspaceScope): WorkspaceScope {
+  const { services, ids } = internalsOf(scope)
+  const actor: Actor = { subject: scope.actor.subject, role: 'workspace_admin' }
+  return new WorkspaceScope(actor, scope.ref, services, ids, scope.completionStatements)
+}
+
+/** A workspace of an admin, to keep the records of its function runs. @throws Problem `not_found` */
+export function enterRuns(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
+  if (!scope.reaches(ref)) throw new Problem('not_found')
+  const { services, ids } = internalsOf(scope)
+  return new WorkspaceScope({ ...scope.actor, role: 'workspace_admin' }, ref, services, ids)
+}
+
 /** A workspace of an admin with the rights of a service key. @throws Problem `not_found` */
 export function enterWorkspace(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {
   if (!scope.reaches(ref)) throw new Problem('not_found')

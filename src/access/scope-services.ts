@@ -91,6 +91,10 @@ export const trustedIssuersOf = (scope: WorkspaceScope): string[] =>
     .trustedIssuers.filter(({ tenants }) => tenants?.has(scope.ref.tenantId) ?? true)
     .map(({ issuer }) => issuer)
 
+/** False if an account, user or client of the platform was deleted or disabled. Other issuers are not asked. */
+export const isSubjectActive = (scope: WorkspaceScope, subject: string): Promise<boolean> =>
+  servicesOf(scope).subjectStatus.isActive(subject)
+
 /** Checks, encrypts and shows the identity providers of workspaces. */
 export function providerSettingsOf(scope: AdminScope): ProviderSettings {
   const { secrets, publicUrl } = servicesOf(scope)

@@ -18,7 +18,7 @@ import { startSubflow } from '../features/flows/executions/start-execution.ts'
 import { subscribeEvents } from '../features/flows/subscriptions/subscriptions.ts'
 import { admitSchedule } from '../features/flows/triggers/trigger-starts.ts'
 import { syncTriggers } from '../features/flows/triggers/trigger-store.ts'
-import { failRun } from '../features/functions/runs/record-run.ts'
+import { failRun, type RunFailure } from '../features/functions/runs/record-run.ts'
 import { startScheduledRun } from '../features/functions/triggers/trigger-starts.ts'
 import { syncSchedule } from '../features/functions/triggers/trigger-store.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
@@ -132,7 +132,10 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
         runFunctionInline(functionServices(call), withSecretValues(input, lent), lent?.secrecy)
       return withCallSecrets(record(call), input.secrets, work) as Promise<{ result: Json } | null>
     },
-    failFunctionRun: (call, { run_id }, error) => failRun(record(call), run_id, error),
+    failFunctionRun: async (call, { run_id }, error) => {
+      const { usage, ...shown } = error as unknown as RunFailure
+      await failRun(record(call), run_id, shown, usage)
+    },
     yieldSlot: (call, slot) => yieldSlot(record(call), slot),
     reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),
     subscribeEvents: (call, input) => subscribeEvents(record(call), call.workflowId, input),

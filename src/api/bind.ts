@@ -96,10 +96,17 @@ function headerFields(operation: AnyOperation, request: FastifyRequest): Fields 
   for (const [field, header] of Object.entries(operation.http.headers ?? {})) {
     const text = header === 'x-request-id' ? request.id : request.headers[header]
     if (typeof text !== 'string') continue
-    const value = header === 'prefer' ? waitOf(text) : text
+    const value = header === 'prefer' ? preferred(operation, field, text) : text
     if (value !== undefined) fields[field] = value
   }
   return fields
+}
+
+/** The value of a field among the preferences: `respond-async` for a boolean (RFC 7240 §4.1), else `wait=N`. */
+function preferred({ input }: AnyOperation, field: string, prefer: string): number | true | undefined {
+  const { type } = input.properties[field] as { type?: string }
+  if (type !== 'boolean') return waitOf(prefer)
+  return /(^|,)\s*respond-async\s*(,|;|$)/i.test(prefer) || undefined
 }
 
 /** `wait=N` among the preferences, in whole seconds. */

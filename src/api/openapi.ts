@@ -104,8 +104,10 @@ function parameters(operation: AnyOperation): Json[] {
     // The media type is described with the body (OpenAPI 3.1, "Parameter Object").
     if (operation.http.headers?.[field] === 'content-type') return []
     const name = place === 'header' ? operation.http.headers?.[field] : (QUERY_NAMES[field] ?? field)
+    const { type } = schema as { type?: string }
+    const example = type === 'boolean' ? 'respond-async' : 'wait=30'
     const text =
-      operation.http.headers?.[field] === 'prefer' ? { type: 'string', examples: ['wait=30'] } : schema
+      operation.http.headers?.[field] === 'prefer' ? { type: 'string', examples: [example] } : schema
     return [{ name, in: place, required: place === 'path' || required.includes(field), schema: text }]
   })
   return [...bound, ...preferred(operation)]
@@ -235,7 +237,14 @@ const TAGS = [
     name: 'Functions',
     description:
       'TypeScript in a sandbox. Each call is a durable run; the reply is what the function returned.',
-    nouns: ['function', 'function_version', 'function_alias', 'function_trigger'],
+    nouns: [
+      'function',
+      'function_version',
+      'function_alias',
+      'function_trigger',
+      'function_run',
+      'invocation',
+    ],
   },
   {
     name: 'Flows',

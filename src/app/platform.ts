@@ -21,6 +21,7 @@ import { CallbackVerifier } from '../features/flows/executions/callbacks.ts'
 import { ExecutionReconciler } from '../features/flows/executions/reconciler.ts'
 import { EXECUTIONS_CHANNEL, ExecutionWatcher } from '../features/flows/executions/watcher.ts'
 import { WebhookVerifier } from '../features/flows/triggers/webhook-verifier.ts'
+import { RUNS_CHANNEL, RunChanges } from '../features/functions/runs/run-changes.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
 import { ImageServers } from '../features/mcp-servers/images/image-servers.ts'
 import { StreamConsumers } from '../features/triggers/stream-consumer.ts'
@@ -118,6 +119,7 @@ export function openPlatform(
       await Promise.all([approvalMailer.close(), parts.imageServers.close()])
       mailer.close()
       await executionWatcher.close()
+      parts.runChanges.close()
       for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
       streams.close()
       limiter.close()
@@ -157,6 +159,7 @@ function openServices(
       new Notifier(config.REDIS_URL, EXECUTIONS_CHANNEL, onUnseen),
       onUnseen,
     ),
+    runChanges: new RunChanges(new Notifier(config.REDIS_URL, RUNS_CHANNEL, onUnseen)),
     limiter: new Limiter(config, onLost),
     documents: config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL),
     secrets,

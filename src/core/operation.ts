@@ -47,7 +47,8 @@ export interface HttpBinding<Output> {
   /** The input field for all other query parameters, as ordered pairs of name and value. */
   readonly rest?: string
   /**
-   * Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), `x-request-id` the id under
+   * Input fields that come from headers. `prefer` yields the seconds of `wait=N` (RFC 7240), or true
+   * for `respond-async` if the field is a boolean; `x-request-id` the id under
    * which the request is logged, even if none was sent.
    */
   readonly headers?: Readonly<Record<string, BoundHeader>>

@@ -323,6 +323,12 @@ export const PROBLEMS = {
     'Store it as an object, and return its key.',
     { final: true },
   ),
+  function_busy: row(
+    429,
+    'The function has as many runs as its `concurrency` allows',
+    'Nothing was run. Try again later, or send `Prefer: respond-async`, which queues.',
+    { retryAfterS: 5 },
+  ),
   function_timeout: row(504, 'The function took too long', 'Raise its `timeout`, or do less at once.', {
     final: true,
   }),

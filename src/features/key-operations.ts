@@ -1,10 +1,15 @@
-/** The operations of keys and user tokens: those on data, and executions and approvals of flows. */
+/** The operations of keys and user tokens: those on data, and executions and approvals of flows, runs of functions. */
 
 import type { AnyOperation } from '../core/operation.ts'
 import { DATA_OPERATIONS } from './data-operations.ts'
 import { FLOW_KEY_OPERATIONS } from './flows/executions/key-operations.ts'
+import { FUNCTION_KEY_OPERATIONS } from './functions/runs/key-operations.ts'
 
-export const KEY_OPERATIONS: readonly AnyOperation[] = [...DATA_OPERATIONS, ...FLOW_KEY_OPERATIONS]
+export const KEY_OPERATIONS: readonly AnyOperation[] = [
+  ...DATA_OPERATIONS,
+  ...FLOW_KEY_OPERATIONS,
+  ...FUNCTION_KEY_OPERATIONS,
+]
 
 /** Every scope that an operation needs, in the order of their names. */
 export const SCOPES: readonly string[] = [

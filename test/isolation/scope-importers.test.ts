@@ -65,6 +65,16 @@ test('rights to run flows: assumed for keys and tokens with a scope only', async
   ])
 })
 
+test('rights to keep records of function runs: assumed by the files that start and read runs only', async () => {
+  expect(await filesThat(/\b(asRunKeeper|enterRuns)\(/)).toEqual([
+    'access/access.ts',
+    'features/functions/runs/key-operations.ts',
+    'features/functions/runs/run-operation.ts',
+    'features/functions/runs/runs-of-function.ts',
+    'features/functions/runs/start-run.ts',
+  ])
+})
+
 test('system scope: used by a fixed list of files', async () => {
   expect(await filesThat(/new SystemScope\(/)).toEqual([
     'access/audit/audit.ts',

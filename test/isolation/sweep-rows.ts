@@ -3,6 +3,7 @@
 import { call, type TestWorkspace, tokenOf, unique } from '../support/fixtures/tenants.ts'
 import { DATA_ROWS } from './sweep-rows-data.ts'
 import { askApproval, FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
+import { createDeadLetter, type FailingFunction, FUNCTION_RUN_ROWS } from './sweep-rows-function-runs.ts'
 import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
 import { inviteSweepUser, USER_ROWS } from './sweep-rows-users.ts'
 
@@ -41,6 +42,7 @@ export interface World {
   readonly webhookId: string
   readonly bucket: string
   readonly functionId: string
+  readonly failing: FailingFunction
 }
 
 /** A payload that claims to belong to the tenant. */
@@ -294,6 +296,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({}),
     foreign: 'not_found',
   },
+  ...FUNCTION_RUN_ROWS,
   ...USER_ROWS,
   ...FLOW_ROWS,
   ...MCP_ROWS,
@@ -372,5 +375,6 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     scheduleId: schedules.body.data[0].id,
     webhookId: hooked.body.webhooks[0].id,
     functionId: deployed.body.id,
+    failing: await createDeadLetter(workspace),
   }
 }

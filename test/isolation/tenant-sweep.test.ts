@@ -85,6 +85,8 @@ function ids(): string[] {
     ours.scheduleId,
     ours.webhookId,
     ours.functionId,
+    ours.failing.functionId,
+    ours.failing.runId,
     ours.workspace.tenantId,
   ]
 }
@@ -174,8 +176,9 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
         expect(operation.roles).toContain('user')
         if (operation.reach === 'caller') return expect(status).toBe(200)
         if (name === 'collections.list') return expect([status, body.data]).toEqual([200, []])
-        // A function that users may not invoke does not exist for them.
-        if (name === 'function.invoke') return expect([status, body.code]).toEqual([404, 'not_found'])
+        // A function that users may not invoke does not exist for them, nor does a run that another has started.
+        if (name === 'function.invoke' || name === 'invocation.get_operation')
+          return expect([status, body.code]).toEqual([404, 'not_found'])
         expect([status, body.code]).toEqual([403, 'forbidden'])
       },
     )

@@ -24,6 +24,8 @@ import type { EventDelivery } from '../../features/flows/subscriptions/subscript
 import { acceptsType, type EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
+import { reconcileRun } from '../../features/functions/runs/reconcile-run.ts'
+import { removeExpiredRuns } from '../../features/functions/runs/retention.ts'
 import type { Retention } from '../../features/tenants/workspace-settings.ts'
 import { chainDepth } from '../../features/triggers/starts.ts'
 import type { Log } from '../../infra/log.ts'
@@ -131,7 +133,9 @@ export function createRepair(access: Access): (candidate: RepairCandidate) => Pr
       if (mayStart) await removeAllExpired(access, scope, candidate)
     } else if ('isLate' in candidate) {
       if (mayStart) await reportUnmetExpectations(scope)
-    } else if ('execution' in candidate) await reconcileExecution(scope, candidate.execution, mayStart)
+    } else if ('functionRun' in candidate) await reconcileRun(scope, candidate.functionRun, mayStart)
+    else if ('runRetention' in candidate) await removeAllExpiredRuns(scope, candidate.runRetention)
+    else if ('execution' in candidate) await reconcileExecution(scope, candidate.execution, mayStart)
     else if (mayStart) await promoteQueued(scope, candidate.flow, candidate.key)
   }
 }
@@ -145,6 +149,12 @@ async function removeAllExpired(
   const storage = access.continueWorkspace(ref, { ...ACTOR, role: 'service' }, randomIds)
   const until = performance.now() + (LIMITS.retention.pauseSeconds * 1_000) / 2
   while (performance.now() < until && (await removeExpired(scope, storage, retention)));
+}
+
+/** Removes expired runs of functions, as many batches as fit into the pause between two looks. */
+async function removeAllExpiredRuns(scope: WorkspaceScope, retention: Retention): Promise<void> {
+  const until = performance.now() + LIMITS.functionRetention.pauseMs / 2
+  while (performance.now() < until && (await removeExpiredRuns(scope, retention)));
 }
 
 /** @returns a function that mails the approvers of one approval; in a suspended workspace, they are mailed later */

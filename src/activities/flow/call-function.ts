@@ -43,6 +43,11 @@ function withSecrets(
 ): { operation: AnyOperation; args: FunctionCall['arguments'] } {
   if (storesArguments(operation)) rejectStoredSecrets(operation, given)
   if (operation === publishEvent) return { operation, args: withoutHandles(given) }
+  // The record of a run that nobody waits for keeps its input.
+  if (operation === invokeFunction && given['respond_async'] === true) {
+    rejectStoredSecrets(operation, given)
+    return { operation, args: given }
+  }
   if (operation === invokeFunction)
     return { operation: invokeLending(secrets), args: secrecy.allowHandles(given) }
   return { operation, args: secrecy.resolveHandles(given) }

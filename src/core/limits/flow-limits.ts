@@ -109,7 +109,14 @@ export const FLOW_LIMITS = {
   retention: { batchMax: 50, pauseSeconds: 60, minMs: 3_600_000, maxMs: 315_360_000_000 },
   /** Workspaces that one round of the reconciler looks at and serves, and the events of each kind that one workspace gets. */
   alerts: { workspacesSeenMax: 1_000, workspacesMax: 50, eventsMax: 200 },
-  reconciler: { pollMs: 1_000, atOnce: 50, againSeconds: 300, soonSeconds: 5, scheduleSeconds: 60 },
+  reconciler: {
+    pollMs: 1_000,
+    atOnce: 50,
+    againSeconds: 300,
+    soonSeconds: 5,
+    scheduleSeconds: 60,
+    runSeconds: 30,
+  },
 
   // Payloads in Temporal
   payloads: {

@@ -47,6 +47,20 @@ export const FUNCTION_LIMITS = {
   /** Resident memory of an idle process, most of it shared. */
   functionMemoryBaseMb: 96,
   functionMemoryPollMs: 25,
+  /** How often followers of a run, and callers that wait for a slot, read it without a notification. */
+  functionWatchPollMs: 2_000,
+  /** Lines that are read at once for a follower. */
+  functionLogLinesReadAtOnce: 500,
+  /** Dead letters that one call runs again. */
+  functionRedrivesAtOnce: 100,
+  /** How long runs are kept by default. The reconciler looks at `workspacesSeenMax` workspaces in one round. */
+  functionRetention: {
+    runs: '7d',
+    deadLetters: '30d',
+    batchMax: 200,
+    pauseMs: 5_000,
+    workspacesSeenMax: 200,
+  },
   /** Of a process in all its calls: ends it if the worker cannot. Above the longest timeout, since several threads add up. */
   functionCpuSecondsMax: 1_800,
   functionLogBytesMax: 65_536,
@@ -65,6 +79,8 @@ export const FUNCTION_LIMITS = {
   functionQueueMs: 20_000,
   /** The longest timeout of a run whose attempt is made within a workflow task. */
   functionInlineMsMax: 10_000,
+  /** The same for a run that nobody waits for. */
+  functionAsyncQueueMs: 3_600_000,
   functionHeartbeatMs: 10_000,
   functionSlotsPerCore: 4,
   functionWarmProcesses: 2,

@@ -4,6 +4,7 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { deleteFunctionAlias, getFunctionAlias, listFunctionAliases, setFunctionAlias } from './aliases.ts'
 import { createFunction } from './deploy.ts'
 import { configureFunction, deleteFunction, getFunction, listFunctions } from './functions.ts'
+import { FUNCTION_RUN_OPERATIONS } from './runs/runs-of-function.ts'
 import { listFunctionTriggers } from './triggers/triggers-api.ts'
 import { activateFunctionVersion, getFunctionVersion, listFunctionVersions } from './versions.ts'
 
@@ -19,6 +20,7 @@ export const FUNCTION_OPERATIONS: readonly AnyOperation[] = [
   getFunctionAlias,
   setFunctionAlias,
   deleteFunctionAlias,
+  ...FUNCTION_RUN_OPERATIONS,
   deleteFunction,
   listFunctionTriggers,
 ]

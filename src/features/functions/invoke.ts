@@ -1,6 +1,6 @@
 /** Invokes functions and waits for their results. */
 
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { Id, Input, Ref, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { workflowsOf } from '../../access/scope-services.ts'
@@ -11,6 +11,7 @@ import { Problem } from '../../core/problem.ts'
 import type { FunctionTrigger, Json, SecretNames } from '../../core/work.ts'
 import { AliasName, VersionNumber } from '../version-aliases.ts'
 import { callTrigger } from './runs/run.ts'
+import { operationPath, readOperation } from './runs/run-operation.ts'
 import { startRun } from './runs/start-run.ts'
 
 const invokeInput = {
@@ -22,17 +23,21 @@ const invokeInput = {
 
 const invokeOutput = Type.Object({
   run_id: Id('run'),
-  result: Type.Unknown({ description: 'What the function returned.' }),
+  result: Type.Unknown({ description: 'What the function returned; an operation if nobody waits for it.' }),
+  accepted: Type.Optional(Type.Boolean({ description: 'The run goes on: `result` is an operation.' })),
 })
 
 export const invokeFunction = workspaceOperation({
   name: 'function.invoke',
-  summary: 'Invoke a function and wait for its result',
+  summary: 'Invoke a function and wait for its result, or start a run that the reply does not wait for',
   roles: DATA_ROLES,
   input: Input({
     ...invokeInput,
     version: Type.Optional(VersionNumber),
     alias: Type.Optional(AliasName),
+    respond_async: Type.Optional(
+      Type.Boolean({ description: '`Prefer: respond-async`: 202 and an operation, whose `result` follows.' }),
+    ),
   }),
   output: invokeOutput,
   http: {
@@ -41,6 +46,10 @@ export const invokeFunction = workspaceOperation({
     body: 'input',
     replyBody: 'result',
     replyHeaders: { run_id: 'x-run-id' },
+    headers: { respond_async: 'prefer' },
+    status: ({ accepted }) => (accepted ? 202 : 200),
+    also: [202],
+    location: ({ accepted, run_id }) => (accepted ? operationPath(run_id) : undefined),
   },
   run: (scope, invocation) => invoke(scope, invocation, callTrigger(scope.actor)),
 })
@@ -72,24 +81,26 @@ interface InvokeRequest {
   readonly version?: number
   readonly alias?: string
   readonly secrets?: SecretNames
+  readonly respond_async?: boolean
 }
 
 async function invoke(
   scope: WorkspaceScope,
-  { id, input = {}, version, alias, context, secrets }: InvokeRequest,
+  { id, input = {}, version, alias, context, secrets, respond_async: isAsync = false }: InvokeRequest,
   trigger: FunctionTrigger,
-): Promise<{ run_id: string; result: unknown }> {
+): Promise<Static<typeof invokeOutput>> {
   checkJson('input', input, LIMITS.functionInputBytesMax)
   const { runId, workflowId, waitMs } = await startRun(scope, {
     id,
     input: input as Json,
     trigger,
-    isAsync: false,
+    isAsync,
     ...(version !== undefined && { version }),
     ...(alias !== undefined && { alias }),
     ...(context !== undefined && { context: context as Json }),
     ...(secrets !== undefined && { secrets }),
   })
+  if (isAsync) return { run_id: runId, result: await readOperation(scope, runId, 0), accepted: true }
   try {
     return { run_id: runId, result: await workflowsOf(scope).result(workflowId, waitMs) }
   } catch (error) {

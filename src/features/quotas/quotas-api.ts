@@ -252,6 +252,14 @@ export async function consumeQuota(
   if (await hasQuota(scope, quota)) await scope.batch(sql`select tenon.consume_quota(${quota})`)
 }
 
+/**
+ * For the select list of a statement that does what is counted: it counts each row, and fails if the quota is used up. The
+ * text `null` if the workspace has no such quota.
+ */
+export async function consumption(scope: WorkspaceScope, quota: 'invocations_per_day'): Promise<Sql> {
+  return (await hasQuota(scope, quota)) ? sql`tenon.consume_quota(${quota})` : sql`null`
+}
+
 const Rate = Type.Object({
   policy: Type.Enum(['key', 'subject', 'address', 'tenant', 'tool'], {
     description: 'Whose requests are counted.',

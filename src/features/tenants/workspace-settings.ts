@@ -59,6 +59,11 @@ const RETENTION = {
   executions: Type.Optional(
     Duration('For how long ended executions are kept, from 1h to 3650d; without it, for ever.'),
   ),
+  function_runs: Type.Optional(
+    Duration(
+      `For how long ended runs of functions are kept with their logs, from 1h to 3650d; ${LIMITS.functionRetention.runs} by default. Dead letters are kept at least ${LIMITS.functionRetention.deadLetters}.`,
+    ),
+  ),
   archive: Type.Optional(
     Type.Object(
       { bucket: Type.String({ maxLength: 63, description: 'The bucket of the workspace.' }) },
@@ -169,15 +174,17 @@ async function authToStore(
   return { ...auth, providers: providerSettingsOf(scope).toStore(ref, providers, present) }
 }
 
-const PERIOD = { in: 'body', name: 'retention.executions', pointer: '/retention/executions' } as const
+const period = (name: 'executions' | 'function_runs') =>
+  ({ in: 'body', name: `retention.${name}`, pointer: `/retention/${name}` }) as const
 
 /** @throws Problem `validation_failed` if the period is out of bounds, or the bucket is not that of the workspace */
 async function checkRetention(
   scope: AdminScope,
   workspaceId: string,
-  { executions, archive }: Retention,
+  { executions, function_runs: runs, archive }: Retention,
 ): Promise<void> {
-  if (executions !== undefined) boundedMs(PERIOD, executions, LIMITS.retention)
+  if (executions !== undefined) boundedMs(period('executions'), executions, LIMITS.retention)
+  if (runs !== undefined) boundedMs(period('function_runs'), runs, LIMITS.retention)
   if (archive === undefined) return
   const workspace = sql`select bucket from workspaces where id = ${workspaceId}`
   const { bucket } = await findRow<{ bucket: string | null }>(scope, 'workspace', workspace)

@@ -57,7 +57,7 @@ function runAttempt(input: FunctionRunInput): Promise<Json> {
   const { runFunction } = proxyActivities<Activities>({
     taskQueue: QUEUES.functions,
     summary: `${input.function.name} v${input.function.version}`,
-    scheduleToStartTimeout: LIMITS.functionQueueMs,
+    scheduleToStartTimeout: input.is_async ? LIMITS.functionAsyncQueueMs : LIMITS.functionQueueMs,
     // The worker enforces the time limit itself; this timeout is for a worker that fails to.
     startToCloseTimeout: input.timeout_ms + 2 * LIMITS.functionHeartbeatMs,
     heartbeatTimeout: LIMITS.functionHeartbeatMs,
@@ -80,7 +80,7 @@ const FINAL: readonly string[] = [
   'workspace_suspended',
 ] satisfies ProblemCode[]
 
-/** The error as the record shows it: code and detail, and the location in the source. */
+/** The error as the record shows it: code and detail, the location in the source, and what the last attempt used. */
 function errorOf(failure: unknown): Json {
   if (!(failure instanceof ApplicationFailure)) {
     const isCancelled =
@@ -88,11 +88,11 @@ function errorOf(failure: unknown): Json {
       (failure instanceof ActivityFailure && failure.cause instanceof CancelledFailure)
     return { code: 'run_cut_off', detail: isCancelled ? 'It was cancelled.' : 'It was ended.' }
   }
-  const [, members] = (failure.details ?? []) as [unknown, { error?: Json; usage?: Json } | undefined]
+  const [, members] = (failure.details ?? []) as [unknown, { error?: object; usage?: Json } | undefined]
   return {
     code: failure.type ?? 'internal',
     detail: failure.message,
-    ...(members?.error !== undefined && { error: members.error }),
+    ...members?.error,
     ...(members?.usage !== undefined && { usage: members.usage }),
   }
 }

@@ -22,6 +22,8 @@ const CLOSED_TO_USERS = {
     function_version.list function_version.get function_version.activate
     function_alias.list function_alias.get function_alias.set function_alias.delete
     function.create function.get function.list function.configure function.delete function_trigger.list
+    function_run.list function_run.get function_run.logs function_run.watch_logs function_run.redrive function_run.delete
+    function_run.redrive_all
     flow.list flow.create flow.get flow.update flow.delete flow.metrics flow.validate flow.graph flow.simulate
     flow_version.create flow_version.list flow_version.get
     flow_alias.list flow_alias.get flow_alias.set flow_alias.delete
@@ -42,7 +44,8 @@ const CLOSED_TO_USERS = {
   forbidden: words(`
     analytics.query
     flow.start flow.list_executions flow.get_execution flow.watch_execution flow.get_result
-    inbox.list inbox.get inbox.decide`),
+    inbox.list inbox.get inbox.decide
+    invocation.list invocation.get invocation.logs invocation.watch_logs`),
 } as const
 
 export const OPEN_TO_USERS = {
@@ -59,7 +62,7 @@ export const OPEN_TO_USERS = {
   settings: words(`
     object.put object.head object.get object.delete object.list
     event.publish
-    function.invoke`),
+    function.invoke invocation.get_operation`),
 } as const
 
 /** Every operation with a row. */

@@ -1,6 +1,6 @@
 /**
- * Reconciler: finds executions that a crash may have left behind, queues with a free slot, and workspaces with expired or
- * overdue executions or missed starts, on one process at a time. `createRepair` (activities/flow/background-work.ts) serves what it finds;
+ * Reconciler: finds executions and runs of functions that a crash may have left behind, queues with a free slot, and workspaces with
+ * expired or overdue ones or missed starts, on one process at a time. `createRepair` (activities/flow/background-work.ts) serves what it finds;
  * reconcile-execution.ts compares an execution with its workflow. Deletes expired results of MCP tools, too.
  */
 
@@ -11,6 +11,7 @@ import type { Database } from '../../../infra/postgres/database.ts'
 import { type Leadership, LeaderTask } from '../../../infra/postgres/leader-task.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import { hasExpired, type OldestRuns } from '../../functions/runs/retention.ts'
 import { DELETE_EXPIRED_RESULTS } from '../../mcp-servers/calls/kept-results.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
 
@@ -21,6 +22,10 @@ export type RepairCandidate = { readonly ref: WorkspaceRef } & (
   | { readonly flow: string; readonly key: string }
   /** A workspace whose ended executions may have expired. */
   | { readonly retention: Retention }
+  /** An open run of a function. */
+  | { readonly functionRun: string }
+  /** A workspace whose ended runs of functions have expired. */
+  | { readonly runRetention: Retention }
   /** A workspace with overdue executions, or with flows that may have missed a start. */
   | { readonly isLate: true }
 )
@@ -30,7 +35,8 @@ const TASK = {
   lock: 7_302_519,
   failureMessage: 'reconciling executions failed',
 } as const
-const { againSeconds, soonSeconds, atOnce, pollMs } = LIMITS.reconciler
+const { againSeconds, soonSeconds, runSeconds, atOnce, pollMs } = LIMITS.reconciler
+const { workspacesSeenMax: seenMax, pauseMs } = LIMITS.functionRetention
 const { workspacesSeenMax, workspacesMax } = LIMITS.alerts
 
 export class ExecutionReconciler {
@@ -38,6 +44,7 @@ export class ExecutionReconciler {
   readonly #log: Log
   /** The last workspace that was looked at for late executions; empty to begin with the first. */
   #after = ''
+  readonly #expiredRuns = new ExpiredRuns()
 
   constructor(database: Database, log: Log) {
     this.#task = new LeaderTask(database, TASK, log)
@@ -73,12 +80,13 @@ export class ExecutionReconciler {
   }
 
   async #findCandidates(system: SystemScope): Promise<RepairCandidate[]> {
-    const [due = [], blocking = [], free = [], expiring = [], late = []] = (await system.batch(
+    const [due = [], blocking = [], free = [], expiring = [], late = [], runs = []] = (await system.batch(
       UNCHECKED,
       BLOCKING,
       FREE,
       EXPIRING,
       lateWorkspaces(this.#after),
+      UNCHECKED_RUNS,
       DELETE_EXPIRED_RESULTS,
     )) as unknown as Row[][]
     const next = late.length === workspacesMax ? late.at(-1)?.workspace_id : late[0]?.more_behind
@@ -88,11 +96,33 @@ export class ExecutionReconciler {
       ...[...due, ...blocking].map((row) => ({ ref: refOf(row), execution: row.id })),
       ...free.map((row) => ({ ref: refOf(row), flow: row.id, key: row.key })),
       ...expiring.map((row) => ({ ref: refOf(row), retention: row.retention })),
+      ...runs.map((row) => ({ ref: refOf(row), functionRun: row.id })),
+      ...(await this.#expiredRuns.find(system)),
       // Without a late workspace, one row has the end of the look.
       ...late
         .filter((row) => row.workspace_id !== null)
         .map((row) => ({ ref: refOf(row), isLate: true as const })),
     ]
+  }
+}
+
+/** Looks for workspaces with expired runs of functions, some workspaces at a time, and all of them once in `pauseMs`. */
+class ExpiredRuns {
+  /** The last workspace of the last look; empty to begin with the first. */
+  #after = ''
+  #nextMs = 0
+
+  async find(system: SystemScope): Promise<RepairCandidate[]> {
+    if (performance.now() < this.#nextMs) return []
+    const rows = await system.rows<Row & OldestRuns>(oldestRuns(this.#after))
+    this.#after = rows.length === seenMax ? (rows.at(-1)?.workspace_id ?? '') : ''
+    if (this.#after === '') this.#nextMs = performance.now() + pauseMs
+    return rows
+      .filter((row) => hasExpired(row.retention, row))
+      .map((row) => ({
+        ref: { tenantId: row.tenant_id, workspaceId: row.workspace_id },
+        runRetention: row.retention,
+      }))
   }
 }
 
@@ -116,6 +146,36 @@ const UNCHECKED = sql`
         and a.execution_id = e.id and a.state = 'queued') then ${soonSeconds}::integer else ${againSeconds}::integer end)
   from due where e.tenant_id = due.tenant_id and e.workspace_id = due.workspace_id and e.id = due.id
   returning e.tenant_id, e.workspace_id, e.id`
+
+/** Open runs of functions, each once in `runSeconds`. */
+const UNCHECKED_RUNS = sql`
+  with due as (
+    select tenant_id, workspace_id, id from function_runs where ended_at is null and due_at < now()
+    order by due_at limit ${atOnce} for update skip locked
+  )
+  update function_runs r set due_at = now() + make_interval(secs => ${runSeconds}::integer)
+  from due where r.tenant_id = due.tenant_id and r.workspace_id = due.workspace_id and r.id = due.id
+  returning r.tenant_id, r.workspace_id, r.id`
+
+/** The next workspaces with ended runs, which a recursion finds one by one in the index, and the end of the oldest of each. */
+const oldestRuns = (after: string): Sql => sql`
+  with recursive seen as (
+    (select tenant_id, workspace_id, 1 as n from function_runs where ended_at is not null
+      and workspace_id > ${after}::text order by workspace_id limit 1)
+    union all
+    select next.tenant_id, next.workspace_id, n + 1 from seen cross join lateral (
+      select tenant_id, workspace_id from function_runs where ended_at is not null and workspace_id > seen.workspace_id
+      order by workspace_id limit 1) next
+    where n < ${seenMax}
+  )
+  select tenant_id, workspace_id,
+    coalesce((select retention from services s where s.tenant_id = seen.tenant_id and s.workspace_id = seen.workspace_id),
+      '{}') as retention,
+    ${oldestEnd(sql`false`)} as oldest, ${oldestEnd(sql`true`)} as oldest_letter
+  from seen order by workspace_id`
+
+const oldestEnd = (isLetter: Sql): Sql => sql`(select min(ended_at) from function_runs r
+  where r.workspace_id = seen.workspace_id and r.is_dead_letter = ${isLetter} and r.ended_at is not null)`
 
 /** Executions that hold a slot and block a queue, have not started, or have not acknowledged it. */
 const BLOCKING = sql`

@@ -5,6 +5,8 @@ import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { LogLine, Usage } from '../sandbox/invocation.ts'
+import { notifyRunChanged } from './run-changes.ts'
+import { startQueued } from './start-run.ts'
 
 /**
  * Counts an attempt before the code runs, so that code whose worker was lost does not run again.
@@ -28,30 +30,63 @@ export async function completeRun(
   { result, usage }: { readonly result?: Json; readonly usage?: Usage | undefined },
   lines: readonly NumberedLine[],
 ): Promise<void> {
-  await scope.batchShared(
+  const [ended = []] = await scope.batchShared(
     'writing',
-    sql`update function_runs set status = 'completed', ended_at = now(),
-        memory_mb = ${usage?.memoryMb ?? null}, duration_ms = ${duration(usage)}, is_cold = ${usage?.cold ?? null},
+    sql`update function_runs set status = 'completed', ended_at = now(), ${measured(usage)},
         result = ${result === undefined ? null : JSON.stringify(result)}::json
-      where id = ${runId} and ended_at is null`,
+      where id = ${runId} and ended_at is null returning function_id, slot`,
     ...insertLines(runId, lines),
   )
+  await afterEnd(scope, runId, ended as unknown as EndedRow[])
 }
 
-/** Ends a run that has failed for good. Idempotent. @param error `{code, detail, …}` */
+/** The error of a run, as its record shows it. Lines and columns are those of the source. */
+export interface RunError {
+  readonly code: string
+  readonly detail: string
+  readonly name?: string
+  readonly file?: string
+  readonly line?: number
+  readonly column?: number
+}
+
+/** An error as the workflow passes it on. */
+export type RunFailure = RunError & { readonly usage?: Usage }
+
+/** Ends a run that has failed for good. Idempotent. @returns false if it has ended before */
 export async function failRun(
   scope: WorkspaceScope,
   runId: string,
-  error: Json,
+  error: RunError,
   usage?: Usage | undefined,
-): Promise<void> {
-  await scope.batch(
-    sql`update function_runs set status = 'failed', ended_at = now(), error = ${JSON.stringify(error)}::json,
-        memory_mb = ${usage?.memoryMb ?? null}, duration_ms = ${duration(usage)}, is_cold = ${usage?.cold ?? null},
-        is_dead_letter = is_async
-      where id = ${runId} and ended_at is null`,
+): Promise<boolean> {
+  const ended = await scope.rows<EndedRow>(sql`
+    update function_runs set status = 'failed', ended_at = now(), error = ${JSON.stringify(error)}::json, ${measured(usage)},
+      is_dead_letter = is_async
+    where id = ${runId} and ended_at is null returning function_id, slot`)
+  await afterEnd(scope, runId, ended)
+  return ended.length > 0
+}
+
+interface EndedRow {
+  readonly function_id: string
+  readonly slot: string | null
+}
+
+/** Wakes followers, and passes the slot on. What is not started here, the reconciler starts. Never rejects. */
+async function afterEnd(scope: WorkspaceScope, runId: string, [ended]: readonly EndedRow[]): Promise<void> {
+  notifyRunChanged(scope, runId)
+  if (ended === undefined || ended.slot === null) return
+  await startQueued(scope, ended.function_id).catch((error: unknown) =>
+    scope.logError(error, 'queued function runs not started'),
   )
 }
+
+/** Without a measurement, the duration is that since the first start. */
+const measured = (usage: Usage | undefined): Sql => sql`
+  memory_mb = ${usage?.memoryMb ?? null}, is_cold = ${usage?.cold ?? null},
+  duration_ms = coalesce(${usage === undefined ? null : Math.round(usage.durationMs)}::integer,
+    (extract(epoch from now() - started_at) * 1000)::integer)`
 
 /** Stores lines of a run that goes on. Idempotent. */
 export async function appendLines(
@@ -59,11 +94,10 @@ export async function appendLines(
   runId: string,
   lines: readonly NumberedLine[],
 ): Promise<void> {
-  if (lines.length > 0) await scope.batchShared('writing', ...insertLines(runId, lines))
+  if (lines.length === 0) return
+  await scope.batchShared('writing', ...insertLines(runId, lines))
+  notifyRunChanged(scope, runId)
 }
-
-const duration = (usage: Usage | undefined): number | null =>
-  usage === undefined ? null : Math.round(usage.durationMs)
 
 /** @param seq counts the lines of a run from 1 */
 export interface NumberedLine extends LogLine {

@@ -13,9 +13,14 @@ create table tenon.function_runs (
   is_async boolean not null,
   status text not null default 'queued' check (status in ('queued', 'running', 'completed', 'failed')),
   attempts integer not null default 0,
+  -- Of a run of a function with a limit of concurrent runs: it waits for a slot, or holds one until it ends.
+  slot text check (slot in ('awaited', 'held')),
   -- Type json, since jsonb takes no NUL.
   input json,
   result json,
+  -- What an asynchronous run is started with later: the rights of its caller (FunctionCaller), and the context of its code.
+  caller json,
+  context json,
   -- {code, detail, …} of a failed run.
   error json,
   memory_mb integer,
@@ -24,6 +29,10 @@ create table tenon.function_runs (
   is_cold boolean,
   -- A failed asynchronous run that nobody has run again or discarded.
   is_dead_letter boolean not null default false,
+  -- The run that ran it again.
+  redriven_as text,
+  -- When the reconciler compares it with its workflow next.
+  due_at timestamptz(3) not null default now() + interval '30 seconds',
   created_at timestamptz(3) not null default now(),
   started_at timestamptz(3),
   ended_at timestamptz(3),
@@ -33,14 +42,23 @@ create table tenon.function_runs (
 -- Ids begin with the time.
 create index on tenon.function_runs (tenant_id, workspace_id, function_id, id desc);
 create index on tenon.function_runs (tenant_id, workspace_id, function_id, id) where is_dead_letter;
-create index on tenon.function_runs (created_at) where ended_at is null;
+create index on tenon.function_runs (due_at) where ended_at is null;
+-- The slots of a function: those that are held, then those that are awaited, in their order.
+create index on tenon.function_runs (tenant_id, workspace_id, function_id, slot desc, id)
+  where slot is not null and ended_at is null;
+-- For retention: workspaces with ended runs, and the oldest of each.
+create index function_runs_ended on tenon.function_runs (workspace_id, is_dead_letter, ended_at) where ended_at is not null;
 call tenon.allow('tenon_operator', 'tenon.function_runs', 'all', 'select, delete');
 call tenon.allow('tenon_admin', 'tenon.function_runs', 'tenant', 'select, insert, update, delete');
 call tenon.allow('tenon_service', 'tenon.function_runs', 'workspace');
 call tenon.allow('tenon_anon', 'tenon.function_runs', 'workspace');
 call tenon.allow('tenon_user', 'tenon.function_runs', 'workspace');
-grant insert (id, function_id, version, trigger, started_by, is_async, input)
+grant insert (id, function_id, version, trigger, started_by, is_async, slot, input, caller, context)
   on tenon.function_runs to tenon_service, tenon_anon, tenon_user;
+-- The reconciler reads which runs of all tenants are open or may have expired, and nothing of their content.
+create policy reconciler on tenon.function_runs to tenon_reconciler using (true);
+grant select (tenant_id, workspace_id, id, is_dead_letter, due_at, ended_at), update (due_at)
+  on tenon.function_runs to tenon_reconciler;
 
 create table tenon.function_run_logs (
   tenant_id text not null default tenon.tenant(),

@@ -1,11 +1,13 @@
 /** Starts runs of functions: writes the record, then starts the workflow. */
 
+import { asRunKeeper } from '../../../access/access.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { isPublicRole } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
+import { workflowId } from '../../../core/tenant.ts'
 import { durationMs } from '../../../core/units.ts'
 import {
   type FunctionCaller,
@@ -17,12 +19,13 @@ import {
 } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { consumeQuota } from '../../quotas/quotas-api.ts'
+import { consumption } from '../../quotas/quotas-api.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { checkInputEarly, isCheckedEarly } from '../check-run.ts'
 import type { FunctionConfig } from '../config.ts'
 import { DEFAULTS } from '../config.ts'
 import { callerOf } from './run.ts'
+import { admitQueued, awaitSlot } from './slots.ts'
 
 export interface RunRequest {
   /** Id or name of the function, or `name@alias`. */
@@ -61,28 +64,72 @@ interface Invocable {
 }
 
 /**
- * Idempotent for the same `runId`.
+ * Idempotent for the same `runId`. A run of a function with `concurrency` waits for a slot: here if its caller waits, else in
+ * the queue of the function.
  * @throws Problem `not_found`, `validation_failed` if the input does not fit the schema of the version, `quota_exceeded`,
- *   `state_conflict` if runs that start one another are too deep, `dependency_unavailable`
+ *   `function_busy`, `state_conflict` if runs that start one another are too deep, `dependency_unavailable`
  */
 export async function startRun(scope: WorkspaceScope, request: RunRequest): Promise<StartedRun> {
   const trigger = { ...request.trigger, ...deeper(scope, request.trigger) }
   const runId = request.runId ?? scope.newId('run')
-  await consumeQuota(scope, 'invocations_per_day')
   const invoked = await createRecord(scope, runId, request, trigger)
   const run = runInput(scope, runId, invoked, request, trigger)
-  const timeoutMs = workflowTimeoutMs(run)
-  const workflowId = await workflowsOf(scope).start({
+  const started = { runId, workflowId: workflowOf(scope, run), waitMs: waitMs(run) }
+  if (isLimited(invoked)) {
+    const admin = asRunKeeper(scope)
+    if (request.isAsync) {
+      await startQueued(admin, invoked.id)
+      return started
+    }
+    await awaitSlot(admin, invoked.id, runId)
+  }
+  await startWorkflow(scope, run)
+  return started
+}
+
+const isLimited = ({ config }: Invocable): boolean => (config.concurrency ?? null) !== null
+
+const workflowOf = ({ ref }: WorkspaceScope, run: FunctionRunInput): string =>
+  workflowId(ref, run.function.id, uuidOf(run.run_id))
+
+const waitMs = (run: FunctionRunInput): number => workflowTimeoutMs(run) + LIMITS.functionHeartbeatMs / 2
+
+/** Starts the asynchronous runs that get a slot now. The scope is an admin's. A run that cannot be started keeps its slot. */
+export async function startQueued(scope: WorkspaceScope, functionId: string): Promise<void> {
+  for (const id of await admitQueued(scope, functionId)) await startRecorded(scope, id)
+}
+
+interface RecordedRow extends Omit<Invocable, 'input_schema'> {
+  readonly trigger: FunctionTrigger
+  readonly input: Json
+  readonly context: Json | null
+  readonly caller: FunctionCaller
+}
+
+/** Starts an asynchronous run by its record, unless it has ended. Idempotent. The scope is an admin's. */
+export async function startRecorded(scope: WorkspaceScope, runId: string): Promise<void> {
+  const row = await scope.row<RecordedRow>(sql`
+    select f.id, f.name, r.version, f.config, r.trigger, r.input, r.context, r.caller
+    from function_runs r join functions f on f.id = r.function_id
+    where r.id = ${runId} and r.is_async and r.ended_at is null`)
+  if (row === undefined) return
+  const { trigger, input, context, caller, ...invoked } = row
+  const request = { id: row.id, input, trigger, caller, isAsync: true, ...(context !== null && { context }) }
+  await startWorkflow(scope, runInput(scope, runId, invoked, request, trigger))
+}
+
+async function startWorkflow(scope: WorkspaceScope, run: FunctionRunInput): Promise<void> {
+  const { id, name, version } = run.function
+  await workflowsOf(scope).start({
     type: 'functionRun',
     queue: QUEUES.flows,
-    subject: invoked.id,
-    uuid: uuidOf(runId),
+    subject: id,
+    uuid: uuidOf(run.run_id),
     input: run,
-    summary: `Function ${invoked.name} v${run.function.version}`,
-    attributes: { FlowId: invoked.id, FlowVersion: String(run.function.version), TriggerKind: trigger.kind },
-    timeoutMs,
+    summary: `Function ${name} v${version}`,
+    attributes: { FlowId: id, FlowVersion: String(version), TriggerKind: run.trigger.kind },
+    timeoutMs: workflowTimeoutMs(run),
   })
-  return { runId, workflowId, waitMs: timeoutMs + LIMITS.functionHeartbeatMs / 2 }
 }
 
 /** The chain depth of a run that another run, an execution or an event has started. @throws Problem `state_conflict` */
@@ -111,12 +158,15 @@ async function createRecord(
   request: RunRequest,
   trigger: FunctionTrigger,
 ): Promise<Invocable> {
-  const { input, isAsync } = request
+  const { input, isAsync, context, caller = callerOf(scope) } = request
+  const stored = (value: unknown) => (isAsync && value !== undefined ? JSON.stringify(value) : null)
   const { id, version } = selectVersion(scope, runId, request)
+  const counted = await consumption(scope, 'invocations_per_day')
   const isChecked = isCheckedEarly({ ...request, trigger })
   const columns = sql`${runId}, id, version, ${JSON.stringify(trigger)}::jsonb, ${scope.actor.subject}, ${isAsync}::boolean,
-    ${isAsync ? JSON.stringify(input) : null}::json`
-  const insert = sql`insert into function_runs (id, function_id, version, trigger, started_by, is_async, input)`
+    case when config ->> 'concurrency' is not null then 'awaited' end,
+    ${stored(input)}::json, ${stored(caller)}::json, ${stored(context)}::json`
+  const insert = sql`insert into function_runs (id, function_id, version, trigger, started_by, is_async, slot, input, caller, context)`
   const invoked = await scope.row<Invocable>(sql`
     with f as (
       select f.id, f.name, f.config, v.version, v.input_schema from functions f join function_versions v
@@ -124,13 +174,16 @@ async function createRecord(
           and v.version = ${version}
       where f.id = ${id} or f.name = ${id}
     ), r as (
-      ${insert} select ${columns} from f where input_schema is null or not ${isChecked}::boolean on conflict do nothing
+      ${insert} select ${columns} from (
+        select *, ${counted} from f where input_schema is null or not ${isChecked}::boolean
+      ) f on conflict do nothing
     )
     select id, name, version, config, input_schema from f`)
   if (invoked === undefined) throw await whatIsMissing(scope, id, request)
   if (invoked.input_schema === null || !isChecked) return invoked
   checkInputEarly(invoked.input_schema, input)
-  const checked = sql`(select ${invoked.id}::text as id, ${invoked.version}::integer as version) f`
+  const checked = sql`(select ${invoked.id}::text as id, ${invoked.version}::integer as version,
+    ${JSON.stringify(invoked.config)}::jsonb as config, ${counted}) f`
   await scope.rows(sql`${insert} select ${columns} from ${checked} on conflict do nothing`).catch((error) => {
     throw violated(error) === undefined ? error : notFound('function')
   })
@@ -178,7 +231,7 @@ async function whatIsMissing(scope: WorkspaceScope, id: string, request: RunRequ
 function runInput(
   scope: WorkspaceScope,
   run_id: string,
-  { id, name, version, config }: Invocable,
+  { id, name, version, config }: Omit<Invocable, 'input_schema'>,
   { kind = 'call', input, context, secrets, isAsync, caller = callerOf(scope) }: RunRequest,
   trigger: FunctionTrigger,
 ): FunctionRunInput {
@@ -201,7 +254,8 @@ function runInput(
 }
 
 /** The workflow ends a run that waited for a slot, ran and was repeated as long as it may; this is for a workflow that fails to. */
-function workflowTimeoutMs({ timeout_ms, attempts_max }: FunctionRunInput): number {
-  const attemptMs = LIMITS.functionQueueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
+function workflowTimeoutMs({ timeout_ms, attempts_max, is_async }: FunctionRunInput): number {
+  const queueMs = is_async ? LIMITS.functionAsyncQueueMs : LIMITS.functionQueueMs
+  const attemptMs = queueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
   return attempts_max * (attemptMs + LIMITS.functionRetry.maxMs)
 }

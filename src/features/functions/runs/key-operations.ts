@@ -1,0 +1,83 @@
+/**
+ * Runs of functions for keys and tokens with the scope `functions:read`, which name no workspace. Their paths differ from those
+ * of admins, since an operation belongs to one privilege domain, and a route to one operation.
+ */
+
+import Type from 'typebox'
+import { asRunKeeper } from '../../../access/access.ts'
+import { Input, Ref, workspaceOperation } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { AnyOperation } from '../../../core/operation.ts'
+import { PageOf } from '../../../core/page.ts'
+import { WRITERS } from '../../../core/policy.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { findRow } from '../../operation-helpers.ts'
+import { functionNamed } from '../functions.ts'
+import { followLines, LOG_FILTERS, LOG_STREAM, LogFrames, linePage, RunLine } from './run-logs.ts'
+import { getRunOperation } from './run-operation.ts'
+import { FunctionRun, FunctionRunWithResult, RUN_FILTERS, readRun, runPage } from './runs.ts'
+
+const RUNS = '/v1/invocations'
+const READ = { roles: WRITERS, stability: 'preview', scope: 'functions:read' } as const
+const RUN = { run: Ref('run') }
+
+const listRuns = workspaceOperation({
+  ...READ,
+  name: 'invocation.list',
+  summary: 'List the runs of a function, or of all functions, newest first',
+  input: Input({ function: Type.Optional(Ref('function, or its name')), ...RUN_FILTERS }),
+  output: PageOf(FunctionRun),
+  http: { method: 'GET', path: RUNS },
+  run: async (given, { function: named, ...filters }) => {
+    const scope = asRunKeeper(given)
+    return runPage(scope, filters, named === undefined ? undefined : await functionId(scope, named))
+  },
+})
+
+async function functionId(scope: WorkspaceScope, named: string): Promise<string> {
+  const statement = sql`select id from functions f where ${functionNamed(named)}`
+  return (await findRow<{ id: string }>(scope, 'function', statement)).id
+}
+
+const getRun = workspaceOperation({
+  ...READ,
+  name: 'invocation.get',
+  summary: 'Read a run of a function, with input and result if nobody waited for it',
+  input: Input(RUN),
+  output: FunctionRunWithResult,
+  http: { method: 'GET', path: `${RUNS}/{run}` },
+  run: (scope, { run }) => readRun(asRunKeeper(scope), run),
+})
+
+const listLines = workspaceOperation({
+  ...READ,
+  name: 'invocation.logs',
+  summary: 'List the lines that a run of a function printed',
+  input: Input({ ...RUN, ...LOG_FILTERS }),
+  output: PageOf(RunLine),
+  http: { method: 'GET', path: `${RUNS}/{run}/logs` },
+  run: (scope, { run, ...page }) => linePage(asRunKeeper(scope), run, page),
+})
+
+const watchLines = workspaceOperation({
+  ...READ,
+  name: 'invocation.watch_logs',
+  summary: 'Stream the past and future lines of a run as server-sent events, until it ends',
+  input: Input({ ...RUN, ...LOG_STREAM }),
+  output: LogFrames,
+  http: {
+    method: 'GET',
+    path: `${RUNS}/{run}/logs/stream`,
+    headers: { last_event_id: 'last-event-id' },
+    reply: 'feed',
+  },
+  run: (scope, { run, last_event_id }) => followLines(asRunKeeper(scope), run, last_event_id),
+})
+
+export const FUNCTION_KEY_OPERATIONS: readonly AnyOperation[] = [
+  listRuns,
+  getRun,
+  listLines,
+  watchLines,
+  getRunOperation,
+]

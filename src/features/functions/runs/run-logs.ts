@@ -1,0 +1,101 @@
+/** The lines that a run printed: by pages, and as a stream that follows the run to its end. */
+
+import Type, { type Static } from 'typebox'
+import { Time } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { type Feed, type FeedSink, frame } from '../../../core/bytes.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core/page.ts'
+import { Problem } from '../../../core/problem.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { findRow } from '../../operation-helpers.ts'
+import { type RunWatch, watchRun } from './run-changes.ts'
+
+export const RunLine = Type.Object({
+  seq: Type.Integer({ description: 'Ascending, with gaps between attempts.' }),
+  at: Time,
+  level: Type.Union(['debug', 'info', 'warn', 'error'].map((level) => Type.Literal(level))),
+  text: Type.String(),
+})
+type RunLine = Static<typeof RunLine>
+
+export const LOG_FILTERS = PageInput
+/** Headers of a stream of lines. */
+export const LOG_STREAM = {
+  last_event_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,9}$' })),
+}
+export const LogFrames = Type.Unknown({
+  description: 'Frames: `ready`, lines with their `seq` as `id`, `end`.',
+})
+
+/** @param functionId the function that it must be a run of @throws Problem `not_found`, `cursor_invalid` */
+export async function linePage(scope: WorkspaceScope, runId: string, page: PageRequest, functionId?: string) {
+  const { after, limit } = pageBounds(page)
+  if (!/^[0-9]{0,9}$/.test(after)) throw new Problem('cursor_invalid')
+  await findRun(scope, runId, functionId)
+  return pageFrom(page, await readLines(scope, runId, Number(after), limit), ({ seq }) => seq)
+}
+
+/**
+ * Streams the lines, past and future, until the run ends.
+ * @param lastEventId the `seq` after which the stream begins @throws Problem `not_found`
+ */
+export async function followLines(
+  scope: WorkspaceScope,
+  runId: string,
+  lastEventId = '0',
+  functionId?: string,
+): Promise<Feed> {
+  const { status } = await findRun(scope, runId, functionId)
+  const after = Number(lastEventId)
+  return {
+    open: (sink) => {
+      const watch = watchRun(scope, runId)
+      sink.send(`retry: 3000\n${frame({ event: 'ready', data: { run: runId, status, cursor: after } })}`)
+      void sendLines(scope, { runId, after }, watch, sink).catch((error: unknown) => {
+        scope.logError(error, 'stream of function logs failed')
+        sink.end('unavailable')
+      })
+      return () => watch.stop()
+    },
+  }
+}
+
+/** Sends pages of lines no faster than the client reads. A run that was deleted has ended. */
+async function sendLines(
+  scope: WorkspaceScope,
+  from: { readonly runId: string; readonly after: number },
+  watch: RunWatch,
+  sink: FeedSink,
+): Promise<void> {
+  let { after } = from
+  const atOnce = LIMITS.functionLogLinesReadAtOnce
+  while (!watch.isStopped) {
+    // The state is read before the lines: those of an ended run are complete.
+    const run = await scope.row<{ ended_at: string | null }>(
+      sql`select ended_at from function_runs where id = ${from.runId}`,
+    )
+    const lines = await readLines(scope, from.runId, after, atOnce)
+    for (const line of lines) {
+      if (watch.isStopped) return
+      sink.send(frame({ id: String(line.seq), data: line }))
+      after = line.seq
+      await sink.drained()
+    }
+    if (lines.length === atOnce) continue
+    if (run === undefined || run.ended_at !== null) return sink.end('ended')
+    await watch.next()
+  }
+}
+
+const findRun = (scope: WorkspaceScope, runId: string, functionId: string | undefined) =>
+  findRow<{ status: string }>(
+    scope,
+    'run',
+    sql`select status from function_runs
+      where id = ${runId} and (${functionId ?? null}::text is null or function_id = ${functionId ?? null})`,
+  )
+
+const readLines = (scope: WorkspaceScope, runId: string, after: number, limit: number) =>
+  scope.rows<RunLine>(sql`select seq, at, level, text from function_run_logs
+    where run_id = ${runId} and seq > ${after} order by seq limit ${limit}`)

@@ -1,0 +1,86 @@
+/**
+ * An asynchronous run as its caller sees it: an operation (`202`, `Location: /v1/operations/run_…`), which the credential that
+ * started it may read.
+ */
+
+import Type, { type Static } from 'typebox'
+import { asRunKeeper } from '../../../access/access.ts'
+import { Id, Input, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { DATA_ROLES, isPublicRole } from '../../../core/policy.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { findRow } from '../../operation-helpers.ts'
+import { Job } from '../../tenants/jobs.ts'
+import { watchRun } from './run-changes.ts'
+import type { RunErrorShape } from './runs.ts'
+
+export const RunOperation = Type.Object({
+  ...Job.properties,
+  id: Id('run'),
+  target: Id('fn'),
+  result: Type.Unknown({ description: 'What the function returned; null until it has.' }),
+})
+export type RunOperation = Static<typeof RunOperation>
+
+export const operationPath = (runId: string): string => `/v1/operations/${runId}`
+
+export const getRunOperation = workspaceOperation({
+  name: 'invocation.get_operation',
+  summary: 'Read an asynchronous invocation that this credential has started, and its result',
+  roles: DATA_ROLES,
+  stability: 'preview',
+  // Whoever may invoke may read the outcome.
+  scope: 'functions:write',
+  input: Input({
+    id: Type.String({ minLength: 1, maxLength: 200, description: 'The id of the run, without `run_`.' }),
+    wait: Wait,
+  }),
+  output: RunOperation,
+  http: { method: 'GET', path: '/v1/operations/run_{id}', headers: { wait: 'prefer' } },
+  run: (scope, { id, wait = 0 }) => readOperation(scope, `run_${id.replace(/^run_/, '')}`, wait * 1_000),
+})
+
+/** @param waitMs how long to wait for the end. @throws Problem `not_found` for a run that the caller may not see */
+export async function readOperation(
+  scope: WorkspaceScope,
+  runId: string,
+  waitMs: number,
+): Promise<RunOperation> {
+  const untilMs = performance.now() + waitMs
+  const keeper = asRunKeeper(scope)
+  const watch = watchRun(keeper, runId)
+  try {
+    for (;;) {
+      const operation = await readNow(keeper, runId, starterOf(scope))
+      const leftMs = untilMs - performance.now()
+      if (operation.finished_at !== null || leftMs <= 0) return shownTo(scope, operation)
+      await watch.next(leftMs)
+    }
+  } finally {
+    watch.stop()
+  }
+}
+
+/** The subject whose runs the caller may see; undefined for a service key that may read all runs of the workspace. */
+function starterOf({ actor }: WorkspaceScope): string | undefined {
+  const readsAll = actor.role === 'service' && (actor.scopes?.has('functions:read') ?? true)
+  return readsAll ? undefined : actor.subject
+}
+
+const readNow = (keeper: WorkspaceScope, runId: string, starter: string | undefined) =>
+  findRow<RunOperation>(
+    keeper,
+    'operation',
+    sql`select id, tenant_id, 'function.invoke' as type, function_id as target,
+        case status when 'completed' then 'succeeded' else status end as state, '[]'::json as steps, error, result,
+        created_at, ended_at as finished_at
+      from function_runs
+      where id = ${runId} and is_async and (${starter ?? null}::text is null or started_by = ${starter ?? null})`,
+  )
+
+/** Hides the location of a failure from anon keys and users, as the reply of an invocation does. */
+function shownTo(scope: WorkspaceScope, operation: RunOperation): RunOperation {
+  if (!isPublicRole(scope.actor.role) || operation.error === null) return operation
+  const { code, detail } = operation.error as Static<typeof RunErrorShape>
+  return { ...operation, error: { code, detail } }
+}

@@ -1,0 +1,170 @@
+/** Runs of a function for admins, who name the function by its id alone. */
+
+import Type from 'typebox'
+import { enterRuns } from '../../../access/access.ts'
+import { adminOperation, Id, Input, Ref } from '../../../access/operation-builders.ts'
+import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
+import { PageOf } from '../../../core/page.ts'
+import { ADMINS } from '../../../core/policy.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+import { findRow } from '../../operation-helpers.ts'
+import { ACTIVE, inactiveProblem } from '../../tenants/tenants.ts'
+import { FunctionRef, functionNamed } from '../functions.ts'
+import { redriveAll, redriveRun } from './redrive.ts'
+import { followLines, LOG_FILTERS, LOG_STREAM, LogFrames, linePage, RunLine } from './run-logs.ts'
+import { deleteRun, FunctionRun, FunctionRunWithResult, RUN_FILTERS, readRun, runPage } from './runs.ts'
+
+const RUNS = '/v1/functions/{id}/runs'
+const RUN = { id: FunctionRef, run: Ref('run') }
+const ADMIN = { roles: ADMINS, stability: 'preview' } as const
+
+interface FoundFunction {
+  readonly functionId: string
+  /** The workspace of the function. */
+  readonly within: WorkspaceScope
+}
+
+/** @throws Problem `not_found` */
+async function findFunction(scope: AdminScope, id: string): Promise<FoundFunction> {
+  const { functionId, ...ref } = await findRow<WorkspaceRef & { functionId: string }>(
+    scope,
+    'function',
+    sql`select f.id as "functionId", f.tenant_id as "tenantId", f.workspace_id as "workspaceId" from functions f
+      where ${functionNamed(id)}`,
+  )
+  return { functionId, within: enterRuns(scope, ref) }
+}
+
+/** @throws Problem as {@link findFunction}, and that of a workspace in which nothing may be started */
+async function findActiveFunction(scope: AdminScope, id: string): Promise<FoundFunction> {
+  const found = await findFunction(scope, id)
+  const { workspaceId } = found.within.ref
+  const active = await scope.row(sql`select id from workspaces where id = ${workspaceId} and ${ACTIVE}`)
+  if (active === undefined) throw await inactiveProblem(scope, workspaceId)
+  return found
+}
+
+const listRuns = adminOperation({
+  name: 'function_run.list',
+  summary: 'List the runs of a function, newest first',
+  ...ADMIN,
+  input: Input({ id: FunctionRef, ...RUN_FILTERS }),
+  output: PageOf(FunctionRun),
+  http: { method: 'GET', path: RUNS },
+  run: async (scope, { id, ...filters }) => {
+    const { within, functionId } = await findFunction(scope, id)
+    return runPage(within, filters, functionId)
+  },
+})
+
+const getRun = adminOperation({
+  name: 'function_run.get',
+  summary: 'Read a run of a function, with input and result if nobody waited for it',
+  ...ADMIN,
+  input: Input(RUN),
+  output: FunctionRunWithResult,
+  http: { method: 'GET', path: `${RUNS}/{run}` },
+  run: async (scope, { id, run }) => {
+    const { within, functionId } = await findFunction(scope, id)
+    return readRun(within, run, functionId)
+  },
+})
+
+const listLines = adminOperation({
+  name: 'function_run.logs',
+  summary: 'List the lines that a run of a function printed',
+  ...ADMIN,
+  input: Input({ ...RUN, ...LOG_FILTERS }),
+  output: PageOf(RunLine),
+  http: { method: 'GET', path: `${RUNS}/{run}/logs` },
+  run: async (scope, { id, run, ...page }) => {
+    const { within, functionId } = await findFunction(scope, id)
+    return linePage(within, run, page, functionId)
+  },
+})
+
+const watchLines = adminOperation({
+  name: 'function_run.watch_logs',
+  summary: 'Stream the past and future lines of a run as server-sent events, until it ends',
+  ...ADMIN,
+  input: Input({ ...RUN, ...LOG_STREAM }),
+  output: LogFrames,
+  http: {
+    method: 'GET',
+    path: `${RUNS}/{run}/logs/stream`,
+    headers: { last_event_id: 'last-event-id' },
+    reply: 'feed',
+  },
+  run: async (scope, { id, run, last_event_id }) => {
+    const { within, functionId } = await findFunction(scope, id)
+    return followLines(within, run, last_event_id, functionId)
+  },
+})
+
+const redrive = adminOperation({
+  name: 'function_run.redrive',
+  summary: 'Run a dead letter again, with its input and the rights of its caller',
+  ...ADMIN,
+  input: Input(RUN),
+  output: FunctionRun,
+  http: { method: 'POST', path: `${RUNS}/{run}/redrive`, status: () => 201 },
+  run: async (scope, { id, run }) => {
+    const { within, functionId } = await findActiveFunction(scope, id)
+    const {
+      input: _input,
+      result: _result,
+      ...shown
+    } = await readRun(within, await redriveRun(within, functionId, run))
+    return shown
+  },
+})
+
+const OWNER = { tenant_id: Id('ten'), workspace_id: Id('ws') }
+const ownerOf = ({ ref }: WorkspaceScope) => ({ tenant_id: ref.tenantId, workspace_id: ref.workspaceId })
+
+const Redriven = Type.Object({
+  ...OWNER,
+  redriven: Type.Array(Type.Object({ run: Type.String(), as: Type.String() })),
+  refused: Type.Array(Type.Object({ run: Type.String(), detail: Type.String() }), {
+    description: 'Dead letters whose caller has lost rights since.',
+  }),
+  has_more: Type.Boolean({ description: 'Repeat the call for further dead letters.' }),
+})
+
+const redriveFunction = adminOperation({
+  name: 'function_run.redrive_all',
+  summary: 'Run the oldest dead letters of a function again, up to 100',
+  ...ADMIN,
+  input: Input({ id: FunctionRef }),
+  output: Redriven,
+  http: { method: 'POST', path: '/v1/functions/{id}/redrive' },
+  run: async (scope, { id }) => {
+    const { within, functionId } = await findActiveFunction(scope, id)
+    return { ...ownerOf(within), ...(await redriveAll(within, functionId)) }
+  },
+})
+
+const discardRun = adminOperation({
+  name: 'function_run.delete',
+  summary: 'Discard an ended run with its lines',
+  ...ADMIN,
+  input: Input(RUN),
+  output: Type.Object({ id: Type.String(), ...OWNER, deleted: Type.Literal(true) }),
+  http: { method: 'DELETE', path: `${RUNS}/{run}` },
+  run: async (scope, { id, run }) => {
+    const { within, functionId } = await findFunction(scope, id)
+    await deleteRun(within, run, functionId)
+    return { id: run, ...ownerOf(within), deleted: true as const }
+  },
+})
+
+export const FUNCTION_RUN_OPERATIONS = [
+  listRuns,
+  getRun,
+  listLines,
+  watchLines,
+  redrive,
+  redriveFunction,
+  discardRun,
+]

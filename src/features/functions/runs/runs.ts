@@ -1,0 +1,137 @@
+/** Records of runs: their shape, and how they are listed, read and deleted within a workspace. */
+
+import Type, { type Static } from 'typebox'
+import { Id, OptionalTime, Time } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { workflowsOf } from '../../../access/scope-services.ts'
+import { uuidOf } from '../../../core/ids.ts'
+import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core/page.ts'
+import { notFound, Problem } from '../../../core/problem.ts'
+import { workflowId } from '../../../core/tenant.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { findRow } from '../../operation-helpers.ts'
+
+const STATUSES = ['queued', 'running', 'completed', 'failed'] as const
+const TRIGGERS = ['api', 'http', 'flow', 'function', 'mcp', 'schedule', 'event', 'redrive'] as const
+
+const Nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()])
+
+export const RunErrorShape = Type.Object({
+  code: Type.String(),
+  detail: Type.String(),
+  name: Type.Optional(Type.String({ description: 'Of the error that the code threw.' })),
+  file: Type.Optional(Type.String()),
+  line: Type.Optional(Type.Integer()),
+  column: Type.Optional(Type.Integer()),
+})
+
+const OUTLINE = {
+  id: Id('run'),
+  tenant_id: Id('ten'),
+  workspace_id: Id('ws'),
+  function_id: Id('fn'),
+  version: Type.Integer(),
+  status: Type.Union(STATUSES.map((one) => Type.Literal(one))),
+  trigger: Type.Object({
+    kind: Type.Union(TRIGGERS.map((one) => Type.Literal(one))),
+    id: Type.Optional(
+      Type.String({ description: 'Of the execution, run, server or trigger that started it.' }),
+    ),
+    chain_depth: Type.Optional(
+      Type.Integer({ description: 'How many runs and executions started one another, up to this one.' }),
+    ),
+  }),
+  started_by: Type.String(),
+  async: Type.Boolean({ description: 'Nobody waited for its result.' }),
+  attempts: Type.Integer(),
+  duration_ms: Nullable(Type.Integer()),
+  memory_mb: Nullable(Type.Integer()),
+  cold: Nullable(Type.Boolean({ description: 'Its process was started for it.' })),
+  error: Nullable(RunErrorShape),
+  dead_letter: Type.Boolean({ description: 'A failed asynchronous run that nobody has run again.' }),
+  redriven_as: Nullable(Type.String({ description: 'The run that ran it again.' })),
+  created_at: Time,
+  started_at: OptionalTime,
+  ended_at: OptionalTime,
+  temporal_url: Type.Optional(Type.String()),
+}
+export const FunctionRun = Type.Object(OUTLINE)
+type FunctionRun = Static<typeof FunctionRun>
+
+export const FunctionRunWithResult = Type.Object({
+  ...OUTLINE,
+  input: Type.Unknown({ description: 'Of an asynchronous run.' }),
+  result: Type.Unknown({ description: 'Of an asynchronous run.' }),
+})
+
+const COLUMNS = sql`id, tenant_id, workspace_id, function_id, version, status, trigger, started_by, is_async as async, attempts, duration_ms, memory_mb,
+  is_cold as cold, error, is_dead_letter as dead_letter, redriven_as, created_at, started_at, ended_at`
+
+export const RUN_FILTERS = {
+  ...PageInput,
+  status: Type.Optional(Type.Union(STATUSES.map((one) => Type.Literal(one)))),
+  trigger: Type.Optional(Type.Union(TRIGGERS.map((one) => Type.Literal(one)))),
+  version: Type.Optional(Type.Integer({ minimum: 1 })),
+  dead_letter: Type.Optional(Type.Boolean()),
+  since: Type.Optional({ ...Time, description: 'Only runs created at this time or later.' }),
+  until: Type.Optional({ ...Time, description: 'Only runs created before this time.' }),
+}
+
+interface Filters extends PageRequest {
+  readonly status?: string
+  readonly trigger?: string
+  readonly version?: number
+  readonly dead_letter?: boolean
+  readonly since?: string
+  readonly until?: string
+}
+
+/** Runs of a function, or of all functions, newest first. */
+export async function runPage(scope: WorkspaceScope, filters: Filters, functionId?: string) {
+  const { after, limit } = pageBounds(filters)
+  const { status, trigger, version, dead_letter, since, until } = filters
+  const rows = await scope.rows<FunctionRun>(sql`
+    select ${COLUMNS} from function_runs
+    where true ${when(sql`function_id =`, functionId)} ${when(sql`status =`, status)} ${when(sql`version =`, version)}
+      ${when(sql`trigger ->> 'kind' =`, trigger)} ${when(sql`is_dead_letter =`, dead_letter)}
+      ${when(sql`created_at >=`, since)} ${when(sql`created_at <`, until)} ${when(sql`id <`, after || undefined)}
+    order by id desc limit ${limit}`)
+  return pageFrom(
+    filters,
+    rows.map((row) => linked(scope, row)),
+  )
+}
+
+const when = (comparison: Sql, value: string | number | boolean | undefined): Sql =>
+  value === undefined ? sql`` : sql`and ${comparison} ${value}`
+
+/** @param functionId the function that it must be a run of @throws Problem `not_found` */
+export async function readRun(scope: WorkspaceScope, runId: string, functionId?: string) {
+  type Row = Static<typeof FunctionRunWithResult>
+  const statement = sql`select ${COLUMNS}, input, result from function_runs
+    where id = ${runId} ${when(sql`function_id =`, functionId)}`
+  return linked(scope, await findRow<Row>(scope, 'run', statement))
+}
+
+/** Adds a link to the Temporal UI, if it is configured. */
+function linked<Run extends { readonly id: string; readonly function_id: string }>(
+  scope: WorkspaceScope,
+  run: Run,
+): Run & { temporal_url?: string } {
+  const url = workflowsOf(scope).uiLink(workflowId(scope.ref, run.function_id, uuidOf(run.id)))
+  return url === undefined ? run : { ...run, temporal_url: url }
+}
+
+/** Deletes an ended run with its lines. @throws Problem `not_found`, `state_conflict` while it is open */
+export async function deleteRun(scope: WorkspaceScope, runId: string, functionId: string): Promise<void> {
+  const ofFunction = sql`id = ${runId} and function_id = ${functionId}`
+  const [found = [], deleted = []] = await scope.batch(
+    sql`select status from function_runs where ${ofFunction}`,
+    sql`delete from function_runs where ${ofFunction} and ended_at is not null returning id`,
+  )
+  if (found.length === 0) throw notFound('run')
+  if (deleted.length === 0)
+    throw new Problem('state_conflict', {
+      detail: `It is ${found[0]?.['status']}: only ended runs are discarded.`,
+    })
+}

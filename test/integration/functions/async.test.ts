@@ -1,0 +1,140 @@
+/** Asynchronous invocations: 202 and an operation, which the credential that started it reads, and nobody else's. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { ASYNC, FunctionRuns } from '../../support/fixtures/function-runs.ts'
+import { keysOf } from '../../support/fixtures/keys.ts'
+import {
+  addTestWorkspace,
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  unique,
+  userToken,
+} from '../../support/fixtures/tenants.ts'
+
+const WAIT = { prefer: 'wait=20' }
+
+let workspace: TestWorkspace
+let runs: FunctionRuns
+let double: string
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  runs = new FunctionRuns(workspace)
+  const open = { anon: true, user: true }
+  double = await runs.deploy(
+    'double',
+    'export default ({ n }) => { if (n > 9) throw new Error(`${n}?`); return n * 2 }',
+    open,
+  )
+})
+
+const operation = (id: string, as: Caller, headers: Caller = WAIT) =>
+  call('GET', `/v1/operations/${id}`, { as, headers })
+
+describe('Prefer: respond-async', () => {
+  test('202 with the operation and its address, then the result', async () => {
+    const started = await runs.invoke(double, { n: 4 }, { headers: ASYNC })
+    expect(started.status).toBe(202)
+    const { id } = started.body
+    expect(started.body).toMatchObject({ type: 'function.invoke', target: double, result: null, error: null })
+    expect(started.headers.get('location')).toBe(`/v1/operations/${id}`)
+    expect(started.headers.get('x-run-id')).toBe(id)
+    const ended = await operation(id, workspace.service)
+    expect(ended.body).toMatchObject({ id, state: 'succeeded', result: 8 })
+    expect(await runs.read(double, id)).toMatchObject({ async: true, input: { n: 4 }, result: 8 })
+  })
+
+  test('failure: the operation has the problem; public callers see no location in the source', async () => {
+    const id = await runs.start(double, { n: 10 })
+    const { body } = await operation(id, workspace.service)
+    expect(body).toMatchObject({ state: 'failed', error: { code: 'function_error', detail: '10?', line: 1 } })
+    const theirs = await runs.start(double, { n: 11 }, workspace.anon)
+    expect((await operation(theirs, workspace.anon)).body.error).toEqual({
+      code: 'function_error',
+      detail: '11?',
+    })
+  })
+
+  test('same Idempotency-Key: one run', async () => {
+    const headers = { ...ASYNC, 'idempotency-key': unique('k') }
+    const [first, again] = [
+      await runs.invoke(double, { n: 1 }, { headers }),
+      await runs.invoke(double, { n: 1 }, { headers }),
+    ]
+    expect([again.status, again.body.id]).toEqual([202, first.body.id])
+    expect(again.headers.get('location')).toBe(`/v1/operations/${first.body.id}`)
+  })
+
+  test('other preferences, and without one: waits', async () => {
+    const headers = { prefer: 'wait=1', 'content-type': 'application/json' }
+    expect((await runs.invoke(double, { n: 3 }, { headers })).body).toBe(6)
+  })
+
+  test('input above the limit: refused', async () => {
+    expect((await runs.invoke(double, 'x'.repeat(1_048_577), { headers: ASYNC })).status).toBe(413)
+  })
+
+  test('by a flow: goes on with the operation', async () => {
+    const flows = new Runs(workspace)
+    const flow = await flows.publish(
+      `  - go: { call: function.invoke, with: { id: double, input: { n: 5 }, respond_async: true } }`,
+    )
+    const execution = await flows.start(flow)
+    const { output } = await flows.ended(execution)
+    expect(output.type).toBe('function.invoke')
+    expect(await runs.ended(double, output.id)).toMatchObject({
+      result: 10,
+      trigger: { kind: 'flow', id: execution },
+    })
+  })
+})
+
+describe('who reads an operation', () => {
+  test('anon key and user: their own; not those of others', async () => {
+    const [mia, ben] = await Promise.all([userToken(workspace, 'mia'), userToken(workspace, 'ben')])
+    const [hers, anons, services] = await Promise.all(
+      [mia, workspace.anon, workspace.service].map((as) => runs.start(double, { n: 2 }, as)),
+    )
+    const read = async (id = '', as: Caller) => {
+      const { status, body } = await operation(id, as)
+      return body.result ?? status
+    }
+    expect([await read(hers, mia), await read(anons, workspace.anon)]).toEqual([4, 4])
+    expect([await read(hers, ben), await read(anons, mia), await read(services, mia)]).toEqual([
+      404, 404, 404,
+    ])
+    expect([await read(hers, workspace.anon), await read(services, workspace.anon)]).toEqual([404, 404])
+    // A service key without restrictions may read all runs of its workspace.
+    expect([await read(hers, workspace.service), await read(anons, workspace.service)]).toEqual([4, 4])
+    const other = await addTestWorkspace(workspace)
+    for (const id of [hers, anons, services])
+      for (const as of [other.service, other.anon]) expect(await read(id, as)).toBe(404)
+  })
+
+  test('key with functions:write: its own; with functions:read besides: all', async () => {
+    const keys = keysOf(workspace)
+    const key = async (...scopes: string[]) => ({ apikey: (await keys.make({ scopes })).key })
+    const [writer, both] = [await key('functions:write'), await key('functions:read', 'functions:write')]
+    const own = await runs.start(double, { n: 2 }, writer)
+    const foreign = await runs.start(double, { n: 2 })
+    expect((await operation(own, writer)).body.result).toBe(4)
+    expect((await operation(foreign, writer)).status).toBe(404)
+    expect((await operation(foreign, both)).body.result).toBe(4)
+  })
+
+  test('run whose caller waits: is no operation', async () => {
+    const id = (await runs.invoke(double, { n: 1 })).headers.get('x-run-id') ?? ''
+    expect((await operation(id, workspace.service)).status).toBe(404)
+  })
+})
+
+test('idempotent function with retries: runs again, as often as `retries` says', async () => {
+  const source = 'export default () => { throw new Error("again") }'
+  const id = await runs.deploy('flaky', source, { idempotent: true, retries: 1 })
+  const run = await runs.start(id)
+  expect(await runs.ended(id, run)).toMatchObject({ status: 'failed', attempts: 2, dead_letter: true })
+  const once = await runs.deploy('once', source)
+  expect(await runs.ended(once, await runs.start(once))).toMatchObject({ attempts: 1 })
+})

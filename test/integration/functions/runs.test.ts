@@ -1,0 +1,186 @@
+/** Records of runs: every invocation has one, from every trigger, with its outcome; lists, rights, orphans, retention. */
+
+import { beforeAll, describe, expect, test } from 'vitest'
+import { randomIds, typeId } from '../../../src/core/ids.ts'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
+import { keysOf } from '../../support/fixtures/keys.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { configure, tryConfigure } from '../../support/stack/workspace-settings.ts'
+
+let workspace: TestWorkspace
+let runs: FunctionRuns
+let add: string
+let fails: string
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  runs = new FunctionRuns(workspace)
+  add = await runs.deploy('add', 'export default ({ a, b }) => a + b')
+  fails = await runs.deploy('fails', 'export default () => {\n  throw new RangeError("no good")\n}')
+})
+
+describe('record of an invocation', () => {
+  test('completed: has version, trigger, duration and times, and not the result that its caller got', async () => {
+    const reply = await runs.invoke(add, { a: 1, b: 2 })
+    expect([reply.status, reply.body]).toEqual([200, 3])
+    const run = await runs.read(add, reply.headers.get('x-run-id') ?? '')
+    expect(run).toMatchObject({
+      function_id: add,
+      version: 1,
+      status: 'completed',
+      trigger: { kind: 'api' },
+      async: false,
+      attempts: 1,
+      error: null,
+      dead_letter: false,
+      input: null,
+      result: null,
+    })
+    expect(run.started_by).toMatch(/^key_/)
+    expect(run.duration_ms).toBeGreaterThanOrEqual(0)
+    const times = [run.created_at, run.started_at, run.ended_at].map(Date.parse)
+    expect(times).toEqual([...times].sort((a, b) => a - b))
+  })
+
+  test('failed: has code, detail and the location in the source; is no dead letter, since its caller knows', async () => {
+    const reply = await runs.invoke(fails)
+    expect(reply.status).toBe(502)
+    const run = await runs.read(fails, reply.body.run_id)
+    expect(run).toMatchObject({ status: 'failed', dead_letter: false })
+    expect(run.error).toMatchObject({ code: 'function_error', detail: 'no good', line: 2 })
+  })
+
+  test('called by a flow: names the execution', async () => {
+    const flows = new Runs(workspace)
+    const flow = await flows.publish(
+      '  - sum: { call: function.invoke, with: { id: add, input: { a: 2, b: 2 } } }',
+    )
+    const execution = await flows.start(flow)
+    await flows.ended(execution)
+    const [run] = (await runs.list(add, 'trigger=flow')).body.data
+    expect(run.trigger).toMatchObject({ kind: 'flow', id: execution })
+  })
+})
+
+describe('list of runs', () => {
+  test('newest first, by pages; filters by status, version, trigger, time', async () => {
+    const id = await runs.deploy('listed', 'export default ({ ok }) => { if (!ok) throw new Error("no") }')
+    const made: string[] = []
+    for (const ok of [true, false, true])
+      made.unshift((await runs.invoke(id, { ok })).headers.get('x-run-id') ?? '')
+    expect(await runs.ids(id)).toEqual(made)
+    const first = (await runs.list(id, 'page[size]=2')).body
+    expect(first.data.map((run: { id: string }) => run.id)).toEqual(made.slice(0, 2))
+    expect(await runs.ids(id, `page[size]=2&page[after]=${first.page.next}`)).toEqual(made.slice(2))
+    expect(await runs.ids(id, 'status=failed')).toEqual([made[1]])
+    expect(await runs.ids(id, 'version=2')).toEqual([])
+    expect(await runs.ids(id, 'trigger=flow')).toEqual([])
+    const { created_at } = await runs.read(id, made[1] ?? '')
+    expect(await runs.ids(id, `since=${created_at}`)).toEqual(made.slice(0, 2))
+    expect(await runs.ids(id, `until=${created_at}`)).toEqual(made.slice(2))
+    expect((await runs.list(id, 'status=gone')).status).toBe(400)
+  })
+
+  test('run of another function: not found below this one', async () => {
+    const run = (await runs.invoke(add, { a: 1, b: 1 })).headers.get('x-run-id')
+    for (const path of ['', '/logs', '/logs/stream'])
+      expect((await runs.call('GET', `/v1/functions/${fails}/runs/${run}${path}`)).status).toBe(404)
+    expect((await runs.call('DELETE', `/v1/functions/${fails}/runs/${run}`)).status).toBe(404)
+  })
+})
+
+describe('keys', () => {
+  test('scope functions:read: reads runs of the workspace; functions:write alone does not', async () => {
+    const keys = keysOf(workspace)
+    const reader = { apikey: (await keys.make({ scopes: ['functions:read'] })).key }
+    const writer = { apikey: (await keys.make({ scopes: ['functions:write'] })).key }
+    const run = (await runs.invoke(add, { a: 1, b: 1 }, { as: writer })).headers.get('x-run-id')
+    const read = (path: string, as: Record<string, string>) => call('GET', `/v1/invocations${path}`, { as })
+    expect((await read(`/${run}`, reader)).body).toMatchObject({ id: run, status: 'completed' })
+    const listed = await read('?function=add&status=completed', reader)
+    expect(listed.body.data[0].id).toBe(run)
+    expect((await read('?function=gone', reader)).status).toBe(404)
+    expect((await read(`/${run}/logs`, reader)).body.data).toEqual([])
+    for (const path of ['', `/${run}`, `/${run}/logs`, `/${run}/logs/stream`])
+      expect((await read(path, writer)).body).toMatchObject({
+        code: 'insufficient_scope',
+        scope: 'functions:read',
+      })
+    expect((await read('', workspace.anon)).body.code).toBe('forbidden')
+  })
+})
+
+/** Lets the reconciler look at a run at once, instead of 30 s after it was created. */
+const makeDue = (run: string) =>
+  asSuperuser('update tenon.function_runs set due_at = now() where id = $1', [run])
+
+/** Inserts a record as an API leaves it that is killed before it starts the workflow. */
+async function abandon(functionId: string, { isAsync }: { isAsync: boolean }): Promise<string> {
+  const id = typeId('run', randomIds.uuid())
+  await asSuperuser(
+    `insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async, input,
+        caller)
+      values ($1, $2, $3, $4, 1, '{"kind":"api"}', 'key_x', $5, '{}', '{"subject":"key_x","role":"service"}')`,
+    [workspace.tenantId, workspace.workspaceId, id, functionId, isAsync],
+  )
+  return id
+}
+
+describe('orphans', () => {
+  test('record whose workflow never started: ended as run_cut_off; an asynchronous one is a dead letter', async () => {
+    const id = await runs.deploy('abandoned', 'export default () => 1')
+    const waiting = await abandon(id, { isAsync: false })
+    const nobody = await abandon(id, { isAsync: true })
+    await Promise.all([waiting, nobody].map(makeDue))
+    const ended = await Promise.all([waiting, nobody].map((run) => runs.ended(id, run)))
+    expect(ended.map(({ status, error, dead_letter }) => [status, error.code, dead_letter])).toEqual([
+      ['failed', 'run_cut_off', false],
+      ['failed', 'run_cut_off', true],
+    ])
+  })
+
+  test('run that goes on: left alone by the reconciler', async () => {
+    const id = await runs.deploy(
+      'slow',
+      'export default () => new Promise((done) => setTimeout(done, 3_000, 7))',
+    )
+    const run = await runs.start(id)
+    await runs.until(id, run, ({ status }) => status === 'running')
+    await makeDue(run)
+    expect(await runs.ended(id, run)).toMatchObject({ status: 'completed', result: 7 })
+  })
+})
+
+describe('retention', () => {
+  test('ended runs: removed after function_runs, dead letters after 30 days; open and younger ones stay', async () => {
+    const id = await runs.deploy('kept', 'export default ({ ok }) => { if (!ok) throw new Error("no") }')
+    const [old, young] = [await runs.start(id, { ok: true }), await runs.start(id, { ok: true })]
+    const [letter, oldLetter] = [await runs.start(id), await runs.start(id)]
+    await Promise.all([old, young, letter, oldLetter].map((run) => runs.ended(id, run)))
+    const age = (run: string, days: number) =>
+      asSuperuser(
+        'update tenon.function_runs set ended_at = ended_at - make_interval(days => $2) where id = $1',
+        [run, days],
+      )
+    await Promise.all([age(old, 3), age(young, 1), age(letter, 29), age(oldLetter, 31)])
+    expect((await configure(workspace, { retention: { function_runs: '2d' } })).retention).toEqual({
+      function_runs: '2d',
+    })
+    const left = await eventually(async () => {
+      const ids = await runs.ids(id)
+      return ids.length <= 2 ? ids : undefined
+    })
+    expect(left.sort()).toEqual([young, letter].sort())
+  })
+
+  test('period out of bounds: refused, naming the field', async () => {
+    const { status, body } = await tryConfigure(workspace, { retention: { function_runs: '59m' } })
+    expect([status, body.errors[0].pointer]).toEqual([400, '/retention/function_runs'])
+  })
+})
