@@ -40,6 +40,7 @@ import { PayloadStore } from '../infra/temporal/payload-store.ts'
 import { Temporal } from '../infra/temporal/temporal.ts'
 import { ThreadPool } from '../infra/thread-pool.ts'
 import { openMemo, TtlCache } from '../infra/ttl-cache.ts'
+import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
 
@@ -69,6 +70,7 @@ export function openPlatform(
     documents,
     secrets,
     streams,
+    channels,
     objects,
     temporal,
     audit,
@@ -120,6 +122,7 @@ export function openPlatform(
       await executionWatcher.close()
       for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
       streams.close()
+      channels.close()
       limiter.close()
       await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])
     },
@@ -152,6 +155,7 @@ function openServices(
     objectClients: new ObjectClients(config, secrets),
     identities: new StorageIdentities(config),
     streams: new Streams(config.REDIS_URL, onLost),
+    channels: new Channels(config.REDIS_URL, onLost),
     executionWatcher: new ExecutionWatcher(
       database,
       new Notifier(config.REDIS_URL, EXECUTIONS_CHANNEL, onUnseen),
