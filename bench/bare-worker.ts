@@ -1,5 +1,6 @@
 /** Runs a worker on the platform's Temporal for workflows that do almost nothing. */
 
+import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Client, Connection } from '@temporalio/client'
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
@@ -11,7 +12,7 @@ let installed = false
 let n = 0
 
 export interface Bare {
-  run(type: 'bare' | 'bareCall', input?: unknown): Promise<unknown>
+  run(type: 'bare' | 'bareCall' | 'bareLocalCall' | 'bareLaterCall', input?: unknown): Promise<unknown>
   stop(): Promise<void>
 }
 
@@ -21,7 +22,10 @@ export async function bareWorkflows({ env }: Running): Promise<Bare> {
   const address = env['TEMPORAL_ADDRESS'] ?? ''
   const native = await NativeConnection.connect({ address })
   const workflowsPath = fileURLToPath(new URL('bare-workflows.ts', import.meta.url))
-  const activities: BareActivities = { answer: async () => ({ sum: 3 }) }
+  const activities: BareActivities = {
+    answer: async () => ({ sum: 3 }),
+    answerLater: () => delay(10, { sum: 3 }),
+  }
   const worker = await Worker.create({ connection: native, taskQueue: QUEUE, workflowsPath, activities })
   const served = worker.run()
   const connection = await Connection.connect({ address })

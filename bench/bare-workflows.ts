@@ -1,9 +1,11 @@
 /** Minimal workflows, which cost what Temporal itself costs. */
 
-import { proxyActivities } from '@temporalio/workflow'
+import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow'
 
 export interface BareActivities {
   answer(input: unknown): Promise<unknown>
+  /** Answers after 10 ms. */
+  answerLater(input: unknown): Promise<unknown>
 }
 
 const { answer } = proxyActivities<BareActivities>({ startToCloseTimeout: '10s' })
@@ -12,4 +14,14 @@ export async function bare(): Promise<void> {}
 
 export async function bareCall(input: unknown): Promise<unknown> {
   return answer(input)
+}
+
+const local = proxyLocalActivities<BareActivities>({ startToCloseTimeout: '10s' })
+
+export async function bareLocalCall(input: unknown): Promise<unknown> {
+  return local.answer(input)
+}
+
+export async function bareLaterCall(input: unknown): Promise<unknown> {
+  return local.answerLater(input)
 }

@@ -7,6 +7,7 @@ import { collections } from './collections.ts'
 import { expressions } from './expressions.ts'
 import { flows } from './flows.ts'
 import { flowsDsl } from './flows-dsl.ts'
+import { functions } from './functions.ts'
 import { listen } from './listen.ts'
 import { ndjson } from './ndjson.ts'
 import { smoke } from './smoke.ts'
@@ -23,6 +24,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   expressions,
   'flows-dsl': flowsDsl,
   flows,
+  functions,
   listen,
 }
 

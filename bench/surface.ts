@@ -7,7 +7,6 @@ import { type Running, startPlatform } from '../test/support/stack/start.ts'
 import { collections } from './surface-collections.ts'
 import { events } from './surface-events.ts'
 import { flows } from './surface-flows.ts'
-import { functions } from './surface-functions.ts'
 import { mcp } from './surface-mcp.ts'
 import { objects } from './surface-objects.ts'
 import { quotas } from './surface-quotas.ts'
@@ -21,7 +20,6 @@ const PARTS: Readonly<Record<string, Part>> = {
   quotas,
   objects,
   events,
-  functions,
   flows,
   mcp,
 }

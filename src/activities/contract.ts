@@ -85,6 +85,8 @@ export interface Activities {
   planOpenApi(call: FunctionCall): Promise<Json>
   /** Makes one attempt of a run of a function, and records its success. Is never retried. */
   runFunction(input: FunctionRunInput): Promise<Json>
+  /** The same within a workflow task; null if no slot is free, and the attempt has not begun. */
+  runFunctionInline(input: FunctionRunInput): Promise<{ readonly result: Json } | null>
   /** Records that a run of a function has failed for good; idempotent. */
   failFunctionRun(input: FunctionRunInput, error: Json): Promise<void>
   /** Releases the slot of a waiting execution; idempotent. */

@@ -31,7 +31,7 @@ import {
   withCallSecrets,
   withSecretValues,
 } from './flow/call-secrets.ts'
-import { runFunction } from './function/run-function.ts'
+import { type FunctionRunServices, runFunction, runFunctionInline } from './function/run-function.ts'
 import { type HttpRequests, ownerOf, rejectFinally } from './http/http-requests.ts'
 import { Documents } from './http/openapi-document.ts'
 import { planOpenApi } from './http/openapi-request.ts'
@@ -67,6 +67,11 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       scopes.workspace(call, 'workspace_admin', { tenantId, workspaceId })
     return { admin: scopes.admin(call), within }
   }
+  const functionServices = (call: ActivityContext): FunctionRunServices => ({
+    functions: platform.functions,
+    record: record(call),
+    open: () => scopes.active(call, 'service'),
+  })
   const documents = new Documents()
   return {
     changeState: async (call, input) => {
@@ -114,13 +119,14 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
       return limitOutput(await withHeartbeat(withCallSecrets(record(call), names, work).catch(rejectFinally)))
     },
     runFunction: (call, input) => {
-      const services = {
-        functions: platform.functions,
-        record: record(call),
-        open: () => scopes.active(call, 'service'),
-      }
-      const work = (lent?: LentCallSecrets) => runFunction(services, withSecretValues(input, lent))
+      const work = (lent?: LentCallSecrets) =>
+        runFunction(functionServices(call), withSecretValues(input, lent))
       return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
+    },
+    runFunctionInline: (call, input) => {
+      const work = (lent?: LentCallSecrets) =>
+        runFunctionInline(functionServices(call), withSecretValues(input, lent))
+      return withCallSecrets(record(call), input.secrets, work) as Promise<{ result: Json } | null>
     },
     failFunctionRun: (call, { run_id }, error) => failRun(record(call), run_id, error),
     yieldSlot: (call, slot) => yieldSlot(record(call), slot),

@@ -2,6 +2,7 @@
 
 import { FLOW_LIMITS } from './limits/flow-limits.ts'
 import { FUNCTION_LIMITS } from './limits/function-limits.ts'
+import { FUNCTION_SANDBOX_LIMITS } from './limits/function-sandbox-limits.ts'
 import { MCP_IMAGE_LIMITS } from './limits/mcp-image-limits.ts'
 import { MCP_LIMITS } from './limits/mcp-limits.ts'
 import { MCP_SOURCE_LIMITS } from './limits/mcp-source-limits.ts'
@@ -337,6 +338,7 @@ export const LIMITS = {
   objectsCountedMax: 200_000,
   ...FLOW_LIMITS,
   ...FUNCTION_LIMITS,
+  ...FUNCTION_SANDBOX_LIMITS,
   ...MCP_LIMITS,
   ...MCP_SOURCE_LIMITS,
   ...MCP_IMAGE_LIMITS,

@@ -14,6 +14,7 @@ import {
   type Layers,
 } from '../../src/features/functions/sandbox/isolation.ts'
 import { Functions } from '../../src/features/functions/sandbox/process-pool.ts'
+import { testInvocation } from '../support/fixtures/invocations.ts'
 
 const isRoot = process.getuid?.() === 0
 let folder: string
@@ -133,11 +134,6 @@ describe('program with all Deno permissions', () => {
 })
 
 describe('functions in the layers found', () => {
-  const job = (code: string, memoryMb = 128) => {
-    const signal = new AbortController().signal
-    return { compiled: `export default ${code}`, input: { n: 1 }, timeoutMs: 20_000, memoryMb, signal }
-  }
-
   test.runIf(isRoot)('each process: own user, no groups of root', async () => {
     const users = [1, 2, 3].map(() => isolation.start('/bin/true', []).user)
     expect(new Set(users.map(({ uid }) => uid)).size).toBe(3)
@@ -151,9 +147,12 @@ describe('functions in the layers found', () => {
   test('call: answered; excessive memory: detected through the sandbox', async () => {
     const functions = new Functions(deno)
     try {
-      expect(await functions.run(job('({ n }) => n + 1'))).toBe(2)
-      const buffers = '() => { const all = []; for (;;) all.push(new Uint8Array(8e6).fill(1)) }'
-      await expect(functions.run(job(buffers, 64))).rejects.toMatchObject({ code: 'function_out_of_memory' })
+      const adds = testInvocation('export default ({ n }) => n + 1', { input: { n: 1 } })
+      expect(await functions.run(adds)).toMatchObject({ result: 2 })
+      const buffers =
+        'export default () => { const all = []; for (;;) all.push(new Uint8Array(8e6).fill(1)) }'
+      const hoards = testInvocation(buffers, { memoryMb: 64, timeoutMs: 20_000 })
+      await expect(functions.run(hoards)).rejects.toMatchObject({ code: 'function_out_of_memory' })
     } finally {
       await functions.close()
     }

@@ -30,8 +30,8 @@ export const FUNCTION_LIMITS = {
   /** Resident memory of an idle process, most of it shared. */
   functionMemoryBaseMb: 96,
   functionMemoryPollMs: 25,
-  /** Ends a process whose supervisor died. Above 60 s, since several threads add up. */
-  functionCpuSecondsMax: 120,
+  /** Of a process in all its calls: ends it if the worker cannot. Above the longest timeout, since several threads add up. */
+  functionCpuSecondsMax: 1_800,
   functionLogBytesMax: 65_536,
   functionLogShownBytesMax: 8_192,
   /** Output besides console and result after which a function is killed. */
@@ -40,6 +40,8 @@ export const FUNCTION_LIMITS = {
   functionStartMs: 10_000,
   /** How long an invocation waits for a slot before it is rejected. */
   functionQueueMs: 20_000,
+  /** The longest timeout of a run whose attempt is made within a workflow task. */
+  functionInlineMsMax: 10_000,
   functionHeartbeatMs: 10_000,
   functionSlotsPerCore: 4,
   functionWarmProcesses: 2,

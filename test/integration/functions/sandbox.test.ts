@@ -292,27 +292,43 @@ describe('isolation from the host', () => {
   })
 
   test('isolation: network access: the error says that functions have no network', async () => {
-    const reply = await run('export default async () => (await fetch("http://127.0.0.1:8080/")).status')
+    const reply = await run('export default () => Deno.connect({ hostname: "127.0.0.1", port: 8080 })')
     expect(reply.body).toMatchObject({ code: 'function_error', error: { line: 1 } })
     expect(reply.body.detail).toBe(
-      'Requires net access: functions have no network, files, environment or processes.',
+      'Requires net access: functions have no files, environment or processes, and no network but fetch.',
     )
   })
 
-  test('isolation: state of one call: not visible in the next', async () => {
-    const source = attemptSource(
-      'const g = globalThis as any; g.count = (g.count ?? 0) + 1; sessionStorage.setItem("n", "1"); return g.count',
-    )
-    const made = await call('POST', '/v1/functions', {
-      as: workspace.operator,
-      body: { workspace_id: workspace.workspaceId, name: 'counts', source },
-    })
-    for (let n = 0; n < 3; n++) {
-      const reply = await call('POST', `/v1/functions/${made.body.id}/invoke`, {
-        as: workspace.service,
-        body: {},
-      })
-      expect(reply.body).toBe(1)
+  const COUNTER = attemptSource('const g = globalThis as any; g.count = (g.count ?? 0) + 1; return g.count')
+
+  test('isolation: state of globals: kept at most within a version', async () => {
+    const counts = async (name: string, deployments: number) => {
+      const results: number[] = []
+      for (let n = 0; n < deployments; n++) {
+        const made = await call('POST', '/v1/functions', {
+          as: workspace.operator,
+          body: { workspace_id: workspace.workspaceId, name, source: `${COUNTER}\n// ${n}` },
+        })
+        const reply = await call('POST', `/v1/functions/${made.body.id}/invoke`, {
+          ...{ as: workspace.service, body: {} },
+        })
+        results.push(reply.body)
+      }
+      return results
     }
+    expect(await counts('counts', 3)).toEqual([1, 1, 1])
+    expect(await counts('counts-too', 1)).toEqual([1])
+  })
+
+  test('import of tenon: is the only import that is there', async () => {
+    const reply = await run(
+      'import { env, log, secrets, tenon } from "tenon"\nexport default () => [typeof log, Object.keys(env), Object.keys(secrets), Object.keys(tenon)]',
+    )
+    expect(reply.body).toEqual([
+      'function',
+      [],
+      [],
+      ['collections', 'objects', 'events', 'functions', 'flows'],
+    ])
   })
 })

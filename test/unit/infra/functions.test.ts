@@ -6,8 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { Log, Reply } from '../../../src/features/functions/sandbox/process.ts'
+import { FrameReader } from '../../../src/features/functions/sandbox/frames.ts'
+import { RawOutput } from '../../../src/features/functions/sandbox/output-lines.ts'
 import { Functions } from '../../../src/features/functions/sandbox/process-pool.ts'
+import { testInvocation } from '../../support/fixtures/invocations.ts'
 import { eventually } from '../../support/fixtures/tenants.ts'
 
 let dir: string
@@ -16,13 +18,8 @@ beforeAll(async () => {
 })
 afterAll(() => rm(dir, { recursive: true, force: true }))
 
-const job = (compiled: string, timeoutMs = 2_000, signal = new AbortController().signal) => ({
-  compiled,
-  input: {},
-  timeoutMs,
-  memoryMb: 64,
-  signal,
-})
+const job = (compiled: string, timeoutMs = 2_000, signal = new AbortController().signal) =>
+  testInvocation(compiled, { timeoutMs, signal, memoryMb: 64 })
 
 describe('function runtime: without a usable Deno', () => {
   test.each([
@@ -59,7 +56,7 @@ describe('function runtime: with Deno', () => {
     await functions.close()
     // A busy machine may not have started its process by then.
     await expect(running).rejects.toMatchObject({
-      code: expect.stringMatching(/^(function_error|functions_unavailable)$/),
+      code: expect.stringMatching(/^(run_cut_off|functions_unavailable)$/),
     })
     await expect(functions.run(job('export default () => 1'))).rejects.toMatchObject({ code: 'run_cut_off' })
   })
@@ -80,7 +77,7 @@ describe('function runtime: with Deno', () => {
     const running = functions.run(job('export default () => new Promise(() => {})', 1_500))
     running.catch(() => {})
     const limits = await eventually(async () => (await limitsOfChildren())[0], 1_400)
-    expect(limits).toMatch(/Max cpu time +120 +120/)
+    expect(limits).toMatch(/Max cpu time +1800 +1800/)
     expect(limits).toMatch(/Max core file size +0 +0/)
     expect(limits).toMatch(/Max processes +256 +256/)
     await expect(running).rejects.toMatchObject({ code: 'function_timeout' })
@@ -108,41 +105,62 @@ async function limitsOfChildren(): Promise<string[]> {
 }
 
 describe('function runtime: frames', () => {
-  const nonce = 'a'.repeat(32)
-  const feed = (text: string, size: number) => {
-    const reply = new Reply(nonce)
-    const bytes = Buffer.from(text)
-    for (let at = 0; at < bytes.length; at += size) {
-      const heard = reply.take(bytes.subarray(at, at + size))
-      if (heard !== undefined) return heard
-    }
-    return undefined
+  const nonce = Buffer.from('0123456789abcdef')
+  const head = (kind: string, id: number, json: number, bytes: number) => {
+    const sizes = Buffer.alloc(12)
+    for (const [at, value] of [id, json, bytes].entries()) sizes.writeUInt32BE(value, at * 4)
+    return Buffer.concat([nonce, Buffer.from(kind), sizes])
+  }
+  const read = (received: Buffer, size: number) => {
+    const reader = new FrameReader(nonce)
+    const outputs: unknown[] = []
+    let noise = ''
+    for (let at = 0; at < received.length; at += size)
+      for (const output of reader.take(received.subarray(at, at + size))) {
+        if ('noise' in output) noise += output.noise.toString()
+        else if ('broken' in output) outputs.push(output.broken)
+        else outputs.push([output.frame.kind, output.frame.id, output.frame.json.toString()])
+      }
+    return { outputs, noise }
   }
 
-  test.each([1, 2, 7, 1_000])('arrive complete in pieces of %d bytes', (size) => {
-    const text = `noise\n${'b'.repeat(32)} result 1\n9\n${nonce} result 10\n{"a":"é"}`
-    expect(feed(text, size)).toEqual({ kind: 'result', text: '{"a":"é"}' })
-  })
+  test.each([1, 2, 7, 30, 1_000])(
+    'arrive complete in pieces of %d bytes, output of the code between them',
+    (size) => {
+      const json = Buffer.from('{"a":"é"}')
+      const frame = Buffer.concat([head('r', 7, json.length, 0), json])
+      const forged = Buffer.from('fedcba9876543210r0123456789abcd')
+      const { outputs, noise } = read(Buffer.concat([forged, frame, Buffer.from('more'), frame, nonce]), size)
+      expect(outputs).toEqual([
+        ['result', 7, '{"a":"é"}'],
+        ['result', 7, '{"a":"é"}'],
+      ])
+      // The begin of a frame may follow, so that the last bytes are held back.
+      expect(`${forged}more`).toContain(noise)
+      expect(noise.length).toBeGreaterThan(31)
+    },
+  )
 
   test.each([
-    [`\n${nonce} result 99999999\n`, 'too_large'],
-    [`\n${nonce} result -1\n`, 'too_large'],
-    [`\n${nonce} result 1e3\n`, 'too_large'],
-    [`\n${nonce} ${'x'.repeat(100)}`, 'too_loud'],
-    ['x'.repeat(1_048_577), 'too_loud'],
-    [`\n${nonce} result 5\n1234`, undefined],
-  ])('malformed frame %.60s: is an error', (text, heard) => {
-    expect(feed(text, 65_536)).toBe(heard)
+    ['an unknown kind', head('Z', 1, 0, 0), 'malformed'],
+    ['a kind that is a member of all objects', head('_', 1, 0, 0), 'malformed'],
+    ['a length of 4 GB', head('c', 1, 2 ** 32 - 1, 0), 'malformed'],
+    ['bytes in a frame without', head('c', 1, 0, 1), 'malformed'],
+    ['a result that is too large', head('r', 1, 1_048_577, 0), 'too_large'],
+    ['a line of a megabyte', head('l', 0, 4, 1_048_576), 'malformed'],
+  ])('%s: is refused before it is stored', (_name, bytes, broken) => {
+    expect(read(bytes, 65_536).outputs).toEqual([broken])
   })
 
   test('output of the engine when it crashes: is not logged', () => {
-    const log = new Log()
-    log.add(
+    const lines: string[] = []
+    const output = new RawOutput((text) => lines.push(text))
+    output.take(
       Buffer.from(
         'mine\n\n<--- Last few GCs --->\n\n/opt/deno(+0x1) [0x2]\n# Fatal JavaScript out of memory: heap limit\n',
       ),
     )
-    expect(log.lines()).toEqual(['mine'])
-    expect(log.ranOutOfMemory).toBe(true)
+    expect(lines).toEqual(['mine'])
+    expect(output.ranOutOfMemory).toBe(true)
   })
 })

@@ -1,17 +1,39 @@
-/** Runs functions in a pool of prestarted processes; each call consumes one, and its end becomes a result or a Problem. */
+/**
+ * Runs invocations in processes that stay warm. A process serves one version of one function, one invocation at a time, and
+ * is stopped in between; blank processes take the versions that have none.
+ */
 
-import { isTooDeep } from '../../../core/json.ts'
+import { availableParallelism } from 'node:os'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { Json } from '../../../core/work.ts'
-import type { GuestError } from './guest-program.ts'
+import { IdleProcesses, type WarmProcess } from './idle-processes.ts'
+import type { Invocation, Outcome } from './invocation.ts'
 import { type Described, describeLayers, findIsolation, type Isolation } from './isolation.ts'
-import { type Frame, FunctionProcess, type Job, type Report } from './process.ts'
+import { isFatal, outcomeOf } from './outcome.ts'
+import { FunctionProcess } from './process.ts'
+import { Reaper } from './reaper.ts'
+import { runInvocation } from './run-invocation.ts'
+import { FairSlots } from './slots.ts'
+import { splitSourceMap } from './source-map.ts'
+
+const { functionSandbox: limits } = LIMITS
+const SLOTS = availableParallelism() * LIMITS.functionSlotsPerCore
+const BUSY = 'All slots for functions are taken. Try again later.'
+
+/** The right to run invocations of a tenant, one at a time. `run` throws as {@link Functions.run} does. */
+export interface FunctionSlot {
+  run(invocation: Invocation): Promise<Outcome>
+  /** Idempotent. */
+  release(): void
+}
 
 export class Functions {
   readonly #deno: string | undefined
-  /** Unused processes of the default size; another size starts a new process. */
-  #warm: FunctionProcess[] = []
+  readonly #slots = new FairSlots(SLOTS, Math.ceil(SLOTS * limits.tenantShare), LIMITS.functionQueueMs)
+  readonly #idle = new IdleProcesses()
+  readonly #reaper = new Reaper()
+  /** Processes without code, of the default size; another size starts a new process. */
+  #blank: FunctionProcess[] = []
   readonly #alive = new Set<FunctionProcess>()
   #isolation: Promise<Isolation> | undefined
   #closed = false
@@ -21,57 +43,94 @@ export class Functions {
     this.#deno = deno
   }
 
-  /** Starts unused processes, so that the first calls need not wait for one. */
+  /** Starts blank processes, so that the first invocations of a version need not wait for one. */
   async warmUp(): Promise<void> {
     if (this.#deno === undefined) return
     const isolation = await this.#isolationOf(this.#deno)
-    while (!this.#closed && this.#warm.length < LIMITS.functionWarmProcesses) {
+    while (!this.#closed && this.#blank.length < LIMITS.functionWarmProcesses) {
       const blank = this.#spawn(this.#deno, LIMITS.functionMemoryMb.default, isolation)
-      this.#warm.push(blank)
+      this.#blank.push(blank)
       // A process that dies while it waits is not used.
       void blank.gone.then(() => {
-        this.#warm = this.#warm.filter((each) => each !== blank)
+        this.#blank = this.#blank.filter((each) => each !== blank)
       })
     }
   }
 
   /**
-   * Runs code once, in a process of its own.
-   * @returns its result as JSON; `null` for undefined
+   * Runs an invocation as soon as there is a slot.
    * @throws Problem `function_error`, `function_timeout`, `function_out_of_memory`, `function_output_too_large`,
-   *   `run_cut_off`; each with `logs`, the last lines that it printed. `functions_unavailable` before it was run.
+   *   `run_cut_off`; each with the members `logs`, the last lines that it printed, and `usage`, and `function_error` with
+   *   `error` {name, line, column, file} if it threw. Before it was run: `overloaded`, `functions_unavailable`,
+   *   `run_cut_off`.
    */
-  async run(job: Job): Promise<Json> {
-    const taken = await this.#take(job.memoryMb)
-    try {
-      return resultOf(await taken.run(job), job)
-    } finally {
-      // After the call, since a starting process would compete with it.
-      void this.warmUp()
-    }
+  async run(invocation: Invocation): Promise<Outcome> {
+    const slot = await this.acquire(tenantOf(invocation), invocation.signal)
+    return slot.run(invocation).finally(slot.release)
+  }
+
+  /**
+   * Waits for a slot, for callers that have work to do before they run in it.
+   * @throws Problem `overloaded`, `run_cut_off`
+   */
+  async acquire(tenantId: string, signal: AbortSignal): Promise<FunctionSlot> {
+    return this.#slotOf(await this.#slots.acquire(tenantId, BUSY, signal))
+  }
+
+  /** @returns undefined if no slot is free now */
+  tryAcquire(tenantId: string): FunctionSlot | undefined {
+    const release = this.#slots.tryAcquire(tenantId)
+    return release && this.#slotOf(release)
+  }
+
+  #slotOf(release: () => void): FunctionSlot {
+    return { run: (invocation) => this.#runInSlot(invocation), release }
   }
 
   /** Ends all processes. */
   async close(): Promise<void> {
     this.#closed = true
+    this.#idle.close()
     const alive = [...this.#alive]
     for (const each of alive) each.kill()
     await Promise.all(alive.map((each) => each.gone))
-  }
-
-  async #take(memoryMb: number): Promise<FunctionProcess> {
-    if (this.#deno === undefined) throw functionsUnavailable('there is no Deno on this worker')
-    const blank = memoryMb === LIMITS.functionMemoryMb.default ? this.#warm.shift() : undefined
-    const taken = blank ?? this.#spawn(this.#deno, memoryMb, await this.#isolationOf(this.#deno))
-    await taken.ready.catch((cause: unknown) => {
-      throw functionsUnavailable(cause instanceof Error ? cause.message : 'Deno does not start')
-    })
-    return taken
+    this.#reaper.close()
   }
 
   /** A description of the layers around each process; undefined without Deno. */
   async layers(): Promise<Described | undefined> {
     return this.#deno === undefined ? undefined : describeLayers((await this.#isolationOf(this.#deno)).layers)
+  }
+
+  async #runInSlot(invocation: Invocation): Promise<Outcome> {
+    const { warm, cold } = await this.#take(invocation)
+    try {
+      const report = await runInvocation(warm.process, invocation)
+      const { memoryMb, durationMs } = report
+      if (report.isClean && !isFatal(report) && !this.#closed) this.#idle.put(warm, durationMs)
+      else warm.process.kill()
+      const cutOff = { ...report, ending: { kind: 'given_up' } } as const
+      const isCutOff = this.#closed && report.ending.kind === 'died'
+      return outcomeOf(isCutOff ? cutOff : report, { memoryMb, durationMs, cold }, invocation)
+    } finally {
+      // After the invocation, since a starting process would compete with it.
+      void this.warmUp()
+    }
+  }
+
+  async #take({ code, memoryMb }: Invocation): Promise<{ warm: WarmProcess; cold: boolean }> {
+    if (this.#deno === undefined) throw functionsUnavailable('there is no Deno on this worker')
+    const key = `${code.key}:${memoryMb}`
+    const warm = this.#idle.take(key)
+    if (warm !== undefined) return { warm, cold: false }
+    const blank = memoryMb === LIMITS.functionMemoryMb.default ? this.#blank.shift() : undefined
+    const process = blank ?? this.#spawn(this.#deno, memoryMb, await this.#isolationOf(this.#deno))
+    await process.ready.catch((cause: unknown) => {
+      throw functionsUnavailable(cause instanceof Error ? cause.message : 'Deno does not start')
+    })
+    const { base64, map } = splitSourceMap(code.compiled)
+    void process.send('code', 0, map, base64)
+    return { warm: { key, process, calls: 0, busyMs: 0, startedMs: performance.now() }, cold: true }
   }
 
   /** Determined when the first process starts, then cached. */
@@ -84,68 +143,16 @@ export class Functions {
     if (this.#closed) throw new Problem('run_cut_off', { detail: 'The worker is stopping.' })
     const made = new FunctionProcess(deno, memoryMb, isolation)
     this.#alive.add(made)
-    void made.gone.then(() => this.#alive.delete(made))
+    this.#reaper.watch(made.pid)
+    void made.gone.then(() => {
+      this.#alive.delete(made)
+      this.#reaper.forget(made.pid)
+    })
     return made
   }
 }
 
+const tenantOf = ({ code }: Invocation) => code.key.slice(0, code.key.indexOf(':'))
+
 const functionsUnavailable = (why: string) =>
   new Problem('functions_unavailable', { detail: `Functions cannot be run: ${why}.` })
-
-/** @throws Problem for every ending but a result */
-function resultOf({ ending, logs }: Report, job: Job): Json {
-  const members = { logs }
-  switch (ending.kind) {
-    case 'frame':
-      return resultOfFrame(ending.frame, job, members)
-    case 'timeout':
-      throw new Problem('function_timeout', {
-        detail: `It had not returned after ${job.timeoutMs} ms.`,
-        members,
-      })
-    case 'memory':
-      throw outOfMemory(job, members)
-    case 'too_large': {
-      const detail = `The result has more than ${LIMITS.functionResultBytesMax} bytes.`
-      throw new Problem('function_output_too_large', { detail, members })
-    }
-    case 'too_loud':
-      throw failed(`It printed more than ${LIMITS.functionNoiseBytesMax} bytes.`, members)
-    case 'given_up':
-      throw new Problem('run_cut_off', { detail: 'The worker was stopped while the function ran.', members })
-    case 'died':
-      throw failed('Its process ended before it returned.', members)
-  }
-}
-
-function resultOfFrame(frame: Frame, job: Job, members: Members): Json {
-  const value = parsed(frame.text)
-  if (frame.kind === 'result' && value !== undefined) {
-    if (isTooDeep(value))
-      throw failed(`Its result is nested deeper than ${LIMITS.runInputDepthMax}.`, members)
-    return value
-  }
-  const { name, message, line, column, memory } = (value ?? {}) as GuestError
-  if (memory === true) throw outOfMemory(job, members)
-  const error = { name: textOf(name), ...(isPosition(line) && isPosition(column) && { line, column }) }
-  throw failed(textOf(message) || textOf(name) || 'It threw.', { ...members, error })
-}
-
-type Members = Readonly<Record<string, unknown>>
-
-const failed = (detail: string, members: Members) => new Problem('function_error', { detail, members })
-
-const outOfMemory = (job: Job, members: Members) =>
-  new Problem('function_out_of_memory', { detail: `It may have ${job.memoryMb} MB.`, members })
-
-const textOf = (value: unknown) =>
-  typeof value === 'string' ? value.slice(0, LIMITS.functionMessageCharsMax) : ''
-const isPosition = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) > 0
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json
-  } catch {
-    return undefined
-  }
-}

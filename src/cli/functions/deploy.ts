@@ -1,0 +1,99 @@
+/** `tenon fn deploy|dev`: bundles a function and deploys it as the next version, once or at each change. */
+
+import { watch } from 'node:fs/promises'
+import { dirname, relative, sep } from 'node:path'
+import type { Command } from 'commander'
+import { ApiError } from '../client.ts'
+import { callerPath, workspaceClient } from '../settings.ts'
+import { addVerb, type Flag, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { bundleFunction, entryOf, SourceError } from './bundle.ts'
+
+interface Deployed {
+  readonly id: string
+  readonly name: string
+  readonly version: number
+  readonly sha256: string
+}
+
+interface Fault {
+  readonly message: string
+  readonly file?: string
+  readonly line: number
+  readonly column: number
+}
+
+interface DeployOptions extends WorkspaceOption {
+  readonly name?: string
+}
+
+const NAME: Flag = ['--name <name>', 'default: the name of the file or folder']
+
+/** Prints the version, or the errors of the source on stderr. @returns the exit code */
+async function deploy(path: string, options: DeployOptions): Promise<number> {
+  try {
+    await deployOnce(path, options)
+    return 0
+  } catch (error) {
+    if (!(error instanceof SourceError)) throw error
+    printError(error)
+    return 1
+  }
+}
+
+/** @throws SourceError for errors that the bundler or the platform finds in the source */
+async function deployOnce(path: string, { name, workspace }: DeployOptions): Promise<void> {
+  const bundle = await bundleFunction(path)
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const { source, source_map } = bundle
+  const body = { workspace_id, name: name ?? bundle.name, source, ...(source_map && { source_map }) }
+  const made = await client.post<Deployed>('/v1/functions', body).catch((error: unknown) => {
+    throw sourceErrorOf(error, path)
+  })
+  process.stdout.write(`${made.name} v${made.version} ${made.sha256.slice(0, 12)} (${made.id})\n`)
+}
+
+/** The faults of a refused deployment as a SourceError; any other error as it is. */
+function sourceErrorOf(error: unknown, path: string): unknown {
+  if (!(error instanceof ApiError) || !Array.isArray(error.problem['faults'])) return error
+  const faults = error.problem['faults'] as Fault[]
+  return new SourceError(
+    faults.map(({ file = path, line, column, message }) => `${file}:${line}:${column} ${message}`).join('\n'),
+  )
+}
+
+/** Editors write a file in several steps. */
+const SETTLE_MS = 50
+
+/** Deploys at once and after each change below the folder, until it is interrupted. Errors are printed, and do not end it. */
+async function dev(path: string, options: DeployOptions): Promise<number> {
+  const folder = dirname(await entryOf(path))
+  // One after the other, so that the last change is the last version.
+  let done = Promise.resolve()
+  const redeploy = () => {
+    done = done.then(() => deployOnce(path, options)).catch(printError)
+  }
+  redeploy()
+  process.stderr.write(`Watching ${relative(callerPath('.'), folder) || '.'}; Ctrl-C ends it.\n`)
+  let timer: NodeJS.Timeout | undefined
+  for await (const { filename } of watch(folder, { recursive: true })) {
+    if (filename?.split(sep).includes('node_modules')) continue
+    clearTimeout(timer)
+    timer = setTimeout(redeploy, SETTLE_MS)
+  }
+  return 0
+}
+
+const printError = (error: unknown): void =>
+  void process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+
+export function deployVerbs(functions: Command): void {
+  const flags = [NAME, WORKSPACE]
+  addVerb(
+    functions,
+    'deploy <path>',
+    'bundle a file or a folder with its npm packages, and deploy it as the next version of a function',
+    deploy,
+    flags,
+  )
+  addVerb(functions, 'dev <path>', 'deploy a file or a folder at each change', dev, flags)
+}

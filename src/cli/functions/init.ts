@@ -1,0 +1,91 @@
+/** `tenon fn init`: writes a function that a developer can deploy and change. */
+
+import { mkdir, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import type { Command } from 'commander'
+import { callerPath } from '../settings.ts'
+import { addVerb } from '../verb.ts'
+
+const SOURCE = `import type { Context } from 'tenon'
+
+export const input = {
+  type: 'object',
+  properties: { name: { type: 'string', description: 'Who is greeted.' } },
+  additionalProperties: false,
+}
+
+export default ({ name = 'world' }: { name?: string }, { log }: Context) => {
+  log('greeting', name)
+  return { message: \`Hello, \${name}!\` }
+}
+`
+
+/** Types of the module \`tenon\` for editors; deployment does not read them. */
+const TYPES = `declare module 'tenon' {
+  type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
+  type Document = { id: string; [field: string]: unknown }
+  type Page = { data: Document[]; page: { size: number; next: string | null; has_more: boolean } }
+  type Log = (...values: unknown[]) => void
+
+  /** Calls of the platform, with the rights of the caller or the scopes in the configuration. */
+  export interface Tenon {
+    collections: {
+      create(name: string, document: object): Promise<Document>
+      get(name: string, id: string): Promise<Document>
+      list(name: string, query?: object): Promise<Page>
+      query(name: string, query?: object): Promise<Page>
+      update(name: string, id: string, changes: object): Promise<Document>
+      delete(name: string, id: string): Promise<unknown>
+    }
+    objects: {
+      get(bucket: string, key: string): Promise<unknown>
+      put(bucket: string, key: string, value: unknown, options?: object): Promise<unknown>
+      delete(bucket: string, key: string): Promise<unknown>
+      list(bucket: string, query?: object): Promise<unknown>
+    }
+    events: { publish(topic: string, data?: unknown): Promise<unknown> }
+    functions: { invoke(name: string, input?: unknown): Promise<unknown> }
+    flows: { start(flow: string, input?: unknown): Promise<{ id: string }>; get(execution: string): Promise<unknown> }
+  }
+
+  /** The second argument of a function. */
+  export interface Context {
+    run: { id: string; attempt: number }
+    env: Record<string, string>
+    secrets: Record<string, string>
+    log: Log & { debug: Log; info: Log; warn: Log; error: Log }
+    tenon: Tenon
+  }
+
+  export const tenon: Tenon
+  export const log: Context['log']
+  export const env: Context['env']
+  export const secrets: Context['secrets']
+}
+`
+
+const FILES = [
+  ['index.ts', SOURCE],
+  ['tenon.d.ts', TYPES],
+] as const
+
+/** Writes the files, unless they exist. @returns the exit code */
+async function init(folder: string): Promise<number> {
+  await mkdir(callerPath(folder), { recursive: true })
+  for (const [name, text] of FILES) {
+    const file = join(folder, name)
+    await writeFile(callerPath(file), text, { flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
+      throw error.code === 'EEXIST' ? new Error(`${file} is there already.`) : error
+    })
+    process.stdout.write(`${file}\n`)
+  }
+  const name = basename(callerPath(folder))
+  process.stderr.write(
+    `Deploy it: tenon fn deploy ${folder}\nCall it: tenon fn invoke ${name} --input '{"name": "Ada"}'\n`,
+  )
+  return 0
+}
+
+export function initVerb(functions: Command): void {
+  addVerb(functions, 'init <folder>', 'write an example function', init)
+}

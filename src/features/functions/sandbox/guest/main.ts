@@ -1,0 +1,88 @@
+/** Part of the program in a function's process: invocations, one after the other. */
+
+export const MAIN = String.raw`
+let codeUrl
+let loading
+
+const answer = (invocation, kind, text) => {
+  if (invocation.ended) return
+  invocation.ended = true
+  const json = encode(text)
+  send(invocation.nonce, kind, 0, json, NO_BYTES, json.length > invocation.limits.resultBytesMax)
+}
+const fail = (invocation, thrown, fatal) =>
+  answer(invocation, 'x', stringify({ ...describeSafely(thrown), fatal }))
+
+for (const [name, thrownOf] of [['unhandledrejection', (event) => event.reason], ['error', (event) => event.error]])
+  addEventListener(name, (event) => {
+    event.preventDefault()
+    if (current === undefined || current.ended) exit(1)
+    fail(current, thrownOf(event), true)
+  })
+
+/** Serves an HTTP request by the export fetch. Chunks in both directions wait for each other's reader. */
+const serve = async (invocation, handler, context) => {
+  const { method, url, headers } = invocation.input
+  const pull = async (controller) => {
+    const reply = await ask(invocation, 'q')
+    if (reply.kind === 'b') controller.enqueue(reply.bytes)
+    else if (reply.kind === 'z') controller.close()
+    else controller.error(new TenonError(parse(decode(reply.json))))
+  }
+  const hasBody = method !== 'GET' && method !== 'HEAD'
+  const body = hasBody ? new ReadableStream({ pull }, { highWaterMark: 0 }) : null
+  const response = await handler(new RealRequest(url, { method, headers, body }), context)
+  if (!(response instanceof RealResponse)) throw new TypeError('The export fetch did not return a Response.')
+  const head = encode(stringify({ status: response.status, headers: [...response.headers] }))
+  const accepted = await ask(invocation, 'h', head)
+  if (accepted.kind === 'e') throw new TenonError(parse(decode(accepted.json)))
+  const reader = response.body?.getReader()
+  while (reader !== undefined) {
+    const { done, value } = await reader.read()
+    if (done) break
+    if (!(value instanceof Uint8Array)) throw new TypeError('The body of a Response must be bytes.')
+    for (let from = 0; from < value.length; from += invocation.limits.chunkBytesMax) {
+      const chunk = value.subarray(from, from + invocation.limits.chunkBytesMax)
+      const { kind } = await ask(invocation, 'w', NO_BYTES, chunk)
+      // The client is gone.
+      if (kind === 'e') return reader.cancel()
+    }
+  }
+}
+
+const invoke = async ({ nonce, kind, input, context, limits }) => {
+  const invocation = {
+    ...{ nonce: Uint8Array.fromHex(nonce), input, context, limits },
+    ...{ queue: [], open: new Map(), openBytes: 0, lastId: 0, logLeft: limits.logBytes, ended: false },
+  }
+  current = invocation
+  let isLoaded = false
+  const work = async () => {
+    loading ??= import(codeUrl)
+    const module = await loading
+    isLoaded = true
+    const own = () => invocation
+    const given = { ...context, log: makeLog(own), tenon: makeTenon(own) }
+    const name = kind === 'fetch' ? 'fetch' : 'default'
+    const handler = module[name]
+    if (typeof handler !== 'function') throw new TypeError('The ' + (name === 'fetch' ? 'export fetch' : 'default export') + ' is not a function.')
+    if (kind === 'fetch') return await serve(invocation, handler, given)
+    return await handler(input, given)
+  }
+  try {
+    answer(invocation, 'r', stringify(await course.run(invocation, work)) ?? 'null')
+  } catch (thrown) {
+    fail(invocation, thrown, !isLoaded)
+  }
+}
+
+writeAll(encode('ready ' + version.deno + '\n'))
+for (;;) {
+  const frame = await readFrame()
+  if (frame.kind === 'c') {
+    codeUrl = 'data:application/javascript;base64,' + decode(frame.bytes)
+    sourceMapText = frame.json
+  } else if (frame.kind === 'i') void invoke(parse(decode(frame.json)))
+  else settle(frame)
+}
+`

@@ -1,0 +1,187 @@
+/** Serves the calls that the code of an invocation makes of the worker. The process is not trusted: all of a call is checked. */
+
+import { exceedsDepth, isObject, parseJson } from '../../../core/json.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import type { Json } from '../../../core/work.ts'
+import type { GuestFrame, HostFrameKind } from './frames.ts'
+import type { GuestRequest, HttpResponseHead, Invocation, InvocationHost } from './invocation.ts'
+
+const { functionSandbox: limits } = LIMITS
+
+/** Resolves when the process has taken the frame. */
+type Send = (kind: HostFrameKind, id: number, json: Buffer | string, bytes?: Buffer) => Promise<void>
+
+type Reply = readonly [kind: HostFrameKind, json: Buffer | string, bytes?: Buffer]
+
+export class HostCalls {
+  readonly #host: InvocationHost
+  readonly #isHttp: boolean
+  readonly #send: Send
+  readonly #open = new Map<number, number>()
+  readonly #calls = new Gate(limits.callsAtOnce)
+  readonly #fetches = new Gate(limits.fetchesAtOnce)
+  #openBytes = 0
+  #hasResponded = false
+  #isClosed = false
+  #requestBody: AsyncIterator<Uint8Array> | undefined
+
+  constructor({ host, kind }: Invocation, send: Send) {
+    this.#host = host
+    this.#isHttp = kind === 'fetch'
+    this.#send = send
+  }
+
+  get openCount(): number {
+    return this.#open.size
+  }
+
+  /** Ends the invocation: waiting calls are not made, and replies are not sent. */
+  close(): void {
+    this.#isClosed = true
+  }
+
+  /**
+   * Takes a call. Its reply follows.
+   * @returns false if the process has broken the protocol
+   */
+  take(frame: GuestFrame): boolean {
+    const bytes = frame.json.length + frame.bytes.length
+    if (this.#open.has(frame.id) || this.#open.size >= limits.callsOpenMax) return false
+    if (this.#open.size > 0 && this.#openBytes + bytes > limits.bytesOpenMax) return false
+    const work = this.#workOf(frame)
+    if (work === undefined) return false
+    this.#open.set(frame.id, bytes)
+    this.#openBytes += bytes
+    void this.#serve(frame, work)
+    return true
+  }
+
+  async #serve({ kind, id }: GuestFrame, work: () => Promise<Reply>): Promise<void> {
+    // A slot is held until the process has taken the reply, so a process that does not read gets no more of them.
+    const leave = await (kind === 'fetch' ? this.#fetches : this.#calls).enter()
+    try {
+      if (this.#isClosed) return
+      const [replyKind, json, bytes] = await work().catch(errorReply)
+      if (this.#isClosed) return
+      this.#openBytes -= this.#open.get(id) ?? 0
+      this.#open.delete(id)
+      await this.#send(replyKind, id, json, bytes)
+    } finally {
+      leave()
+    }
+  }
+
+  #workOf({ kind, json, bytes }: GuestFrame): (() => Promise<Reply>) | undefined {
+    switch (kind) {
+      case 'call':
+        return () => this.#call(json)
+      case 'fetch':
+        return () => this.#fetch(json, bytes)
+      case 'respond':
+        if (!this.#isHttp || this.#hasResponded) return undefined
+        this.#hasResponded = true
+        return () => this.#respond(json)
+      case 'write':
+        return this.#hasResponded ? () => this.#write(bytes) : undefined
+      case 'read':
+        return this.#isHttp ? () => this.#read() : undefined
+      default:
+        return undefined
+    }
+  }
+
+  async #call(json: Buffer): Promise<Reply> {
+    const { method, args } = parsed(json)
+    if (typeof method !== 'string' || !Array.isArray(args)) throw invalid('It is no call.')
+    // The arguments themselves may be as deep as inputs.
+    if (exceedsDepth(args, LIMITS.runInputDepthMax + 1))
+      throw invalid(`The arguments are nested deeper than ${LIMITS.runInputDepthMax}.`)
+    const value: Json | undefined = await this.#host.call(method, args as Json[])
+    const text = Buffer.from(JSON.stringify(value) ?? 'null')
+    if (text.length > limits.replyBytesMax) throw tooLarge('answer', text.length)
+    return ['value', text]
+  }
+
+  async #fetch(json: Buffer, bytes: Buffer): Promise<Reply> {
+    const { method, url, headers, hasBody } = parsed(json)
+    if (typeof method !== 'string' || typeof url !== 'string' || !isHeaders(headers))
+      throw invalid('It is no request.')
+    const request: GuestRequest = { method, url, headers, ...(hasBody === true && { body: bytes }) }
+    const response = await this.#host.fetch(request)
+    if (response.body.length > limits.replyBytesMax) throw tooLarge('response', response.body.length)
+    const head = { status: response.status, headers: response.headers }
+    return ['bytes', JSON.stringify(head), bufferOf(response.body)]
+  }
+
+  async #respond(json: Buffer): Promise<Reply> {
+    const { status, headers } = parsed(json)
+    if (!isStatus(status) || !isHeaders(headers))
+      throw new Problem('function_error', { detail: 'A Response needs a status of 200 to 599.' })
+    const head: HttpResponseHead = { status, headers }
+    await this.#host.http?.respond(head)
+    return ['value', 'null']
+  }
+
+  async #write(bytes: Buffer): Promise<Reply> {
+    await this.#host.http?.write(bytes)
+    return ['value', 'null']
+  }
+
+  async #read(): Promise<Reply> {
+    this.#requestBody ??= this.#host.http?.requestBody[Symbol.asyncIterator]()
+    const next = await this.#requestBody?.next()
+    return next === undefined || next.done === true ? ['end', ''] : ['bytes', '', bufferOf(next.value)]
+  }
+}
+
+const bufferOf = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+
+const isStatus = (value: unknown): value is number =>
+  Number.isInteger(value) && Number(value) >= 200 && Number(value) <= 599
+
+type Headers = readonly (readonly [string, string])[]
+const isHeaders = (value: unknown): value is Headers =>
+  Array.isArray(value) &&
+  value.every(
+    (pair) => Array.isArray(pair) && pair.length === 2 && pair.every((text) => typeof text === 'string'),
+  )
+
+function parsed(json: Buffer): Readonly<Record<string, unknown>> {
+  const value = parseJson(json.toString())
+  return isObject(value) ? value : {}
+}
+
+const invalid = (detail: string) => new Problem('validation_failed', { detail })
+const tooLarge = (what: string, bytes: number) =>
+  new Problem('body_too_large', {
+    detail: `The ${what} has ${bytes} bytes; at most ${limits.replyBytesMax} are taken.`,
+  })
+
+/** Other errors than problems may name things of the platform. */
+function errorReply(error: unknown): Reply {
+  const problem = error instanceof Problem ? error : new Problem('internal')
+  const { code, status, detail, message } = problem
+  return ['error', JSON.stringify({ code, status, detail, message })]
+}
+
+/** Lets a number of holders in at once, others in order. */
+class Gate {
+  #free: number
+  readonly #waiting: (() => void)[] = []
+
+  constructor(free: number) {
+    this.#free = free
+  }
+
+  /** @returns lets the next one in */
+  async enter(): Promise<() => void> {
+    if (this.#free > 0) this.#free -= 1
+    else await new Promise<void>((enter) => this.#waiting.push(enter))
+    return () => {
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#free += 1
+      else next()
+    }
+  }
+}

@@ -1,0 +1,97 @@
+/** Slots for running invocations, shared fairly by tenants: a released slot goes to the waiting tenant that holds the fewest. */
+
+import { Problem } from '../../../core/problem.ts'
+
+interface Waiting {
+  /** Takes the slot over. */
+  readonly proceed: () => void
+}
+
+export class FairSlots {
+  readonly #max: number
+  readonly #maxOfTenant: number
+  readonly #waitMs: number
+  readonly #held = new Map<string, number>()
+  /** The tenant that was served last is the last. */
+  readonly #waiting = new Map<string, Waiting[]>()
+  #total = 0
+
+  constructor(max: number, maxOfTenant: number, waitMs: number) {
+    this.#max = max
+    this.#maxOfTenant = maxOfTenant
+    this.#waitMs = waitMs
+  }
+
+  /** @returns releases the slot; idempotent. Undefined if none is free now */
+  tryAcquire(tenant: string): (() => void) | undefined {
+    if (this.#total >= this.#max || !this.#mayHold(tenant)) return undefined
+    return this.#hold(tenant)
+  }
+
+  /**
+   * Waits for a slot.
+   * @throws Problem `overloaded` with the detail if none was released in time; `run_cut_off` if it was aborted meanwhile
+   */
+  acquire(tenant: string, detail: string, signal: AbortSignal): Promise<() => void> {
+    const free = this.tryAcquire(tenant)
+    if (free !== undefined) return Promise.resolve(free)
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', abort)
+        this.#leave(tenant, waiting)
+      }
+      const waiting = {
+        proceed: () => {
+          leave()
+          resolve(this.#hold(tenant))
+        },
+      }
+      const end = (problem: Problem) => {
+        leave()
+        reject(problem)
+      }
+      const timer = setTimeout(() => end(new Problem('overloaded', { detail })), this.#waitMs)
+      const abort = () => end(new Problem('run_cut_off', { detail: 'It was cancelled before it began.' }))
+      this.#waiting.set(tenant, [...(this.#waiting.get(tenant) ?? []), waiting])
+      signal.addEventListener('abort', abort)
+      if (signal.aborted) abort()
+    })
+  }
+
+  #mayHold(tenant: string): boolean {
+    return (this.#held.get(tenant) ?? 0) < this.#maxOfTenant
+  }
+
+  #hold(tenant: string): () => void {
+    this.#total += 1
+    this.#held.set(tenant, (this.#held.get(tenant) ?? 0) + 1)
+    let isReleased = false
+    return () => {
+      if (isReleased) return
+      isReleased = true
+      this.#total -= 1
+      const left = (this.#held.get(tenant) ?? 1) - 1
+      if (left > 0) this.#held.set(tenant, left)
+      else this.#held.delete(tenant)
+      this.#serveNext()
+    }
+  }
+
+  #serveNext(): void {
+    const tenants = [...this.#waiting.keys()].filter((tenant) => this.#mayHold(tenant))
+    const heldBy = (tenant: string) => this.#held.get(tenant) ?? 0
+    const [next] = tenants.toSorted((a, b) => heldBy(a) - heldBy(b))
+    if (next === undefined) return
+    const queue = this.#waiting.get(next) ?? []
+    this.#waiting.delete(next)
+    this.#waiting.set(next, queue)
+    queue[0]?.proceed()
+  }
+
+  #leave(tenant: string, waiting: Waiting): void {
+    const left = (this.#waiting.get(tenant) ?? []).filter((each) => each !== waiting)
+    if (left.length > 0) this.#waiting.set(tenant, left)
+    else this.#waiting.delete(tenant)
+  }
+}
