@@ -261,6 +261,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({}),
     foreign: 'not_found',
   },
+  'function.fetch': { path: ({ functionId }) => `/v1/functions/${functionId}/http/`, foreign: 'not_found' },
   ...USER_ROWS,
   ...FLOW_ROWS,
   ...MCP_ROWS,

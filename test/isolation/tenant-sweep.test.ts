@@ -175,7 +175,8 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
         if (operation.reach === 'caller') return expect(status).toBe(200)
         if (name === 'collections.list') return expect([status, body.data]).toEqual([200, []])
         // A function that users may not invoke does not exist for them.
-        if (name === 'function.invoke') return expect([status, body.code]).toEqual([404, 'not_found'])
+        if (/^function\.(invoke|fetch)$/.test(name))
+          return expect([status, body.code]).toEqual([404, 'not_found'])
         expect([status, body.code]).toEqual([403, 'forbidden'])
       },
     )

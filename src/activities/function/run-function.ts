@@ -7,9 +7,11 @@ import { LIMITS } from '../../core/limits.ts'
 import { notFound } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { compiledVersion } from '../../features/functions/functions.ts'
+import { requireExport } from '../../features/functions/http/required-export.ts'
 import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
 import type { InvocationHost } from '../../features/functions/sandbox/invocation.ts'
 import type { FunctionSlot, Functions } from '../../features/functions/sandbox/process-pool.ts'
+import { withHttpExchange } from './http-exchange.ts'
 import { RunLog } from './run-log.ts'
 
 export interface FunctionRunServices {
@@ -54,27 +56,30 @@ async function runInSlot(
   const { id, version } = run.function
   const compiled = await compiledVersion(scope, id, version)
   if (compiled === undefined) throw notFound('function')
+  requireExport(compiled, run.kind)
   const attempt = await claimRun(record, run.run_id, run.attempts_max)
   const log = new RunLog(record, run.run_id, attempt)
   const key = [scope.ref.tenantId, scope.ref.workspaceId, id, version].join(':')
   const { mcp } = (run.context ?? {}) as { mcp?: Json }
   try {
-    const { result, usage } = await whileActive(open, (suspended) =>
-      slot.run({
-        code: { key, compiled },
-        kind: run.kind,
-        input: run.input,
-        context: {
-          run: { id: run.run_id, attempt },
-          env: {},
-          secrets: {},
-          ...(mcp !== undefined && { mcp }),
-        },
-        timeoutMs: run.timeout_ms,
-        memoryMb: run.memory_mb,
-        signal: AbortSignal.any([cancellationSignal(), suspended]),
-        host: { ...NO_HOST, log: (line) => log.add(line) },
-      }),
+    const { result, usage } = await withHttpExchange(scope, run, (http, gone) =>
+      whileActive(open, (suspended) =>
+        slot.run({
+          code: { key, compiled },
+          kind: run.kind,
+          input: run.input,
+          context: {
+            run: { id: run.run_id, attempt },
+            env: {},
+            secrets: {},
+            ...(mcp !== undefined && { mcp }),
+          },
+          timeoutMs: run.timeout_ms,
+          memoryMb: run.memory_mb,
+          signal: AbortSignal.any([cancellationSignal(), suspended, ...(gone ? [gone] : [])]),
+          host: { ...NO_HOST, log: (line) => log.add(line), ...(http && { http }) },
+        }),
+      ),
     )
     await completeRun(record, run.run_id, run.is_async ? { result, usage } : { usage }, log.take())
     return result

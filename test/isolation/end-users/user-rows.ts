@@ -56,7 +56,7 @@ export const OPEN_TO_USERS = {
   settings: words(`
     object.put object.head object.get object.delete object.list
     event.publish
-    function.invoke`),
+    function.invoke function.fetch`),
 } as const
 
 /** Every operation with a row. */

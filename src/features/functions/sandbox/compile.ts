@@ -53,12 +53,13 @@ export async function compileFunction(source: string, holder: string): Promise<C
 async function compiled(source: string): Promise<Compiled> {
   const { out, err, died } = await esbuild(source)
   const exported = died ? [] : exportedNames(out)
-  if (exported.includes('default')) return { code: out, exportsTool: exported.includes('tool') }
+  if (exported.includes('default') || exported.includes('fetch'))
+    return { code: out, exportsTool: exported.includes('tool') }
   const faults = faultsOf(err)
   if (faults.length > 0) return { faults: died ? faults.slice(0, 1) : faults }
   const message = died
     ? 'It is nested too deeply, or too large.'
-    : 'It has no default export: that is the function to call.'
+    : 'It has no default export: that is the function to call. (One that serves HTTP alone exports `fetch`.)'
   return { faults: [{ message, line: 1, column: 1 }] }
 }
 
@@ -66,7 +67,7 @@ async function compiled(source: string): Promise<Compiled> {
  * The names that a module exports: esbuild writes them last, as `export{handler as default,tool};`. Searched from the end,
  * since a source may repeat such a text so often that a regular expression takes seconds.
  */
-function exportedNames(code: string): string[] {
+export function exportedNames(code: string): string[] {
   const module = code.slice(0, code.lastIndexOf('//# sourceMappingURL='))
   const last = module.slice(module.lastIndexOf('export{'))
   const [, list = ''] = /^export\{([^{}]*)\};\s*$/.exec(last) ?? []
