@@ -85,18 +85,15 @@ describe('request', () => {
   test('of each method: reaches the code with path, query and headers', async () => {
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
       const hasBody = method !== 'GET'
-      const sent = request(
-        `${inject('tenon').url}${at('/seen?a=1&apikey=%2B&b=%20x')}`.replace('apikey=%2B&', ''),
-        {
-          method,
-          headers: {
-            ...workspace.service,
-            'x-given': 'yes',
-            ...(hasBody && { 'content-type': 'text/plain' }),
-          },
-          agent: false,
+      const sent = request(`${inject('tenon').url}${at('/seen?a=1&b=%20x')}`, {
+        method,
+        headers: {
+          ...workspace.service,
+          'x-given': 'yes',
+          ...(hasBody && { 'content-type': 'text/plain' }),
         },
-      )
+        agent: false,
+      })
       sent.end(hasBody ? 'the body' : undefined)
       const response = await responseTo(sent)
       const seen = JSON.parse(await text(response))
@@ -206,11 +203,12 @@ describe('streams', () => {
       for (let n = 0; n < 50; n++) if (!sent.write(chunk)) await once(sent, 'drain')
       sent.end()
     }
-    const [response] = await Promise.all(
-      [responseTo(sent), send().catch(() => {})].slice(0, 1) as [Promise<IncomingMessage>],
-    )
+    const replied = responseTo(sent)
+    const sending = send()
+    const response = await replied
     let bytes = 0
     for await (const part of response) bytes += (part as Buffer).length
+    await sending
     expect([response.statusCode, bytes]).toEqual([201, 50 * chunk.length])
   })
 })
