@@ -27,10 +27,6 @@ export const fetch = async (request: Request, context: object) => {
   const { pathname, searchParams } = new URL(request.url)
   if (pathname === '/headers') return new Response('<script>alert(1)</script> and more', { headers: set })
   if (pathname === '/status') return { status: Number(searchParams.get('s')) } as Response
-  if (pathname === '/forged') {
-    Object.defineProperty(Response.prototype, 'headers', { get: () => [['x-a', 'b\\r\\nset-cookie: a=b']] })
-    return new Response('x')
-  }
   if (pathname === '/flood') {
     let n = 0
     const chunk = new Uint8Array(1_000_000)
@@ -42,14 +38,14 @@ export const fetch = async (request: Request, context: object) => {
 let workspace: TestWorkspace
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  const body = {
-    workspace_id: workspace.workspaceId,
-    name: 'hostile',
-    source: HOSTILE,
-    config: { anon: true, timeout: '20s' },
-  }
-  expect((await call('POST', '/v1/functions', { as: workspace.operator, body })).status).toBe(201)
+  await deploy('hostile', HOSTILE)
 })
+
+async function deploy(name: string, source: string): Promise<void> {
+  const config = { anon: true, timeout: '60s' }
+  const body = { workspace_id: workspace.workspaceId, name, source, config }
+  expect((await call('POST', '/v1/functions', { as: workspace.operator, body })).status).toBe(201)
+}
 
 const at = (path: string) => `/v1/functions/hostile/http${path}`
 const urlOf = (path: string) => `${inject('tenon').url}${at(path)}`
@@ -150,9 +146,17 @@ test.each(['100', '101', '199', '0', '600', '1e9'])(
 )
 
 test('line break in a header: 502, and no header of the code', async () => {
-  const reply = await call('GET', at('/forged'), { as: workspace.service })
-  expect([reply.status, reply.body.code, reply.headers.get('x-a')]).toEqual([502, 'function_error', null])
-  expect(reply.headers.get('set-cookie')).toBeNull()
+  const source = `
+    Object.defineProperty(Response.prototype, 'headers', { get: () => [['x-a', 'b\\r\\nset-cookie: a=b']] })
+    export const fetch = () => new Response('x')`
+  await deploy('splits', source)
+  const reply = await call('GET', '/v1/functions/splits/http/', { as: workspace.service })
+  expect([reply.status, reply.body.code, reply.body.detail]).toEqual([
+    502,
+    'function_error',
+    'The Response has an invalid header: "x-a".',
+  ])
+  expect([reply.headers.get('x-a'), reply.headers.get('set-cookie')]).toEqual([null, null])
 })
 
 test('paths with dot segments, hosts and escapes: stay below the function', async () => {
@@ -172,7 +176,9 @@ function raw(line: string): Promise<string> {
   return new Promise((done, fail) => {
     let got = ''
     const socket = connect(Number(port), hostname, () =>
-      socket.write(`${line}\r\nhost: x\r\napikey: ${workspace.service.apikey}\r\nconnection: close\r\n\r\n`),
+      socket.write(
+        `${line}\r\nhost: x\r\napikey: ${workspace.service['apikey']}\r\nconnection: close\r\n\r\n`,
+      ),
     )
     socket
       .on('data', (chunk) => (got += chunk))

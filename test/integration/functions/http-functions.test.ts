@@ -96,7 +96,9 @@ describe('request', () => {
       })
       sent.end(hasBody ? 'the body' : undefined)
       const response = await responseTo(sent)
-      const seen = JSON.parse(await text(response))
+      const body = await text(response)
+      expect([method, response.statusCode, body]).toEqual([method, 200, expect.stringContaining('{')])
+      const seen = JSON.parse(body)
       const { origin } = new URL(seen.url)
       expect(seen).toMatchObject({
         method,
@@ -195,22 +197,6 @@ describe('streams', () => {
     const run = await eventually(rowsOf('failed'))
     expect((await endedRun(run.id)).error?.code).toBe('run_cut_off')
   })
-
-  test('50 MB there and back: all of it arrives', async () => {
-    const sent = open('POST', '/echo')
-    const chunk = Buffer.alloc(1_048_576, 'x')
-    const send = async () => {
-      for (let n = 0; n < 50; n++) if (!sent.write(chunk)) await once(sent, 'drain')
-      sent.end()
-    }
-    const replied = responseTo(sent)
-    const sending = send()
-    const response = await replied
-    let bytes = 0
-    for await (const part of response) bytes += (part as Buffer).length
-    await sending
-    expect([response.statusCode, bytes]).toEqual([201, 50 * chunk.length])
-  })
 })
 
 describe('failure', () => {
@@ -258,11 +244,11 @@ describe('failure', () => {
 
 describe('access', () => {
   test('anon key in the query: admitted where the function allows it, and the code does not see it', async () => {
-    const path = `${at('/seen')}?apikey=${workspace.anon.apikey}&x=1`
+    const path = `${at('/seen')}?apikey=${workspace.anon['apikey']}&x=1`
     const { status, body } = await call('GET', path)
     expect([status, new URL(body.url).search]).toEqual([200, '?x=1'])
     await deploy('closed', SERVE)
-    const closed = await call('GET', `${at('/seen', 'closed')}?apikey=${workspace.anon.apikey}`)
+    const closed = await call('GET', `${at('/seen', 'closed')}?apikey=${workspace.anon['apikey']}`)
     expect([closed.status, closed.body.code]).toEqual([404, 'not_found'])
   })
 
