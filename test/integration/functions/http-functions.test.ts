@@ -90,7 +90,7 @@ describe('request', () => {
         headers: {
           ...workspace.service,
           'x-given': 'yes',
-          ...(hasBody && { 'content-type': 'text/plain' }),
+          ...(hasBody && { 'content-type': 'text/plain', 'content-length': '8' }),
         },
         agent: false,
       })
