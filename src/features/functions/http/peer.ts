@@ -82,9 +82,9 @@ export class Peer {
     return this.#failed.signal
   }
 
-  /** True once the whole body of the other end has come. */
-  get hasEnded(): boolean {
-    return this.#hasEnded
+  /** True once it receives nothing more. */
+  get isClosed(): boolean {
+    return this.#isClosed
   }
 
   /** The head that the other end sends. @throws the reason of a failure */

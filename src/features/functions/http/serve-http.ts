@@ -87,7 +87,9 @@ async function respond(
       (error: unknown) => peer.fail(error),
     )
   sendBody(peer, request).catch((error: unknown) => {
-    if (!peer.failed.aborted && !request.gone.aborted && error instanceof Problem) abort(error)
+    // A body that nobody reads any more is no failure.
+    const isOver = peer.isClosed || peer.failed.aborted || request.gone.aborted
+    if (!isOver && error instanceof Problem) abort(error)
   })
   const head = await peer.head()
   return replyOf(head, request, runId, peer)
