@@ -202,6 +202,8 @@ export class Peer {
         break
       case KINDS.abort:
         this.fail(problemIn(content))
+        break
+      default:
     }
     this.#wakeAll()
   }
