@@ -96,7 +96,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
   })
   parsers(app)
   const mount = (into: FastifyInstance, streams: boolean) => {
-    for (const operation of OPERATIONS.filter(({ http }) => (http.takes === 'bytes') === streams))
+    for (const operation of OPERATIONS.filter(({ http }) => (http.takes !== undefined) === streams))
       route(into, operation, createHandler(operation, platform, authServices.auth))
   }
   mount(app, false)
@@ -156,12 +156,13 @@ function querystringParser(text: string): Record<string, string | string[]> {
 
 function route(app: FastifyInstance, operation: AnyOperation, handler: OperationHandler): void {
   const { authorize, execute, storeReply } = handler
+  const methods: readonly string[] = operation.http.methods ?? [operation.http.method]
   app.route({
-    method: operation.http.method as HTTPMethods,
+    method: methods as HTTPMethods[],
     url: routePath(operation),
     config: { operation },
     // A feed has no end, so HEAD has no reply.
-    exposeHeadRoute: operation.http.reply !== 'feed',
+    exposeHeadRoute: !methods.includes('HEAD') && operation.http.reply !== 'feed',
     onRequest: authorize,
     handler: execute,
     ...(operation.http.bodyBytesMax !== undefined && { bodyLimit: operation.http.bodyBytesMax }),

@@ -1,10 +1,10 @@
 /** Binds an HTTP request to the input of an operation. openapi.ts describes the same binding. */
 
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { didYouMean } from '../../flows-dsl/diagnostics/diagnostics.ts'
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
-import { sourceOf } from './body-streams.ts'
+import { rawRequest, sourceOf } from './body-streams.ts'
 
 type Fields = Record<string, unknown>
 
@@ -12,7 +12,17 @@ type Fields = Record<string, unknown>
  * Collects path, query, headers and body. The operation's schema checks the types later.
  * @param recheck throws if the caller lost the right meanwhile; for bodies that are sent for minutes
  */
-export function bind(operation: AnyOperation, request: FastifyRequest, recheck: () => Promise<void>): Fields {
+export function bind(
+  operation: AnyOperation,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  recheck: () => Promise<void>,
+): Fields {
+  const { body, takes } = operation.http
+  if (takes === 'request' && body !== undefined) {
+    const path = pathFields(operation, request.params as Fields)
+    return { [body]: rawRequest(request, reply, recheck), ...path }
+  }
   return {
     ...preferences(operation, request),
     ...bodyFields(operation, request, recheck),
@@ -34,7 +44,8 @@ export function methodsByPath(operations: readonly AnyOperation[]): ReadonlyMap<
     const { http } = operation
     const url = routePath(operation)
     const methods = paths.get(url) ?? new Set()
-    paths.set(url, methods.add(http.method))
+    for (const method of http.methods ?? [http.method]) methods.add(method)
+    paths.set(url, methods)
     if (http.method === 'GET' && http.reply !== 'feed') methods.add('HEAD')
   }
   return paths

@@ -3,7 +3,7 @@
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ByteReply, ByteSource } from '../core/bytes.ts'
+import type { ByteReply, ByteSource, RawRequest } from '../core/bytes.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 
@@ -21,6 +21,39 @@ export function sourceOf(request: FastifyRequest, recheck: () => Promise<void>):
     chunks: chunksOf(request.raw, recheckPeriodically(recheck)),
     ...(known && { length: Number(length ?? 0) }),
   }
+}
+
+/** The request as it came. @param recheck as of {@link sourceOf} */
+export function rawRequest(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  recheck: () => Promise<void>,
+): RawRequest {
+  const { rawHeaders, url = '' } = request.raw
+  const pairs = rawHeaders.flatMap((name, at) =>
+    at % 2 === 0 ? [[name, rawHeaders[at + 1] ?? ''] as const] : [],
+  )
+  return {
+    method: request.method,
+    target: url,
+    headers: pairs,
+    address: request.ip,
+    id: request.id,
+    body: sourceOf(request, recheck),
+    gone: whenGone(reply),
+  }
+}
+
+/** Aborted when the client closes the connection before it has the whole response. */
+export function whenGone({ raw }: FastifyReply): AbortSignal {
+  const controller = new AbortController()
+  const abort = () => {
+    if (!raw.writableFinished) controller.abort()
+  }
+  raw.once('close', abort)
+  // A connection that has closed meanwhile emits no further event.
+  if (raw.destroyed) abort()
+  return controller.signal
 }
 
 /** Connections whose body has a deadline here. */
@@ -146,6 +179,7 @@ export function sendBytes(
     'cache-control': 'private, no-cache',
     'content-security-policy': "default-src 'none'; sandbox",
     ...headers,
+    ...(headers['vary'] !== undefined && { vary: `${reply.getHeader('vary')}, ${headers['vary']}` }),
   })
   if (chunks === undefined) return reply.send()
   // A connection that has closed meanwhile emits no further event.

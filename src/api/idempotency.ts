@@ -20,7 +20,7 @@ declare module 'fastify' {
 
 /** GET, PUT and DELETE are idempotent by themselves (RFC 9110 §9.2.2); replies of streams cannot be stored. */
 export function acceptsKey({ reads, http }: AnyOperation): boolean {
-  return http.method === 'POST' && !reads && http.takes !== 'bytes' && http.reply === undefined
+  return http.method === 'POST' && !reads && http.takes === undefined && http.reply === undefined
 }
 
 /**

@@ -152,7 +152,8 @@ function restParameter(name: string, { description }: { description?: string }):
 function requestBody(operation: AnyOperation): Json | undefined {
   const { body, texts = {} } = operation.http
   if (body === undefined) return undefined
-  if (operation.http.takes === 'bytes') return { required: true, content: bytesOf(operation) }
+  const { takes } = operation.http
+  if (takes !== undefined) return { required: takes === 'bytes', content: bytesOf(operation) }
   const schema = body === '*' ? bodyObject(operation) : operation.input.properties[body]
   const { json: types = ['application/json'] } = operation.http
   const content: Json = Object.fromEntries(types.map((type) => [type, { schema }]))

@@ -88,7 +88,7 @@ export function createHandler(
       // Without a limiter of failures: those of other clients at the same address do not end streams of this one.
       const recheck = async () =>
         void permitRequest(platform.access, operation, await authenticate(request), request)
-      const input = bind(operation, request, recheck)
+      const input = bind(operation, request, reply, recheck)
       const { ws } = request.params as { ws?: string }
       const opened = nested(await platform.access.open(operation, principal, ws, request.rateLimits), request)
       if (opened instanceof WorkspaceScope) request.workspace = opened.ref

@@ -13,6 +13,7 @@ import { Problem } from '../core/problem.ts'
 import { startByDelivery } from '../features/flows/triggers/trigger-starts.ts'
 import type { WebhookSpec } from '../features/flows/triggers/webhooks.ts'
 import { publicUrl } from '../infra/config.ts'
+import { whenGone } from './body-streams.ts'
 
 const PATH = '/v1/flows/workspaces/:ws/triggers/:id'
 
@@ -119,11 +120,4 @@ function slackChallenge({ verify }: WebhookSpec, body: Buffer): string | undefin
   } catch {
     return undefined
   }
-}
-
-/** Aborts when the sender closes the connection before it has an answer. */
-function whenGone({ raw }: FastifyReply): AbortSignal {
-  const controller = new AbortController()
-  raw.once('close', () => controller.abort())
-  return controller.signal
 }

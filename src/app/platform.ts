@@ -41,6 +41,7 @@ import { PayloadStore } from '../infra/temporal/payload-store.ts'
 import { Temporal } from '../infra/temporal/temporal.ts'
 import { ThreadPool } from '../infra/thread-pool.ts'
 import { openMemo, TtlCache } from '../infra/ttl-cache.ts'
+import { Channels } from '../infra/valkey/channels.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
 import { Streams } from '../infra/valkey/streams.ts'
 
@@ -70,6 +71,7 @@ export function openPlatform(
     documents,
     secrets,
     streams,
+    channels,
     objects,
     temporal,
     audit,
@@ -122,6 +124,7 @@ export function openPlatform(
       parts.runChanges.close()
       for (const one of [objects, parts.objectClients, parts.identities, payloads, parts.threads]) one.close()
       streams.close()
+      channels.close()
       limiter.close()
       await Promise.all([functions.close(), documents?.close(), database.close(), temporal.close()])
     },
@@ -154,6 +157,7 @@ function openServices(
     objectClients: new ObjectClients(config, secrets),
     identities: new StorageIdentities(config),
     streams: new Streams(config.REDIS_URL, onLost),
+    channels: new Channels(config.REDIS_URL, onLost),
     executionWatcher: new ExecutionWatcher(
       database,
       new Notifier(config.REDIS_URL, EXECUTIONS_CHANNEL, onUnseen),

@@ -15,12 +15,31 @@ export interface ByteSource {
 /** An input field for a {@link ByteSource}; flows and MCP give a string, bytes or any JSON value. */
 export const Bytes = (description: string) => Type.Unsafe<ByteSource>(Type.Unknown({ description }))
 
+/** An HTTP request as it came, for an operation with `takes: 'request'`. It holds the credential of its sender. */
+export interface RawRequest {
+  readonly method: string
+  /** Path and query, not decoded. */
+  readonly target: string
+  /** As they were sent: in order, also repeated ones. */
+  readonly headers: readonly (readonly [name: string, value: string])[]
+  /** The address of the client. */
+  readonly address: string
+  /** The id under which it is logged. */
+  readonly id: string
+  readonly body: ByteSource
+  /** Aborted when the client closes the connection before it has the response. */
+  readonly gone: AbortSignal
+}
+
+/** An input field for a {@link RawRequest}; flows and MCP cannot give one. */
+export const Raw = (description: string) => Type.Unsafe<RawRequest>(Type.Unknown({ description }))
+
 /** The output of an operation with `reply: 'bytes'`, in terms of HTTP. */
 export interface ByteReply {
-  readonly status: 200 | 206 | 304
+  readonly status: number
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
-  /** Absent for 304 and HEAD. A reader that does not read to the end calls `discard`. */
+  /** Absent where there is no body, as for 304 and HEAD. An empty first chunk sends the headers. A reader that does not read to the end calls `discard`. */
   readonly chunks?: AsyncIterable<Uint8Array>
   /** Closes the source of the chunks. */
   readonly discard?: () => void

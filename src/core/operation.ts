@@ -28,12 +28,17 @@ type BoundHeader =
 /** The HTTP binding of an operation. Path fields come from the path; fields without a binding, from the query. */
 export interface HttpBinding<Output> {
   readonly method: Method
+  /** All methods of the route, if it has several; the documentation shows {@link method}. */
+  readonly methods?: readonly (Method | 'OPTIONS')[]
   /** `/v1/things/{thing_id}`: names in braces are input fields; a final `{key*}` matches the rest of the path. */
   readonly path: string
   /** The input field that is the whole body; `*`: the body's members are the remaining fields. */
   readonly body?: string
-  /** `bytes`: the body is a stream of any media type, and its field gets a ByteSource (core/bytes.ts). */
-  readonly takes?: 'bytes'
+  /**
+   * `bytes`: the body is a stream of any media type, and its field gets a ByteSource (core/bytes.ts). `request`: the field
+   * gets the whole request as a RawRequest, with all headers and query parameters; only over HTTP.
+   */
+  readonly takes?: 'bytes' | 'request'
   /** The media type of such a body, or of a byte response, for the documentation. Default: any. */
   readonly bytesType?: string
   /** The maximum size of a JSON body, if it differs from the default. */

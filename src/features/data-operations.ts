@@ -6,6 +6,7 @@ import { batchAnywhere, batchDocuments } from './collections/batch.ts'
 import * as documents from './collections/documents-api.ts'
 import { exportDocuments, importDocuments } from './collections/ndjson/ndjson-api.ts'
 import { publishEvent, subscribeEvents } from './events/events-api.ts'
+import { fetchFunction } from './functions/http/serve-http.ts'
 import { invokeFunction } from './functions/invoke.ts'
 import * as objects from './objects/objects.ts'
 
@@ -73,4 +74,5 @@ export const DATA_OPERATIONS: readonly AnyOperation[] = [
   publishEvent,
   subscribeEvents,
   invokeFunction,
+  fetchFunction,
 ]

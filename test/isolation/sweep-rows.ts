@@ -296,6 +296,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     body: () => ({}),
     foreign: 'not_found',
   },
+  'function.fetch': { path: ({ functionId }) => `/v1/functions/${functionId}/http/`, foreign: 'not_found' },
   ...FUNCTION_RUN_ROWS,
   ...USER_ROWS,
   ...FLOW_ROWS,

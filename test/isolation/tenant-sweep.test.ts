@@ -177,7 +177,7 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
         if (operation.reach === 'caller') return expect(status).toBe(200)
         if (name === 'collections.list') return expect([status, body.data]).toEqual([200, []])
         // A function that users may not invoke does not exist for them, nor does a run that another has started.
-        if (name === 'function.invoke' || name === 'invocation.get_operation')
+        if (/^(function\.(invoke|fetch)|invocation\.get_operation)$/.test(name))
           return expect([status, body.code]).toEqual([404, 'not_found'])
         expect([status, body.code]).toEqual([403, 'forbidden'])
       },

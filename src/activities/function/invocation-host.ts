@@ -16,6 +16,7 @@ import type { RuntimeConfig } from '../../features/functions/runtime-config.ts'
 import type {
   GuestRequest,
   GuestResponse,
+  HttpExchange,
   InvocationHost,
   LogLine,
 } from '../../features/functions/sandbox/invocation.ts'
@@ -42,9 +43,12 @@ export interface HostServices {
   readonly stop: (reason: Suspended) => void
   /** Aborts when the invocation is to end. */
   readonly signal: AbortSignal
+  /** The connection of the client whose request the code serves. */
+  readonly http?: HttpExchange | undefined
 }
 
 export class PlatformHost implements InvocationHost {
+  readonly http?: HttpExchange
   readonly #services: HostServices
   readonly #run: FunctionRunInput
   readonly #actor: Actor | undefined
@@ -63,6 +67,7 @@ export class PlatformHost implements InvocationHost {
     config: Pick<RuntimeConfig, 'egress' | 'scopes'>,
   ) {
     this.#services = services
+    if (services.http !== undefined) this.http = services.http
     this.#run = run
     this.#actor = actorOfCode(services.call, run, config.scopes)
     this.#declaresScopes = config.scopes.length > 0

@@ -7,6 +7,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Actor } from '../../core/policy.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { checkInput, checkOutput } from '../../features/functions/check-run.ts'
+import { requireExport } from '../../features/functions/http/required-export.ts'
 import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
 import { secretValues } from '../../features/functions/runtime-config.ts'
 import type { FunctionSlot, Functions } from '../../features/functions/sandbox/process-pool.ts'
@@ -14,6 +15,7 @@ import type { CallSecrets } from '../flow/call-secrets.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 import type { CodeCache } from './code-cache.ts'
 import { withOrigin } from './error-origin.ts'
+import { withHttpExchange } from './http-exchange.ts'
 import { PlatformHost } from './invocation-host.ts'
 import { RunLog } from './run-log.ts'
 import { SecretMask } from './secret-mask.ts'
@@ -73,6 +75,7 @@ async function runInSlot(
   await active()
   const read = await services.code.read(record, run.function)
   const { version } = read
+  requireExport(version.compiled, run.kind)
   checkInput(version.input_schema, run)
   const attempt = await claimRun(record, run.run_id, run.attempts_max)
   const mask = new SecretMask(read.runtime.secrets.values(), lent)
@@ -90,6 +93,8 @@ async function runInSlot(
   }
 }
 
+const NEVER = new AbortController().signal
+
 type Attempt = Awaited<ReturnType<CodeCache['read']>> & {
   /** Counts from 1. */
   readonly attempt: number
@@ -106,24 +111,25 @@ async function invoke(
   const secrets = secretValues(services.record, runtime)
   const { mcp } = (run.context ?? {}) as { readonly mcp?: Json }
   const context = { run: { id: run.run_id, attempt }, env: runtime.env, secrets }
-  return whileActive(services.active, async (suspended, stop) => {
-    const signal = AbortSignal.any([cancellationSignal(), suspended])
-    const host = new PlatformHost({ ...services, mask, log, signal, stop }, run, runtime)
-    try {
-      return await slot.run({
-        code,
-        kind: run.kind,
-        input: run.input,
-        context: { ...context, ...(mcp !== undefined && { mcp }) },
-        timeoutMs: run.timeout_ms,
-        memoryMb: run.memory_mb,
-        signal,
-        host,
-      })
-    } finally {
-      host.close()
-    }
-  })
+  const invocation = {
+    code,
+    kind: run.kind,
+    input: run.input,
+    context: { ...context, ...(mcp !== undefined && { mcp }) },
+    timeoutMs: run.timeout_ms,
+    memoryMb: run.memory_mb,
+  }
+  return withHttpExchange(services.record, run, (http, gone = NEVER) =>
+    whileActive(services.active, async (suspended, stop) => {
+      const signal = AbortSignal.any([cancellationSignal(), suspended, gone])
+      const host = new PlatformHost({ ...services, mask, log, signal, stop, http }, run, runtime)
+      try {
+        return await slot.run({ ...invocation, signal, host })
+      } finally {
+        host.close()
+      }
+    }),
+  )
 }
 
 /** Aborts the work if a periodic check throws Suspended, or the work itself meets one. */

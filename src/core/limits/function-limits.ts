@@ -87,4 +87,20 @@ export const FUNCTION_LIMITS = {
   /** Per process: the engine has about 10 and one per CPU, each Worker one or two. */
   functionThreadsMax: 256,
   functionProbeMs: 2_000,
+  /**
+   * Requests that functions serve over HTTP. Bodies are bytes of one direction. A chunk is sent when the other process has asked
+   * for it: at most `windowChunks` of an exchange are under way, and together `bytesUnderWayMax` for one process.
+   */
+  functionHttp: {
+    bodyBytesMax: 104_857_600,
+    headBytesMax: 16_384,
+    headersMax: 100,
+    chunkBytesMax: 65_536,
+    windowChunks: 4,
+    bytesUnderWayMax: 16_777_216,
+    /** How often the worker checks that the process with the client's connection is there. */
+    pingMs: 2_000,
+    /** How long the end of a body may come after that of its run. */
+    endMs: 5_000,
+  },
 } as const

@@ -109,7 +109,7 @@ async function invoke(
 }
 
 /** Hides the output and the location of the failure from anon keys and users. */
-function forCaller(problem: Problem, scope: WorkspaceScope, runId: string): Problem {
+export function forCaller(problem: Problem, scope: WorkspaceScope, runId: string): Problem {
   const { code, detail, members } = problem
   return new Problem(code, {
     ...(detail !== undefined && { detail }),

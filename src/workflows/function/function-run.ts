@@ -69,12 +69,13 @@ function runAttempt(input: FunctionRunInput): Promise<Json> {
 const pauseMs = (attempt: number): number =>
   Math.min(LIMITS.functionRetry.minMs * 2 ** (attempt - 1), LIMITS.functionRetry.maxMs)
 
-/** A suspended workspace and a cancelled run are not repeated, nor is a function that is gone, or an input that it does not take. */
+/** A suspended workspace and a cancelled run are not repeated, nor a function that is gone, lacks the export, or does not take the input. */
 const isRepeatable = (failure: unknown): boolean =>
   failure instanceof ApplicationFailure && !FINAL.includes(failure.type ?? '')
 
 const FINAL: readonly string[] = [
   'not_found',
+  'state_conflict',
   'tenant_suspended',
   'validation_failed',
   'workspace_suspended',

@@ -88,6 +88,7 @@ const NOT_CALLABLE: Readonly<Record<string, string>> = {
   'batch.run': 'not yet: steps are undone by `compensate`',
   'object.head': 'not yet: `object.get` faults where there is none',
   'object.list': 'not yet: a flow knows its keys, or keeps them in a collection',
+  'function.fetch': 'streams in both directions; a flow calls `function.invoke`',
   'event.subscribe': 'a stream without an end; a flow has `listen` for it',
 }
 

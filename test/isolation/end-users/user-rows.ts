@@ -62,7 +62,7 @@ export const OPEN_TO_USERS = {
   settings: words(`
     object.put object.head object.get object.delete object.list
     event.publish
-    function.invoke invocation.get_operation`),
+    function.invoke function.fetch invocation.get_operation`),
 } as const
 
 /** Every operation with a row. */

@@ -82,8 +82,9 @@ async function compiled(source: string): Promise<Compiled> {
  * The names that a module exports: esbuild writes them last, as `export{handler as default,tool};`. Searched from the end,
  * since a source may repeat such a text so often that a regular expression takes seconds.
  */
-function exportedNames(code: string): string[] {
-  const module = code.slice(0, code.lastIndexOf('//# sourceMappingURL='))
+export function exportedNames(code: string): string[] {
+  const at = code.lastIndexOf('//# sourceMappingURL=')
+  const module = at < 0 ? code : code.slice(0, at)
   const last = module.slice(module.lastIndexOf('export{'))
   const [, list = ''] = /^export\{([^{}]*)\};\s*$/.exec(last) ?? []
   return list.split(',').map((name) => name.replace(/^.* as /s, ''))

@@ -1,0 +1,228 @@
+/**
+ * One end of an HTTP request that a function serves. The API process has the connection of the client, and the worker the
+ * code. They exchange the head of the response and chunks of both bodies; an end sends a chunk only if the other has asked
+ * for it, so that neither process, nor Valkey between them, holds more than a few chunks of a direction.
+ */
+
+import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import { isProblemCode } from '../../../core/problem-catalogue.ts'
+import type { WorkspaceRef } from '../../../core/tenant.ts'
+import type { HttpResponseHead } from '../sandbox/invocation.ts'
+
+const { functionHttp: limits } = LIMITS
+
+/** `client`: in the API process. `code`: in the worker. */
+export type Side = 'client' | 'code'
+
+/** {@link Channels} of infra/valkey. */
+export interface Transport {
+  readonly size: number
+  open(channel: string, receiver: { message(bytes: Buffer): void; lost(): void }): Promise<() => void>
+  send(channel: string, bytes: Buffer): Promise<boolean>
+  close(): void
+}
+
+/** First byte of a message. After it follow the number of the message, 32 bits, and its content. */
+const KINDS = {
+  /** Does nothing: its sender learns whether somebody receives it. */
+  ping: 0x70,
+  /** JSON of the head of the response. */
+  head: 0x68,
+  chunk: 0x63,
+  /** The body is complete. */
+  end: 0x65,
+  /** The number of further chunks that the sender takes. */
+  more: 0x6d,
+  /** JSON of a problem: the sender gives the exchange up. */
+  abort: 0x78,
+} as const
+const HEADER_BYTES = 5
+
+const channelOf = ({ tenantId, workspaceId }: WorkspaceRef, runId: string, side: Side) =>
+  `tenon:{${tenantId}}:http:${workspaceId}:${runId}:${side}`
+
+export class Peer {
+  readonly #transport: Transport
+  readonly #to: string
+  readonly #failed = new AbortController()
+  readonly #head = Promise.withResolvers<HttpResponseHead>()
+  readonly #inbox: Buffer[] = []
+  #sent = 0
+  #received = 0
+  /** Chunks that the other end takes. */
+  #granted = 0
+  /** Chunks that this end has asked for, and that have not come. */
+  #awaited = 0
+  #hasEnded = false
+  #isClosed = false
+  #wake: (() => void)[] = []
+  #closeChannel = () => {}
+
+  private constructor(transport: Transport, to: string) {
+    this.#transport = transport
+    this.#to = to
+    this.#head.promise.catch(() => {})
+  }
+
+  /** @throws Problem `dependency_unavailable` */
+  static async open(transport: Transport, ref: WorkspaceRef, runId: string, side: Side): Promise<Peer> {
+    const other = side === 'client' ? 'code' : 'client'
+    const peer = new Peer(transport, channelOf(ref, runId, other))
+    peer.#closeChannel = await transport.open(channelOf(ref, runId, side), {
+      message: (bytes) => peer.#take(bytes),
+      lost: () =>
+        peer.fail(new Problem('dependency_unavailable', { detail: 'The exchange was interrupted.' })),
+    })
+    return peer
+  }
+
+  /** Aborted when the exchange cannot go on: the reason is what the other end, or {@link fail}, gave. */
+  get failed(): AbortSignal {
+    return this.#failed.signal
+  }
+
+  /** True once it receives nothing more. */
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  /** The head that the other end sends. @throws the reason of a failure */
+  head(): Promise<HttpResponseHead> {
+    return this.#head.promise
+  }
+
+  /** @returns whether somebody receives it */
+  sendHead(head: HttpResponseHead): Promise<boolean> {
+    return this.#send('head', Buffer.from(JSON.stringify(head)))
+  }
+
+  /** @returns whether somebody receives it */
+  ping(): Promise<boolean> {
+    return this.#send('ping')
+  }
+
+  /** Waits until the other end takes a chunk. @throws the reason of a failure */
+  async granted(): Promise<void> {
+    await this.#until(() => this.#granted > 0)
+  }
+
+  /** Sends bytes as fast as the other end takes them. @returns whether somebody receives them */
+  async write(bytes: Uint8Array): Promise<boolean> {
+    for (let from = 0; from < bytes.byteLength; from += limits.chunkBytesMax) {
+      await this.granted()
+      this.#granted -= 1
+      if (!(await this.#send('chunk', bytes.subarray(from, from + limits.chunkBytesMax)))) return false
+    }
+    return true
+  }
+
+  async end(): Promise<void> {
+    await this.#send('end')
+  }
+
+  /** The chunks of the other end, which sends them as they are read. @throws the reason of a failure */
+  async *chunks(): AsyncGenerator<Buffer> {
+    for (;;) {
+      await this.#ask()
+      await this.#until(() => this.#inbox.length > 0 || this.#hasEnded)
+      const chunk = this.#inbox.shift()
+      if (chunk === undefined) return
+      yield chunk
+    }
+  }
+
+  /** Tells the other end that this one gives up. @returns whether somebody receives it */
+  async abort({ code, detail }: Problem): Promise<boolean> {
+    this.fail(new Problem(code, { ...(detail !== undefined && { detail }) }))
+    return this.#send('abort', Buffer.from(JSON.stringify({ code, detail }))).catch(() => false)
+  }
+
+  /** Ends whatever waits for the other end. The first reason counts. */
+  fail(reason: unknown): void {
+    this.#failed.abort(reason)
+    this.#head.reject(this.#failed.signal.reason)
+    this.#wakeAll()
+  }
+
+  /** Receives nothing more. */
+  close(): void {
+    this.#isClosed = true
+    this.#closeChannel()
+    this.#inbox.length = 0
+    this.#wakeAll()
+  }
+
+  /** Asks for as many chunks as may be under way, once half of them have been read. */
+  async #ask(): Promise<void> {
+    const share = Math.floor(
+      limits.bytesUnderWayMax / limits.chunkBytesMax / Math.max(1, this.#transport.size),
+    )
+    const window = Math.min(limits.windowChunks, Math.max(1, share))
+    const more = window - this.#awaited - this.#inbox.length
+    if (this.#hasEnded || more < Math.ceil(window / 2)) return
+    this.#awaited += more
+    const content = Buffer.alloc(4)
+    content.writeUInt32BE(more)
+    await this.#send('more', content)
+  }
+
+  async #send(kind: keyof typeof KINDS, content: Uint8Array = Buffer.alloc(0)): Promise<boolean> {
+    const bytes = Buffer.allocUnsafe(HEADER_BYTES + content.byteLength)
+    bytes.writeUInt8(KINDS[kind])
+    bytes.writeUInt32BE(this.#sent++, 1)
+    bytes.set(content, HEADER_BYTES)
+    try {
+      return await this.#transport.send(this.#to, bytes)
+    } catch (error) {
+      this.fail(error)
+      throw error
+    }
+  }
+
+  #take(bytes: Buffer): void {
+    const content = bytes.subarray(HEADER_BYTES)
+    if (bytes.length < HEADER_BYTES || bytes.readUInt32BE(1) !== this.#received++) {
+      this.fail(new Problem('dependency_unavailable', { detail: 'A part of the exchange was lost.' }))
+      return
+    }
+    switch (bytes[0]) {
+      case KINDS.head:
+        this.#head.resolve(JSON.parse(content.toString()) as HttpResponseHead)
+        break
+      case KINDS.chunk:
+        this.#awaited -= 1
+        this.#inbox.push(content)
+        break
+      case KINDS.end:
+        this.#hasEnded = true
+        break
+      case KINDS.more:
+        this.#granted += content.readUInt32BE()
+        break
+      case KINDS.abort:
+        this.fail(problemIn(content))
+        break
+      default:
+    }
+    this.#wakeAll()
+  }
+
+  async #until(isMet: () => boolean): Promise<void> {
+    for (;;) {
+      this.failed.throwIfAborted()
+      if (this.#isClosed) throw new Problem('run_cut_off', { detail: 'The exchange has ended.' })
+      if (isMet()) return
+      await new Promise<void>((wake) => this.#wake.push(wake))
+    }
+  }
+
+  #wakeAll(): void {
+    for (const wake of this.#wake.splice(0)) wake()
+  }
+}
+
+function problemIn(content: Buffer): Problem {
+  const { code, detail } = JSON.parse(content.toString()) as { code: unknown; detail?: string }
+  return new Problem(isProblemCode(code) ? code : 'run_cut_off', { ...(detail !== undefined && { detail }) })
+}

@@ -1,0 +1,151 @@
+/** Serves HTTP requests by the export `fetch` of a function: a run as every other, whose bodies are exchanged while it goes on. */
+
+import Type from 'typebox'
+import { Input, Ref, workspaceOperation } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { addressOf, workflowsOf } from '../../../access/scope-services.ts'
+import { type ByteReply, type ByteSource, Raw, type RawRequest } from '../../../core/bytes.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { DATA_ROLES } from '../../../core/policy.ts'
+import { Problem } from '../../../core/problem.ts'
+import { CHAIN_DEPTH_HEADER } from '../../../core/run.ts'
+import type { FunctionTrigger, Json } from '../../../core/work.ts'
+import { forCaller } from '../invoke.ts'
+import { startRun } from '../runs/start-run.ts'
+import type { HttpResponseHead } from '../sandbox/invocation.ts'
+import { openPeer } from './channels-of-scope.ts'
+import { isBodiless, replyHeaders, requestHead } from './heads.ts'
+import type { Peer } from './peer.ts'
+
+const { functionHttp: limits } = LIMITS
+
+export const fetchFunction = workspaceOperation({
+  name: 'function.fetch',
+  summary: 'Send an HTTP request, of any method, to the export `fetch` of a function',
+  roles: DATA_ROLES,
+  reads: false,
+  input: Input({
+    id: Ref('function, or its name'),
+    path: Type.String({ description: 'What is left of the path: the code gets it as the path of its URL.' }),
+    request: Raw(`The request as it came, with a body of at most ${limits.bodyBytesMax} bytes.`),
+  }),
+  output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'The response of the code.' })),
+  http: {
+    method: 'POST',
+    methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'],
+    path: '/v1/functions/{id}/http/{path*}',
+    body: 'request',
+    takes: 'request',
+    reply: 'bytes',
+    keyInQuery: true,
+  },
+  run: async (scope, { id, request }) => {
+    if ((request.body.length ?? 0) > limits.bodyBytesMax) throw bodyTooLarge()
+    const runId = scope.newId('run')
+    const peer = await openPeer(scope, runId, 'client')
+    try {
+      return await respond(scope, peer, { id, runId, request })
+    } catch (error) {
+      peer.close()
+      throw error instanceof Problem ? forCaller(error, scope, runId) : error
+    }
+  },
+})
+
+interface Served {
+  readonly id: string
+  readonly runId: string
+  readonly request: RawRequest
+}
+
+/** Starts the run and waits for the head of its response. */
+async function respond(
+  scope: WorkspaceScope,
+  peer: Peer,
+  { id, runId, request }: Served,
+): Promise<ByteReply> {
+  const { workflowId, waitMs } = await startRun(scope, {
+    id,
+    runId,
+    kind: 'fetch',
+    input: requestHead(request, new URL(addressOf(scope, '/')).origin) as unknown as Json,
+    trigger: triggerOf(request),
+    isAsync: false,
+  })
+  const giveUp = async (problem: Problem) => {
+    // Without a receiver the code has not begun.
+    if (!(await peer.abort(problem))) await workflowsOf(scope).cancel(workflowId)
+  }
+  const abort = (problem: Problem) => void giveUp(problem).catch((error) => scope.logError(error, NOT_ENDED))
+  const whenGone = () => abort(new Problem('run_cut_off', { detail: CLIENT_GONE }))
+  request.gone.addEventListener('abort', whenGone)
+  if (request.gone.aborted) whenGone()
+  workflowsOf(scope)
+    .result(workflowId, waitMs)
+    .then(
+      () => setTimeout(() => peer.fail(new Problem('run_cut_off', { detail: NO_END })), limits.endMs).unref(),
+      (error: unknown) => peer.fail(error),
+    )
+  sendBody(peer, request).catch((error: unknown) => {
+    // A body that nobody reads any more is no failure.
+    const isOver = peer.isClosed || peer.failed.aborted || request.gone.aborted
+    if (!isOver && error instanceof Problem) abort(error)
+  })
+  const head = await peer.head()
+  return replyOf(head, request, runId, peer)
+}
+
+const CLIENT_GONE = 'The client closed the connection before it had the whole response.'
+const NO_END = 'The end of the response was lost.'
+const NOT_ENDED = 'a function that serves a client who is gone was not ended'
+
+/** A request from a run of a function names the number of runs that have started one another. */
+function triggerOf({ headers }: RawRequest): FunctionTrigger {
+  const [, depth = ''] = headers.find(([name]) => name.toLowerCase() === CHAIN_DEPTH_HEADER) ?? []
+  return { kind: 'http', ...(/^[0-9]{1,4}$/.test(depth) && { chain_depth: Number(depth) }) }
+}
+
+/** Sends the body as the code reads it. A body that is not asked for is not read. */
+async function sendBody(peer: Peer, { method, body }: RawRequest): Promise<void> {
+  await peer.granted()
+  if (method !== 'GET' && method !== 'HEAD' && body.length !== 0)
+    for await (const chunk of limited(body)) await peer.write(chunk)
+  await peer.end()
+}
+
+/** @throws Problem `body_too_large`, `body_incomplete` */
+async function* limited({ chunks, length }: ByteSource): AsyncGenerator<Uint8Array> {
+  let bytes = 0
+  for await (const chunk of chunks) {
+    bytes += chunk.byteLength
+    if (bytes > limits.bodyBytesMax) throw bodyTooLarge()
+    yield chunk
+  }
+  if (length !== undefined && bytes !== length) throw new Problem('body_incomplete')
+}
+
+const bodyTooLarge = () =>
+  new Problem('body_too_large', {
+    detail: `A function takes a body of at most ${limits.bodyBytesMax} bytes.`,
+  })
+
+function replyOf(head: HttpResponseHead, { method }: RawRequest, runId: string, peer: Peer): ByteReply {
+  const { status } = head
+  const headers = { ...replyHeaders(head), 'x-run-id': runId }
+  if (isBodiless(method, status)) {
+    peer.close()
+    return { status, headers }
+  }
+  return { status, headers, chunks: bodyOf(peer), discard: () => peer.close() }
+}
+
+/** @throws Problem if the response does not become complete, which closes the connection */
+async function* bodyOf(peer: Peer): AsyncGenerator<Uint8Array> {
+  try {
+    // The head is sent before the code has written anything.
+    yield new Uint8Array(0)
+    yield* peer.chunks()
+  } finally {
+    peer.close()
+  }
+}

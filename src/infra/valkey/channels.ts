@@ -1,0 +1,94 @@
+/** Messages between two processes of the platform, over publish and subscribe of Valkey, which stores none of them. */
+
+import { Redis } from 'ioredis'
+import { Problem } from '../../core/problem.ts'
+
+/** What happens on a channel that is open. */
+export interface Receiver {
+  /** A message, in the order of its sender. */
+  message(bytes: Buffer): void
+  /** Messages may have been lost, and no other follows. */
+  lost(): void
+}
+
+const OPTIONS = {
+  lazyConnect: true,
+  maxRetriesPerRequest: 1,
+  connectTimeout: 2_000,
+  commandTimeout: 5_000,
+} as const
+
+/** All channels of a process share two connections. */
+export class Channels {
+  readonly #publisher: Redis
+  readonly #subscriber: Redis
+  readonly #onError: (error: unknown) => void
+  readonly #receivers = new Map<string, Receiver>()
+
+  constructor(url: string, onError: (error: unknown) => void) {
+    this.#publisher = new Redis(url, OPTIONS)
+    // A channel that was lost is not opened again, since nobody knows what was lost.
+    this.#subscriber = new Redis(url, { ...OPTIONS, autoResubscribe: false })
+    this.#onError = onError
+    this.#publisher.on('error', onError)
+    this.#subscriber.on('error', onError)
+    this.#subscriber.on('close', () => this.#loseAll())
+    this.#subscriber.on('messageBuffer', (channel: Buffer, bytes: Buffer) =>
+      this.#receivers.get(channel.toString())?.message(bytes),
+    )
+  }
+
+  /** The number of open channels. */
+  get size(): number {
+    return this.#receivers.size
+  }
+
+  /**
+   * Receives the messages of a channel that are sent from now on.
+   * @returns closes the channel
+   * @throws Problem `dependency_unavailable`
+   */
+  async open(channel: string, receiver: Receiver): Promise<() => void> {
+    this.#receivers.set(channel, receiver)
+    try {
+      await this.#subscriber.subscribe(channel)
+    } catch (cause) {
+      this.#close(channel)
+      throw unavailable(cause)
+    }
+    return () => this.#close(channel)
+  }
+
+  /**
+   * Messages to a channel arrive in the order of the calls.
+   * @returns whether a process receives it. On a cluster of Valkey only receivers at the same node count.
+   * @throws Problem `dependency_unavailable`
+   */
+  async send(channel: string, bytes: Buffer): Promise<boolean> {
+    const receivers = await this.#publisher.publish(channel, bytes).catch((cause: unknown) => {
+      throw unavailable(cause)
+    })
+    return receivers > 0
+  }
+
+  close(): void {
+    this.#publisher.disconnect()
+    this.#subscriber.disconnect()
+  }
+
+  #close(channel: string): void {
+    if (this.#receivers.delete(channel)) this.#subscriber.unsubscribe(channel).catch(this.#onError)
+  }
+
+  #loseAll(): void {
+    const lost = [...this.#receivers.values()]
+    this.#receivers.clear()
+    for (const receiver of lost) receiver.lost()
+  }
+}
+
+const unavailable = (cause: unknown) =>
+  new Problem('dependency_unavailable', {
+    detail: 'The channel between API and worker is not available.',
+    cause,
+  })
