@@ -6,6 +6,7 @@ import type { ScopedTool } from '../../core/tool-access.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
+import { SharedReads } from '../../infra/shared-reads.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 
 /** A server that is published, in an active workspace and tenant. */
@@ -59,6 +60,7 @@ export class McpServerRegistry {
   readonly #system: SystemScope
   readonly #base: string
   readonly #clients = new TtlCache<AgentClient | null>()
+  readonly #reads = new SharedReads<PublishedServer | undefined>()
 
   /** @param base the public base URL as configured, never what a request says */
   constructor(database: Database, base: string) {
@@ -66,9 +68,12 @@ export class McpServerRegistry {
     this.#base = base
   }
 
-  /** @param server id or slug. Not cached: a publication takes effect with the next request. */
+  /** @param server id or slug. Not cached: a publication takes effect with the next request. Concurrent requests share a read. */
   async find(ws: string, server: string): Promise<PublishedServer | undefined> {
-    if (!isWorkspaceId(ws)) return undefined
+    return isWorkspaceId(ws) ? this.#reads.load(`${ws}/${server}`, () => this.#read(ws, server)) : undefined
+  }
+
+  async #read(ws: WorkspaceId, server: string): Promise<PublishedServer | undefined> {
     const row = await this.#system.row<ServerRow>(sql`
       select s.tenant_id as "tenantId", s.workspace_id as "workspaceId", s.id, s.slug, s.name,
         s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge, s.search,

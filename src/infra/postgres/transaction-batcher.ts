@@ -50,9 +50,14 @@ export class TransactionBatcher {
     const key = keyOf(context, kind)
     const group = this.#groups.get(key) ?? { context, inFlight: 0, waiting: [], timer: undefined }
     this.#groups.set(key, group)
-    if (group.inFlight > 0 && !this.#cooling.has(key)) return this.#wait(key, group, statements)
-    group.inFlight += 1
-    return this.#run(context, statements).finally(() => this.#ended(key, group))
+    const isIdle = group.inFlight === 0 && group.waiting.length === 0
+    if (this.#cooling.has(key) || (isIdle && kind === 'writing')) {
+      group.inFlight += 1
+      return this.#run(context, statements).finally(() => this.#ended(key, group))
+    }
+    // A first read goes with all that this turn of the event loop brings. A write may wait for a lock, so it begins alone.
+    if (isIdle) setImmediate(() => group.waiting.length > 0 && this.#send(key, group))
+    return this.#wait(key, group, statements)
   }
 
   #wait(key: string, group: Group, statements: readonly Sql[]): Promise<Row[][]> {

@@ -22,6 +22,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import { LIMITS } from '../../core/limits.ts'
 import type { CallClient, Progress } from '../../features/mcp-servers/calls/call-client.ts'
+import { JsonTransport, plainRequest } from './json-transport.ts'
 import type { InputRequired, McpPrompts, McpResources, McpServer, McpSession } from './mcp-server.ts'
 import {
   asRpcError,
@@ -44,15 +45,19 @@ const NO_CLIENT: CallClient = { takesTasks: false }
  * Stateless: one server and one transport for each request (CVE-2026-25536). The response is a stream if the client wants to
  * hear of progress or may be asked, and one JSON document otherwise.
  */
-export async function serveLegacy({ request, response, body }: Exchange, server: McpServer): Promise<void> {
+export async function serveLegacy(exchange: Exchange, server: McpServer): Promise<void> {
+  const { request, response, body } = exchange
   // The low-level server, since the high-level one takes only Zod schemas.
   const mcp = new LegacyServer({ name: server.name, version: server.version }, legacyOptions(server))
   mcp.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: listOf(server) }))
   const token = progressTokenOf(body)
   const { mayAsk = false, logsSteps = false, capabilities } = server.session ?? {}
-  const transport = new StreamableHTTPServerTransport({
-    enableJsonResponse: token === undefined && !mayAsk && !logsSteps,
-  })
+  const isStream = token !== undefined || mayAsk || logsSteps
+  const plain = isStream ? undefined : plainRequest(exchange)
+  const transport =
+    plain === undefined
+      ? new StreamableHTTPServerTransport({ enableJsonResponse: !isStream })
+      : new JsonTransport(response)
   mcp.setRequestHandler(
     CallToolRequestSchema,
     async ({ params }, { signal, requestId, sendNotification }) => {
@@ -79,9 +84,10 @@ export async function serveLegacy({ request, response, body }: Exchange, server:
   const { complete } = server
   if (complete !== undefined)
     mcp.setRequestHandler(CompleteRequestSchema, async ({ params }) => completion(complete, params))
-  response.once('close', () => void mcp.close())
   // The types of optional members in the SDK conflict with exactOptionalPropertyTypes.
   await mcp.connect(transport as Parameters<typeof mcp.connect>[0])
+  if (transport instanceof JsonTransport) return transport.receive(plain as JSONRPCRequest)
+  response.once('close', () => void mcp.close())
   await transport.handleRequest(request, response, body)
 }
 
