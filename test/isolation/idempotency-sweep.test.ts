@@ -28,10 +28,15 @@ const REFUSED = [
   ...RUN_COMMANDS,
 ]
 
-/** The path parameters of `path`, by name. */
-function boundIn(template: string, path: string): Record<string, string> {
+/** The path parameters of `path`, by name; a version is a number, as its operation gets it. */
+function boundIn(template: string, path: string): Record<string, string | number> {
   const pattern = template.replaceAll(/\{(\w+)\*?\}/g, '(?<$1>[^/]+)')
-  return { ...new RegExp(`^${pattern}$`).exec(path)?.groups }
+  const groups = new RegExp(`^${pattern}$`).exec(path)?.groups ?? {}
+  const values = Object.entries(groups).map(([name, text]) => [
+    name,
+    name === 'version' ? Number(text) : text,
+  ])
+  return Object.fromEntries(values)
 }
 
 /** The id of the created resource. */

@@ -267,6 +267,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   },
   'function_version.activate': {
     path: ({ functionId }) => `/v1/functions/${functionId}/versions/1/activate`,
+    body: () => ({}),
     foreign: 'not_found',
   },
   'function_alias.list': {

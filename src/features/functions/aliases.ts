@@ -1,7 +1,7 @@
 /** Aliases of a function: they select a version, or several by weight, for calls of `name@alias`. */
 
 import Type, { type Static } from 'typebox'
-import { adminOperation, Input, Time } from '../../access/operation-builders.ts'
+import { adminOperation, Id, Input, Time } from '../../access/operation-builders.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { sql } from '../../infra/postgres/sql.ts'
@@ -10,6 +10,8 @@ import { AliasName, AliasTarget, Weighted, weightedOf } from '../version-aliases
 import { FunctionRef, findFunctionId, functionNamed } from './functions.ts'
 
 const FunctionAlias = Type.Object({
+  tenant_id: Id('ten'),
+  workspace_id: Id('ws'),
   function_id: Type.String(),
   name: Type.String(),
   versions: Type.Array(Weighted),
@@ -19,7 +21,7 @@ const FunctionAlias = Type.Object({
 })
 type FunctionAlias = Static<typeof FunctionAlias>
 
-const COLUMNS = sql`a.function_id, a.name, a.versions, a.updated_by, a.created_at, a.updated_at`
+const COLUMNS = sql`a.tenant_id, a.workspace_id, a.function_id, a.name, a.versions, a.updated_by, a.created_at, a.updated_at`
 const JOINED = sql`function_aliases a join functions f on f.tenant_id = a.tenant_id
   and f.workspace_id = a.workspace_id and f.id = a.function_id`
 const ALIASES = '/v1/functions/{id}/aliases'

@@ -85,7 +85,7 @@ export const activateFunctionVersion = adminOperation({
   roles: ADMINS,
   input: Input({ id: FunctionRef, version: VersionNumber }),
   output: FunctionRecord,
-  http: { method: 'POST', path: `${VERSIONS}/{version}/activate` },
+  http: { method: 'POST', path: `${VERSIONS}/{version}/activate`, body: '*' },
   run: async (scope, { id, version }) => {
     const statement = sql`
       with f as (

@@ -41,12 +41,12 @@ describe('versions', () => {
     const read = await ok(admin('GET', `/${id}/versions/2`))
     expect(read).toMatchObject({ version: 2, input_schema: { properties: { v2: {} } } })
     expect(read.source).toContain('=> 2')
-    expect(await ok(admin('POST', `/${id}/versions/1/activate`))).toMatchObject({ id, version: 1 })
+    expect(await ok(admin('POST', `/${id}/versions/1/activate`, {}))).toMatchObject({ id, version: 1 })
     expect(await invoke('counted/invoke')).toBe(1)
     expect(await invoke('counted/invoke?version=2')).toBe(2)
     expect(await deploy('counted', 4)).toMatchObject({ version: 4 })
     expect(await invoke('counted/invoke')).toBe(4)
-    expect((await admin('POST', `/${id}/versions/9/activate`)).status).toBe(404)
+    expect((await admin('POST', `/${id}/versions/9/activate`, {})).status).toBe(404)
     expect(await invoke('counted/invoke?version=9')).toEqual([
       404,
       'not_found',
