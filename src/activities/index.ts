@@ -1,9 +1,11 @@
 /** Implements all activities of the contract by operations in a scope of the calling workflow. */
 
 import { MCP } from '../../flows-dsl/tasks/call-mcp.ts'
+import type { WorkspaceScope } from '../access/scope.ts'
 import { invalidateState } from '../access/scope-cache.ts'
 import type { Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
+import type { RegistrationInput } from '../core/run.ts'
 import type { WorkspaceId } from '../core/tenant.ts'
 import type { Json } from '../core/work.ts'
 import {
@@ -104,10 +106,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     admitTrigger: async (call, input) => admitSchedule(await scopes.active(call, 'workspace_admin'), input),
     startScheduledRun: async (call, input) =>
       startScheduledRun(await scopes.trigger(call, input.trigger_id), input),
-    registerTriggers: (call, input) =>
-      'function_id' in input
-        ? syncSchedule(record(call), input.function_id)
-        : syncTriggers(record(call), input),
+    registerTriggers: (call, input) => register(record(call), input),
     callHttp: (call, request) => withHeartbeat(requests.send(call, request)),
     callHttpInline: (call, request) => requests.sendInline(call, request),
     planOpenApi: async (call, request) => {
@@ -158,3 +157,6 @@ function functionRuns(
     acting: (actor) => scopes.acting(call, actor),
   })
 }
+
+const register = (scope: WorkspaceScope, input: RegistrationInput): Promise<void> =>
+  'function_id' in input ? syncSchedule(scope, input.function_id) : syncTriggers(scope, input)

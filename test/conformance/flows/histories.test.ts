@@ -19,6 +19,7 @@ import type { WirePayload } from '../../../src/infra/temporal/payload-reader.ts'
 import { binary } from '../../../stack/binaries.mjs'
 import { workflowTypes } from '../../support/clients/histories.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
+import { deployTriggered, functionScheduleId } from '../../support/fixtures/function-triggers.ts'
 import { executionsOf, publishScheduled } from '../../support/fixtures/schedules.ts'
 import { buildIndex } from '../../support/fixtures/schemas.ts'
 import { allowLoopback } from '../../support/fixtures/secrets.ts'
@@ -212,6 +213,13 @@ test('scheduled starts: replay', async () => {
   )
   await publishScheduled(workspace, 'tick', '')
   await replayEnded(workspace, { flowTrigger: 'flow-trigger', registration: 'registration' })
+}, 60_000)
+
+test('scheduled start of a function: replays', async () => {
+  const workspace = await createTestWorkspace()
+  const fn = await deployTriggered(workspace, { schedule: { cron: '0 0 1 1 *' } })
+  await temporal.schedule.getHandle(functionScheduleId(fn)).trigger()
+  await replayEnded(workspace, { functionTrigger: 'function-trigger' })
 }, 60_000)
 
 test('index builds and a suspension: replay', async () => {
