@@ -349,7 +349,7 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     body: {
       workspace_id: workspace.workspaceId,
       name: 'secret-function',
-      source: 'export default () => "ours"',
+      source: 'export default () => "ours"\nexport const fetch = () => new Response("ours")',
     },
   })
   const bound = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId, role: 'service' }

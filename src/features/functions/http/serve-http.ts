@@ -47,7 +47,7 @@ export const fetchFunction = workspaceOperation({
       return await respond(scope, peer, { id, runId, request })
     } catch (error) {
       peer.close()
-      throw error instanceof Problem ? forCaller(error, scope, runId) : error
+      throw error
     }
   },
 })
@@ -91,7 +91,9 @@ async function respond(
     const isOver = peer.isClosed || peer.failed.aborted || request.gone.aborted
     if (!isOver && error instanceof Problem) abort(error)
   })
-  const head = await peer.head()
+  const head = await peer.head().catch((error: unknown) => {
+    throw error instanceof Problem ? forCaller(error, scope, runId) : error
+  })
   return replyOf(head, request, runId, peer)
 }
 
