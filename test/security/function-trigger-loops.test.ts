@@ -1,0 +1,40 @@
+/** Functions whose own effects start them again: the chain ends at its limit. */
+
+import { beforeAll, expect, test } from 'vitest'
+import { LIMITS } from '../../src/core/limits.ts'
+import { emitAt } from '../support/fixtures/event-triggers.ts'
+import {
+  completed,
+  deployTriggered,
+  handled,
+  onTopics,
+  runsOf,
+} from '../support/fixtures/function-triggers.ts'
+import { call, createTestWorkspace, type TestWorkspace, unique } from '../support/fixtures/tenants.ts'
+
+let workspace: TestWorkspace
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+})
+
+const MAX = LIMITS.chainDepthMax
+
+test('function that publishes its own trigger event: ends at the limit, and shows the dropped event', async () => {
+  const topic = unique('loop')
+  const source = `export default (event, { tenon }) => tenon.events.publish('${topic}', { after: event.data })`
+  const fn = await deployTriggered(workspace, { ...onTopics(topic), scopes: ['events:write'] }, source)
+  await emitAt(workspace, topic, {})
+  const runs = await completed(fn, MAX)
+  expect(await handled(fn, MAX + 1)).toMatchObject({ started: MAX, dropped: 1 })
+  expect(await runsOf(fn)).toHaveLength(runs.length)
+}, 30_000)
+
+test('function that changes the documents that start it: ends at the limit', async () => {
+  const collection = unique('loop').replace('-', '_')
+  const source = `export default (event, { tenon }) => tenon.collections.create('${collection}', { a: 1 })`
+  const topics = onTopics(`collections.${collection}.created`)
+  const fn = await deployTriggered(workspace, { ...topics, scopes: ['collections:write'] }, source)
+  await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: {} })
+  await completed(fn, MAX)
+  expect(await handled(fn, MAX + 1)).toMatchObject({ started: MAX, dropped: 1 })
+}, 30_000)
