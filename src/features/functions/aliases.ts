@@ -7,7 +7,8 @@ import { ADMINS } from '../../core/policy.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow, listPage } from '../operation-helpers.ts'
 import { AliasName, AliasTarget, Weighted, weightedOf } from '../version-aliases.ts'
-import { FunctionRef, findFunctionId, functionNamed } from './functions.ts'
+import { FunctionRef, functionNamed } from './function-ref.ts'
+import { findFunctionId } from './functions.ts'
 
 const FunctionAlias = Type.Object({
   tenant_id: Id('ten'),

@@ -12,6 +12,7 @@ import { findRow, listPage } from '../operation-helpers.ts'
 import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
 import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
+import { FunctionRef, functionNamed } from './function-ref.ts'
 import type { Maps } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
 
@@ -62,10 +63,6 @@ export const FUNCTION_COLUMNS = sql`f.id, f.tenant_id, f.workspace_id, f.name, f
 const JOIN_VERSION = sql`join function_versions v on v.tenant_id = f.tenant_id
   and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version`
 const VERSIONED = sql`functions f ${JOIN_VERSION}`
-/** By id, or by name if the credential is of one workspace, since names are unique in a workspace. */
-export const functionNamed = (id: string): Sql =>
-  sql`(f.id = ${id} or (f.name = ${id} and tenon.workspace() is not null))`
-export const FunctionRef = Ref('function, or its name where the credential names a workspace')
 
 /** @throws Problem `not_found` */
 export async function findFunctionId(scope: AdminScope, id: string): Promise<string> {

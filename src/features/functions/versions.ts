@@ -9,14 +9,13 @@ import { Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 import { VersionNumber } from '../version-aliases.ts'
+import { FunctionRef, functionNamed } from './function-ref.ts'
 import {
   Constants,
   type ConstantsRow,
   FUNCTION_COLUMNS,
   FunctionRecord,
-  FunctionRef,
   findFunctionId,
-  functionNamed,
   withConstants,
 } from './functions.ts'
 

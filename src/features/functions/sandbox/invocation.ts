@@ -17,7 +17,7 @@ export interface Invocation {
   readonly host: InvocationHost
 }
 
-export interface InvocationContext {
+interface InvocationContext {
   readonly run: { readonly id: string; readonly attempt: number }
   readonly env: Readonly<Record<string, string>>
   /** Values by name: a string, or an object or list of strings. */

@@ -9,7 +9,7 @@ import { ADMINS } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
-import { FunctionRef, functionNamed } from '../functions.ts'
+import { FunctionRef, functionNamed } from '../function-ref.ts'
 import type { EventSpec } from './declared.ts'
 
 const STARTED = {
