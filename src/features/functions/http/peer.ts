@@ -186,7 +186,7 @@ export class Peer {
       this.fail(new Problem('dependency_unavailable', { detail: 'A part of the exchange was lost.' }))
       return
     }
-    switch (bytes[0]) {
+    switch (bytes.readUInt8()) {
       case KINDS.head:
         this.#head.resolve(JSON.parse(content.toString()) as HttpResponseHead)
         break
