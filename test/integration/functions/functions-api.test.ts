@@ -141,7 +141,7 @@ describe('deployment', () => {
     [{ name: 'UPPER' }, 400],
     [{ name: 'fn_x' }, 400],
     [{ source: '' }, 400],
-    [{ source: 'x'.repeat(262_145) }, 400],
+    [{ source: 'x'.repeat(5_242_881) }, 400],
     [{ config: { timeout: '901s' } }, 400],
     [{ config: { memory_mb: 63 } }, 400],
     [{ config: { net: ['*'] } }, 400],
