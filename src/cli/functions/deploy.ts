@@ -4,6 +4,7 @@ import { watch } from 'node:fs/promises'
 import { dirname, relative, sep } from 'node:path'
 import type { Command } from 'commander'
 import { ApiError } from '../client.ts'
+import { JSON_NOTATION, jsonArgument } from '../json-argument.ts'
 import { callerPath, workspaceClient } from '../settings.ts'
 import { addVerb, type Flag, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import { bundleFunction, entryOf, SourceError } from './bundle.ts'
@@ -24,8 +25,10 @@ interface Fault {
 
 interface DeployOptions extends WorkspaceOption {
   readonly name?: string
+  readonly config?: string
 }
 
+const CONFIG: Flag = ['--config <json>', `members of the configuration: ${JSON_NOTATION}`]
 const NAME: Flag = ['--name <name>', 'default: the name of the file or folder']
 
 /** Prints the version, or the errors of the source on stderr. @returns the exit code */
@@ -41,11 +44,15 @@ async function deploy(path: string, options: DeployOptions): Promise<number> {
 }
 
 /** @throws SourceError for errors that the bundler or the platform finds in the source */
-async function deployOnce(path: string, { name, workspace }: DeployOptions): Promise<void> {
+async function deployOnce(path: string, { name, config, workspace }: DeployOptions): Promise<void> {
   const bundle = await bundleFunction(path)
   const { client, workspace_id } = await workspaceClient(workspace)
   const { source, source_map } = bundle
-  const body = { workspace_id, name: name ?? bundle.name, source, ...(source_map && { source_map }) }
+  const body = {
+    ...{ workspace_id, name: name ?? bundle.name, source },
+    ...(source_map && { source_map }),
+    ...(config !== undefined && { config: await jsonArgument(config, 'The configuration') }),
+  }
   const made = await client.post<Deployed>('/v1/functions', body).catch((error: unknown) => {
     throw sourceErrorOf(error, path)
   })
@@ -87,7 +94,7 @@ const printError = (error: unknown): void =>
   void process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
 
 export function deployVerbs(functions: Command): void {
-  const flags = [NAME, WORKSPACE]
+  const flags = [NAME, CONFIG, WORKSPACE]
   addVerb(
     functions,
     'deploy <path>',

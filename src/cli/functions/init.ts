@@ -48,6 +48,15 @@ const TYPES = `declare module 'tenon' {
     flows: { start(flow: string, input?: unknown): Promise<{ id: string }>; get(execution: string): Promise<unknown> }
   }
 
+  /** The input of a run that an event started (CloudEvents 1.0). */
+  export interface Event<T = { id: string; version: number; document?: Document }> {
+    id: string
+    source: string
+    type: string
+    time: string
+    data: T
+  }
+
   /** The second argument of a function. */
   export interface Context {
     run: { id: string; attempt: number }

@@ -12,7 +12,7 @@ import { creates, fieldProblem } from '../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 import { inThread } from '../threads/run-in-thread.ts'
 import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
-import { ConfigChange } from './config.ts'
+import { ConfigChange, DEFAULTS } from './config.ts'
 import type { FunctionConstants } from './exported-constants.ts'
 import { FUNCTION_COLUMNS, FunctionDetails, type VersionRow, withConstants } from './functions.ts'
 import { type Compiled, compileFunction, type Fault } from './sandbox/compile.ts'
@@ -51,17 +51,25 @@ export const createFunction = adminOperation({
   output: Type.Interface([FunctionDetails], { warnings: ConfigWarnings }),
   http: { ...creates('/v1/functions'), bodyBytesMax: LIMITS.functionBodyBytesMax },
   run: async (scope, deployment) => {
-    const { workspace_id, name, config = {} } = deployment
+    const { workspace_id, name } = deployment
     checkSizes(deployment)
     const place = { pointer: '/config', target: sql`f.workspace_id = ${workspace_id} and f.name = ${name}` }
+    // Checked before the source is compiled, which takes longer.
+    if (deployment.config !== undefined) await checkConfig(scope, deployment.config, place)
+    const code = await compile(scope, deployment)
+    const config = configOf(deployment, code.constants)
     await checkConfig(scope, config, place)
-    const row = await store(scope, deployment, await compile(scope, deployment))
+    const row = await store(scope, { ...deployment, config }, code)
     if (row === undefined) throw await inactiveProblem(scope, workspace_id)
     return { ...withConstants(row), ...(await missingSecrets(scope, config, place)) }
   },
 })
 
 type Deployment = Static<typeof Deployment>
+
+/** An exported `config` is the whole configuration: members that it does not name get their defaults. Those of the request win. */
+const configOf = ({ config = {} }: Deployment, constants: FunctionConstants): ConfigChange =>
+  constants.config === undefined ? config : { ...DEFAULTS, ...constants.config, ...config }
 
 /** @throws Problem `validation_failed` */
 function checkSizes({ source, source_map = '' }: Deployment): void {

@@ -1,12 +1,20 @@
-/** Checks what a function's module imports, and the constants `input`, `output` and `tool` that it exports. */
+/** Checks what a function's module imports, and the constants `input`, `output`, `tool` and `config` that it exports. */
 
 import Type, { type Static } from 'typebox'
+import { Compile } from 'typebox/compile'
 import { CompileContext } from '../../../flows-dsl/compile/compile-context.ts'
-import { type MapNode, type SourceNode, valueAt } from '../../../flows-dsl/compile/source-nodes.ts'
+import {
+  type MapNode,
+  nodeAt,
+  nodeToJson,
+  type SourceNode,
+  valueAt,
+} from '../../../flows-dsl/compile/source-nodes.ts'
 import { type Diagnostic, nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import { fieldOf, isObject, type JsonObject, omitUndefined, unescaped } from '../../../flows-dsl/json.ts'
 import { checkSchema } from '../../../flows-dsl/json-schema/check-schema.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { ConfigChange, FunctionConfig } from './config.ts'
 import { exportedLiteral } from './module-literal.ts'
 import { type ModuleImport, type ModuleSyntax, parseModule } from './module-syntax.ts'
 import type { ExportName, Fault } from './sandbox/compile.ts'
@@ -29,6 +37,7 @@ export interface FunctionConstants {
   readonly tool?: FunctionTool
   readonly input_schema?: JsonObject
   readonly output_schema?: JsonObject
+  readonly config?: ConfigChange
 }
 
 const MEMBERS = ['description', 'readOnly']
@@ -117,6 +126,7 @@ function readConstant(
 
 function compileConstant(given: SourceNode, name: ExportName, context: CompileContext): FunctionConstants {
   if (name === 'tool') return omitUndefined({ tool: compileTool(given, context) })
+  if (name === 'config') return omitUndefined({ config: compileConfig(given, context) })
   return omitUndefined({ [`${name}_schema`]: compileSchema(given, name, context) })
 }
 
@@ -172,6 +182,26 @@ function compileReadOnly(map: MapNode, context: CompileContext): boolean | undef
     return given && Boolean(given.value)
   return context.report('wrong_type', given, '`readOnly` must be true or false.')
 }
+
+/** Checks the form alone: `checkConfig` does the rest, for configurations from anywhere. */
+function compileConfig(given: SourceNode, context: CompileContext): ConfigChange | undefined {
+  if (given.kind !== 'map') return context.report('wrong_type', given, 'It must be an object.')
+  const unknown = given.entries.filter(({ key }) => !Object.hasOwn(FunctionConfig.properties, key))
+  for (const { key, at } of unknown) {
+    const near = nearest(key, Object.keys(FunctionConfig.properties))
+    const hint = near === undefined ? undefined : `Did you mean \`${near}\`?`
+    context.report('unknown_key', at, 'The configuration of a function has no such member.', hint)
+  }
+  const value = nodeToJson(given)
+  if (unknown.length > 0) return undefined
+  for (const { instancePath, message } of CONFIG.Errors(value)) {
+    const at = nodeAt(given, `${given.pointer}${instancePath}`)?.at ?? given
+    return context.report('value_invalid', { ...at, pointer: instancePath }, `It ${message}.`)
+  }
+  return value as ConfigChange
+}
+
+const CONFIG = Compile(ConfigChange)
 
 /** A schema. That of an object gets its `type`, which MCP requires; the input must be an object. */
 function compileSchema(

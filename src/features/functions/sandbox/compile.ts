@@ -12,7 +12,7 @@ export interface Fault extends Position {
 }
 
 /** The constants that deployment reads. */
-const EXPORTS = ['input', 'output', 'tool'] as const
+const EXPORTS = ['input', 'output', 'tool', 'config'] as const
 export type ExportName = (typeof EXPORTS)[number]
 
 /** `exported`: those of these constants that the module exports. `mayImport` is false only if it imports nothing. */

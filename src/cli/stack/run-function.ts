@@ -1,0 +1,178 @@
+/** `tenon fn run`: runs a function on this machine, in the sandbox of the worker and with its limits, against the running platform. */
+
+import { resolve } from 'node:path'
+import { findRunning } from '../../../stack/start.ts'
+import { guardedFetch } from '../../activities/function/guarded-fetch.ts'
+import { findMethod } from '../../activities/function/platform-methods.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { AnyOperation } from '../../core/operation.ts'
+import { Problem } from '../../core/problem.ts'
+import { isProblemCode } from '../../core/problem-catalogue.ts'
+import { durationMs } from '../../core/units.ts'
+import type { Json } from '../../core/work.ts'
+import { checkInput, checkOutput } from '../../features/functions/check-run.ts'
+import { DEFAULTS, type FunctionConfig } from '../../features/functions/config.ts'
+import { FunctionEgress } from '../../features/functions/egress.ts'
+import { type FunctionConstants, readModule } from '../../features/functions/exported-constants.ts'
+import { compileFunction } from '../../features/functions/sandbox/compile.ts'
+import type { Invocation, InvocationHost } from '../../features/functions/sandbox/invocation.ts'
+import { Functions } from '../../features/functions/sandbox/process-pool.ts'
+import { Egress } from '../../infra/http-client/egress.ts'
+import { type ApiClient, ApiError } from '../client.ts'
+import { type Bundle, SourceError } from '../functions/bundle.ts'
+import { readSettings } from '../settings.ts'
+
+export interface LocalRun {
+  readonly bundle: Bundle
+  readonly input: Json
+  /** Members that replace those of the exported configuration. */
+  readonly config: Partial<FunctionConfig>
+  /** Makes the calls of `context.tenon`, with the rights of its key. */
+  readonly client: ApiClient
+  /** Prints a line of the code. */
+  readonly log: InvocationHost['log']
+}
+
+/**
+ * Secrets come from variables of the environment with their names.
+ * @returns the result as JSON
+ * @throws SourceError; Error without Deno or a secret; Problem as a run on the worker does
+ */
+export async function runLocally({ bundle, input, config, client, log }: LocalRun): Promise<Json> {
+  const { code, constants } = await compiledModule(bundle)
+  const effective = { ...DEFAULTS, ...constants.config, ...config }
+  const run = { kind: 'call', input, trigger: { kind: 'api' } } as const
+  checkInput(constants.input_schema ?? null, run)
+  const functions = new Functions(await denoPath())
+  try {
+    const { result } = await functions.run({
+      ...run,
+      code: { key: 'local:local:local:1', compiled: code },
+      context: { run: { id: 'local', attempt: 1 }, env: effective.env, secrets: secretsOf(effective) },
+      timeoutMs: durationMs(effective.timeout),
+      memoryMb: effective.memory_mb,
+      signal: new AbortController().signal,
+      host: hostOf(effective, client, log),
+    } satisfies Invocation)
+    checkOutput(constants.output_schema ?? null, run, result)
+    return result
+  } finally {
+    await functions.close()
+  }
+}
+
+async function compiledModule({
+  source,
+  source_map,
+}: Bundle): Promise<{ code: string; constants: FunctionConstants }> {
+  const compiled = await compileFunction(source, 'local')
+  if (compiled.faults !== undefined) throw new SourceError(compiled.faults.map(faultText).join('\n'))
+  const { code, exported } = compiled
+  const { constants, faults } = readModule({ code, exported, ...(source_map && { sourceMap: source_map }) })
+  if (faults.length > 0) throw new SourceError(faults.map(faultText).join('\n'))
+  return { code, constants }
+}
+
+interface Located {
+  readonly file?: string
+  readonly line: number
+  readonly column: number
+  readonly message: string
+}
+
+const faultText = ({ file = 'source', line, column, message }: Located): string =>
+  `${file}:${line}:${column} ${message}`
+
+async function denoPath(): Promise<string> {
+  const path =
+    (await readSettings())['TENON_DENO_BIN'] ?? findRunning(resolve('.tenon'))?.env['TENON_DENO_BIN']
+  if (path) return path
+  throw new Error('There is no Deno: set TENON_DENO_BIN, or run `npm start` first.')
+}
+
+function secretsOf({ secrets }: FunctionConfig): Record<string, string> {
+  return Object.fromEntries(
+    secrets.map((name) => {
+      const value = process.env[name]
+      if (value === undefined) throw new Error(`Set the variable ${name}: it stands for the secret.`)
+      return [name, value]
+    }),
+  )
+}
+
+function hostOf(
+  { egress, timeout }: FunctionConfig,
+  client: ApiClient,
+  log: InvocationHost['log'],
+): InvocationHost {
+  // Servers that the configuration names may be on this machine.
+  const allowed = async () => egress
+  const guard = new Egress([])
+  const route = {
+    egress: new FunctionEgress(egress),
+    ...{ allowed, allowedNow: allowed, chainDepth: 0 },
+    send: guard.send.bind(guard),
+  }
+  return {
+    log,
+    call: async (name, args) => {
+      const { operation, argumentsOf } = findMethod(name)
+      return callOperation(client, operation, argumentsOf(args)).catch(throwProblem)
+    },
+    fetch: (request) => guardedFetch(request, route, { timeoutMs: durationMs(timeout) }),
+  }
+}
+
+/** The code gets the problem of a refused call, as it does on the worker. */
+function throwProblem(error: unknown): never {
+  if (!(error instanceof ApiError)) throw error
+  const { code, detail } = error.problem
+  if (!isProblemCode(code)) throw error
+  throw new Problem(code, typeof detail === 'string' ? { detail } : {})
+}
+
+/** Makes the request of an operation, and returns the JSON, the text or the bytes (`{base64}`) of the response. */
+async function callOperation(
+  client: ApiClient,
+  { http }: AnyOperation,
+  input: Readonly<Record<string, unknown>>,
+): Promise<Json> {
+  const left = new Map(Object.entries(input))
+  const taken = (name: string) => {
+    const value = left.get(name)
+    left.delete(name)
+    return value
+  }
+  const path = http.path.replaceAll(/\{(\w+)(\*?)\}/g, (_all, name: string, rest: string) => {
+    const text = String(taken(name))
+    return rest === '' ? encodeURIComponent(text) : text.split('/').map(encodeURIComponent).join('/')
+  })
+  const headers: Record<string, string> = {}
+  for (const [field, header] of Object.entries(http.headers ?? {})) {
+    const value = taken(field)
+    if (value !== undefined) headers[header] = header === 'prefer' ? `wait=${value}` : String(value)
+  }
+  const query = new URLSearchParams()
+  for (const field of http.body === '*' ? (http.query ?? []) : [...left.keys()])
+    if (field !== http.body && left.has(field)) query.set(parameterOf(field), String(taken(field)))
+  const body = http.body === '*' ? Object.fromEntries(left) : http.body && left.get(http.body)
+  const sent = { headers, ...bodyOf(body, headers) }
+  return contentOf(await client.send(http.method, `${path}${query.size > 0 ? `?${query}` : ''}`, sent))
+}
+
+const parameterOf = (field: string): string => field.replace(/^page_(size|after)$/, 'page[$1]')
+
+function bodyOf(body: unknown, headers: Record<string, string>): { body?: string | Blob } {
+  if (body === undefined) return {}
+  if (body instanceof Uint8Array) return { body: new Blob([Uint8Array.from(body)]) }
+  headers['content-type'] ??= 'application/json'
+  return { body: JSON.stringify(body) }
+}
+
+async function contentOf(response: Response): Promise<Json> {
+  const type = response.headers.get('content-type') ?? ''
+  if (response.status === 204) return null
+  if (/json/.test(type)) return (await response.json()) as Json
+  if (type.startsWith('text/')) return response.text()
+  return { base64: Buffer.from(await response.arrayBuffer()).toString('base64') }
+}

@@ -1,0 +1,132 @@
+/** `tenon fn` with folders: bundles npm packages, deploys at each change, runs on this machine, and shows runs and versions. */
+
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
+import { startCli } from '../../support/clients/cli-process.ts'
+import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+
+let workspace: TestWorkspace
+let dir: string
+let env: NodeJS.ProcessEnv
+const tenon = (...args: string[]) => runCommand(['fn', ...args], { env, callerDir: dir })
+
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  env = { ...operatorEnv(workspace), TENON_DENO_BIN: inject('tenon').env['TENON_DENO_BIN'] }
+  dir = await mkdtemp(join(tmpdir(), 'tenon-fn-'))
+  const shout = join(dir, 'node_modules', 'shout')
+  await mkdir(shout, { recursive: true })
+  await writeFile(join(shout, 'package.json'), '{"name": "shout", "version": "1.0.0", "module": "index.js"}')
+  await writeFile(join(shout, 'index.js'), 'export const shout = (text) => text.toUpperCase() + "!"')
+  await mkdir(join(dir, 'greet'))
+  await write('index.ts', GREETS)
+  await write('names.ts', 'export const ANYBODY: string = "world"\n')
+})
+afterAll(() => rm(dir, { recursive: true, force: true }))
+
+const write = (file: string, text: string) => writeFile(join(dir, 'greet', file), text)
+
+const GREETS = `import { shout } from 'shout'
+import { ANYBODY } from './names.ts'
+export const config = { timeout: '7s', scopes: ['collections:write'] }
+export default async ({ name = ANYBODY, fail = false }, { log, tenon }) => {
+  log('greeting', name)
+  if (fail) throw new Error('no')
+  const { id } = await tenon.collections.create('greeted', { name })
+  return { message: shout('hello ' + name), stored: typeof id }
+}
+`
+
+test('deploy a folder: npm package and files in one module; its configuration is that of the module', async () => {
+  expect((await tenon('deploy', 'greet')).stdout).toMatch(/^greet v1 /)
+  const invoked = await tenon('invoke', 'greet', '--input', '{"name": "Ada"}')
+  expect(JSON.parse(invoked.stdout)).toEqual({ message: 'HELLO ADA!', stored: 'string' })
+  const config = JSON.parse((await tenon('config', 'greet')).stdout)
+  expect(config).toMatchObject({ timeout: '7s', scopes: ['collections:write'], memory_mb: 128 })
+})
+
+test('deploy with --config: its members win over those of the module', async () => {
+  expect((await tenon('deploy', 'greet', '--config', '{"timeout": "9s"}')).stdout).toMatch(/^greet v2 /)
+  const config = JSON.parse((await tenon('config', 'greet', '{"memory_mb": 256}')).stdout)
+  expect(config).toMatchObject({ timeout: '9s', scopes: ['collections:write'], memory_mb: 256 })
+})
+
+test('faults: of the bundler and of the platform at the place in the file of the folder', async () => {
+  await write('broken.ts', 'import "nowhere"\n')
+  const unresolved = await tenon('deploy', 'greet/broken.ts')
+  expect(unresolved).toMatchObject({ code: 1, stdout: '' })
+  expect(unresolved.stderr).toMatch(/^greet\/broken\.ts:1:\d+ Could not resolve "nowhere"/)
+  await write(
+    'broken.ts',
+    "import { shout } from 'shout'\n\nexport const config = { timeuot: shout }\nexport default 1\n",
+  )
+  const unknown = await tenon('deploy', 'greet/broken.ts')
+  expect(unknown.stderr).toMatch(/broken\.ts:3:\d+ .*timeuot/)
+})
+
+test('run: on this machine, in the sandbox, with the platform; its failure has the place in the file', async () => {
+  const ran = await tenon('run', 'greet', '--input', '{"name": "Bo"}')
+  expect(ran.stderr).toBe('| info  greeting Bo\n')
+  expect(JSON.parse(ran.stdout)).toEqual({ message: 'HELLO BO!', stored: 'string' })
+  const { body } = await call('POST', '/v1/collections/greeted/query', {
+    as: workspace.service,
+    body: { filter: { name: 'Bo' } },
+  })
+  expect(body.data).toHaveLength(1)
+  const failed = await tenon('run', 'greet', '--input', '{"fail": true}')
+  expect(failed).toMatchObject({ code: 1, stdout: '' })
+  expect(failed.stderr).toContain('function_error at index.ts:6:')
+})
+
+test('runs and logs: newest runs with their failures, and the lines that they printed', async () => {
+  await tenon('invoke', 'greet', '--input', '{"fail": true}')
+  const runs = await tenon('runs', 'greet')
+  expect(runs.stdout).toMatch(/failed +v2 +api .*function_error at index\.ts:6:\d+: no/)
+  const logs = await tenon('logs', 'greet')
+  expect(logs.stdout).toMatch(/run_\w+ info +greeting Ada\n/)
+  expect(logs.stdout).toMatch(/run_\w+ failed function_error at index\.ts:6:\d+: no\n/)
+})
+
+test('versions: listed, activated, rolled back; a deleted function is gone', async () => {
+  expect((await tenon('versions', 'greet')).stdout).toMatch(/v2 +yes[^]*v1 +20/)
+  expect((await tenon('rollback', 'greet')).stdout).toBe('greet v1\n')
+  expect((await tenon('activate', 'greet', 'v2')).stdout).toBe('greet v2\n')
+  expect((await tenon('list')).stdout).toMatch(/greet +v2/)
+  expect(JSON.parse((await tenon('show', 'greet')).stdout)).toMatchObject({ name: 'greet', version: 2 })
+  expect((await tenon('delete', 'greet')).stdout).toBe('greet deleted\n')
+  expect((await tenon('show', 'greet')).stderr).toContain('no function greet')
+})
+
+test('dev and logs --follow: a change is deployed, and what it prints is shown', async () => {
+  const started = startCli(['fn', 'dev', 'greet'], { env, callerDir: dir })
+  try {
+    await eventually(async () => (started.stdout().includes('greet v1') ? true : undefined), 20_000)
+    const followed = startCli(['fn', 'logs', 'greet', '--follow'], { env, callerDir: dir })
+    try {
+      const changedMs = performance.now()
+      await write('names.ts', 'export const ANYBODY: string = "everybody"\n')
+      await eventually(async () => (started.stdout().includes('greet v2') ? true : undefined), 10_000)
+      expect(performance.now() - changedMs).toBeLessThan(5_000)
+      await tenon('invoke', 'greet')
+      await eventually(
+        async () => (followed.stdout().includes('greeting everybody') ? true : undefined),
+        20_000,
+      )
+    } finally {
+      await followed.stop()
+    }
+  } finally {
+    await started.stop()
+  }
+}, 90_000)
+
+test('init: writes a function that deploys and answers, and the types of the examples', async () => {
+  const made = await tenon('init', 'fresh')
+  expect(made.stdout).toBe('fresh/index.ts\nfresh/tenon.d.ts\n')
+  expect((await tenon('deploy', 'fresh')).stdout).toMatch(/^fresh v1 /)
+  expect(JSON.parse((await tenon('invoke', 'fresh')).stdout)).toEqual({ message: 'Hello, world!' })
+  expect((await tenon('init', 'fresh')).stderr).toContain('is there already')
+})
