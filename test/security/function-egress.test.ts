@@ -82,8 +82,8 @@ describe('in a function that may reach all public servers', () => {
           failure(() => Deno.resolveDns('example.com', 'A')),
           failure(() => Deno.listen({ port: 0 })),
           failure(() => new Promise((done, fail) => { const socket = new WebSocket('ws://127.0.0.1:5432'); socket.onopen = done; socket.onerror = () => fail(new Error()) })),
-          failure(async () => { const { lookup } = await import('node:dns/promises'); return lookup('localhost') }),
-          failure(async () => { const { connect } = await import('node:net'); return new Promise((done, fail) => connect(5432, '127.0.0.1', done).on('error', fail)) }),
+          failure(async () => { const { lookup } = await import(String('node:dns/promises')); return lookup('localhost') }),
+          failure(async () => { const { connect } = await import(String('node:net')); return new Promise((done, fail) => connect(5432, '127.0.0.1', done).on('error', fail)) }),
         ])
       }`,
       { egress: ['*'] },

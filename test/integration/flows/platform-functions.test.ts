@@ -89,6 +89,11 @@ const NOT_CALLABLE: Readonly<Record<string, string>> = {
   'object.head': 'not yet: `object.get` faults where there is none',
   'object.list': 'not yet: a flow knows its keys, or keeps them in a collection',
   'function.fetch': 'streams in both directions; a flow calls `function.invoke`',
+  'invocation.get': 'for clients with a key; a flow has the result of its call',
+  'invocation.get_operation': 'for callers of `function.invoke` that do not wait',
+  'invocation.list': 'for clients with a key; a flow has the result of its call',
+  'invocation.logs': 'for clients with a key; a flow has the result of its call',
+  'invocation.watch_logs': 'a stream for clients with a key',
   'event.subscribe': 'a stream without an end; a flow has `listen` for it',
 }
 

@@ -287,7 +287,7 @@ test('OpenAPI: invoke route: describes input and output', async () => {
   const post = body.paths['/v1/functions/{id}/invoke'].post
   expect(post.requestBody.required).toBe(false)
   expect(post.responses['200'].headers['x-run-id'].schema.pattern).toMatch(/^\^run_/)
-  expect(post.responses['200'].content['application/json'].schema.description).toBe(
-    'What the function returned.',
+  expect(post.responses['200'].content['application/json'].schema.description).toMatch(
+    /^What the function returned;/,
   )
 })

@@ -91,14 +91,17 @@ test('tables of the platform – by their grants – are closed to the role but 
 const WORKSPACE = ['tenant_id', 'workspace_id']
 const SETTINGS = [...WORKSPACE, 'anon', 'public_read', 'user_objects', 'user_topics']
 const FUNCTION = [...WORKSPACE, 'id', 'name', 'active_version', 'config']
+const VERSION = [...WORKSPACE, 'function_id', 'version', 'input_schema']
+const ALIAS = [...WORKSPACE, 'function_id', 'name', 'versions']
+const FUNCTIONS = { functions: FUNCTION, function_versions: VERSION, function_aliases: ALIAS }
 /** Columns that a role may read where it may not read all of them. */
 const READABLE = {
   tenon_user: {
     services: SETTINGS,
-    functions: FUNCTION,
+    ...FUNCTIONS,
     stored_objects: [...WORKSPACE, 'bucket', 'key', 'upload', 'expires_at'],
   },
-  tenon_anon: { services: SETTINGS, functions: FUNCTION },
+  tenon_anon: { services: SETTINGS, ...FUNCTIONS },
 }
 /** Tables that a role may read as a whole: each has columns of the statements of the product alone. */
 const READABLE_AS_A_WHOLE = {

@@ -21,7 +21,7 @@ const CLOSED_TO_USERS = {
     function.create function.get function.list function.configure function.delete
     function_version.list function_version.get function_version.activate
     function_alias.list function_alias.get function_alias.set function_alias.delete
-    function.create function.get function.list function.configure function.delete function_trigger.list
+    function_trigger.list
     function_run.list function_run.get function_run.logs function_run.watch_logs function_run.redrive function_run.delete
     function_run.redrive_all
     flow.list flow.create flow.get flow.update flow.delete flow.metrics flow.validate flow.graph flow.simulate
