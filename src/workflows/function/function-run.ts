@@ -100,11 +100,11 @@ function errorOf(failure: unknown): Json {
 
 /** Converts Temporal's timeouts and the refusal in a suspended workspace to failures with a problem code for the caller. */
 function toFailure(error: unknown): unknown {
-  if (!(error instanceof ActivityFailure)) return error
-  if (error.cause instanceof ApplicationFailure)
-    return error.cause.type === 'held' ? suspendedFailure(error.cause) : error.cause
-  if (!(error.cause instanceof TimeoutFailure)) return error
-  if (error.cause.timeoutType === 'SCHEDULE_TO_START')
+  // A local activity fails with the cause itself.
+  const cause = error instanceof ActivityFailure ? error.cause : error
+  if (cause instanceof ApplicationFailure) return cause.type === 'held' ? suspendedFailure(cause) : cause
+  if (!(cause instanceof TimeoutFailure)) return error
+  if (cause.timeoutType === 'SCHEDULE_TO_START')
     return failure('overloaded', 'No worker was free for the function in time; the function was not run.')
   return failure('run_cut_off', 'The worker that ran the function was lost. The function is not retried.')
 }
