@@ -1,17 +1,11 @@
 /** A function: marks a new ticket that cannot wait. setup.mjs deploys it, with the topic that starts it and the scope that it needs. */
 
-interface Created {
-  readonly data: {
-    readonly id: string
-    readonly document: { readonly subject: string; readonly text: string }
-  }
-}
+import type { Context, Event } from 'tenon'
 
-interface Context {
-  readonly tenon: {
-    readonly collections: { update(name: string, id: string, changes: object): Promise<unknown> }
-  }
-}
+type Created = Event<{
+  readonly id: string
+  readonly document: { readonly subject: string; readonly text: string }
+}>
 
 const URGENT = /\b(?:down|urgent|urgently|emergency|outage|(?:cannot|can't|can’t) pay)\b/i
 
