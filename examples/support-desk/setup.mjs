@@ -1,6 +1,7 @@
 /**
- * Prepares a workspace for the page: declares the collections with their rules, opens a folder of objects, publishes the flow,
- * lets people sign up, and creates the client of the page. Writes config.json beside it. A second run applies changes of this file.
+ * Prepares a workspace for the page: declares the collections with their rules, opens a folder of objects, deploys the function,
+ * publishes the flow, lets people sign up, and creates the client of the page. Writes config.json beside it. A second run applies
+ * changes of this folder.
  *
  *   TENON_TOKEN=$(npx tenon token) node --env-file .env.local examples/support-desk/setup.mjs http://localhost:5173/ mia@example.com
  */
@@ -65,7 +66,7 @@ const agent = { '$user.claims.role': 'agent' }
 const ownOrAgent = { $or: [{ _owner: '$user.id' }, agent] }
 const closed = { read: false }
 
-// No user may update or delete anything: the flow alone changes `status`.
+// No user may update or delete anything: the flow alone changes `status`, and the function `priority`.
 await declare(
   'tickets',
   {
@@ -74,10 +75,14 @@ await declare(
     text,
     file: { ...line, minLength: 0 },
     status: { enum: ['open', 'refunded'], type: 'string' },
+    priority: { enum: ['normal', 'urgent'], type: 'string' },
   },
   {
     indexes: [{ fields: ['_owner'] }],
-    access: { anon: closed, user: { read: ownOrAgent, create: { email: '$user.email', status: 'open' } } },
+    access: {
+      anon: closed,
+      user: { read: ownOrAgent, create: { email: '$user.email', status: 'open', priority: 'normal' } },
+    },
   },
 )
 await declare(
@@ -107,6 +112,11 @@ const objects = {
 }
 const auth = { sign_up: 'open', branding: { name: 'Support desk' } }
 await call('POST', '/v1/services/configure', { workspace_id, objects, auth })
+
+// It hears new tickets only, so what it writes does not start it again.
+const triage = await readFile(`${import.meta.dirname}/triage.ts`, 'utf8')
+const config = { triggers: [{ topics: ['collections.tickets.created'] }], scopes: ['collections:write'] }
+await call('POST', '/v1/functions', { workspace_id, name: 'triage', source: triage, config })
 
 const flows = `/v1/flows/workspaces/${workspace_id}/definitions`
 const flow = await readFile(`${import.meta.dirname}/refund.yaml`, 'utf8')

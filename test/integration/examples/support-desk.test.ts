@@ -158,11 +158,13 @@ describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
 
   test('forged documents of a customer – are refused', async () => {
     const { id } = await stored('tickets', 'Broken mug')
-    const ticket = { email: mia.email, subject: 'Forged', text: 'x', file: '', status: 'open' }
+    const fixed = { email: mia.email, status: 'open', priority: 'normal' }
+    const ticket = { ...fixed, subject: 'Forged', text: 'x', file: '' }
     const refund = { ticket: id, euros: 5, status: 'requested' }
     const forged: [string, object][] = [
       ['tickets', { ...ticket, email: ben.email }],
       ['tickets', { ...ticket, status: 'refunded' }],
+      ['tickets', { ...ticket, priority: 'urgent' }],
       ['answers', { ticket: id, customer: mia.id, text: 'Your refund is approved.' }],
       ['refunds', { ...refund, status: 'approved' }],
       ['refunds', { ...refund, status: 'rejected' }],
@@ -265,6 +267,27 @@ describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
       { subject: 'Broken mug' },
       { subject: 'Wrong colour' },
     ])
+  })
+
+  test('urgent ticket – the function marks it, live, and new tickets alone start the function', async () => {
+    const badgeOf = (person: Person, subject: string) =>
+      ticketIn(person, subject).getByText('Urgent', { exact: true })
+    await write(mia, 'The shop is down')
+    for (const person of [mia, agent]) {
+      await badgeOf(person, 'The shop is down').waitFor()
+      expect(await badgeOf(person, 'Wrong colour').isVisible()).toBe(false)
+    }
+    await expectAccessible(agent.tab)
+    const tickets = await list(workspace.service, 'tickets')
+    const priorities = tickets.map((one: { priority: string }) => one.priority)
+    expect(priorities.toSorted()).toEqual(['normal', 'normal', 'normal', 'urgent'])
+    // The flow and the function have changed a ticket each.
+    const statuses = await eventually(async () => {
+      const { body } = await call('GET', '/v1/invocations?function=triage', { as: workspace.service })
+      const found: string[] = body.data.map(({ status }: { status: string }) => status)
+      return found.includes('running') || found.includes('queued') ? undefined : found
+    })
+    expect(statuses).toEqual(tickets.map(() => 'completed'))
   })
 
   test('access token that has expired – requests at the same time share one refresh', async () => {
