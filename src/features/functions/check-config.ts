@@ -10,7 +10,7 @@ import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { SCOPES } from '../key-operations.ts'
 import type { ConfigChange, FunctionConfig } from './config.ts'
 import { egressFault } from './egress.ts'
-import { checkTriggers } from './triggers/declared.ts'
+import { type ConfigError, triggerErrors } from './triggers/declared.ts'
 
 export const ConfigWarnings = Type.Optional(
   Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
@@ -34,8 +34,8 @@ export async function checkConfig(
   const { timeout } = change
   const field = { in: 'body', name: 'timeout', pointer: `${pointer}/timeout` } as const
   if (timeout !== undefined) boundedMs(field, timeout, { minMs: 1_000, maxMs: LIMITS.functionTimeoutMs.max })
-  checkTriggers(change, pointer)
   const errors = [
+    ...triggerErrors(change),
     ...listErrors('egress', change.egress, egressFault),
     ...listErrors('scopes', change.scopes, scopeFault),
     ...(await retryErrors(scope, change, target)),
@@ -71,12 +71,6 @@ export async function missingSecrets(
     return there.has(name) ? [] : [{ pointer: `${pointer}/secrets/${index}`, detail }]
   })
   return warnings.length === 0 ? {} : { warnings }
-}
-
-/** @param path of the faulty member within the configuration */
-interface ConfigError {
-  readonly path: string
-  readonly detail: string
 }
 
 function listErrors(

@@ -63,7 +63,7 @@ export const FunctionConfig = Type.Object({
     description:
       'Servers that the code may send requests to: `host:port`, `*.example.com:443`, or `*` for all public ones. None by default.',
   }),
-  scopes: Type.Array(Type.String({ maxLength: 100, pattern: '^[a-z][a-z0-9_]*:(read|write|run|approve)$' }), {
+  scopes: Type.Array(Type.String({ maxLength: 100 }), {
     maxItems: bounds.scopesMax,
     uniqueItems: true,
     description:

@@ -36,11 +36,11 @@ function localName(program: Program, name: string): Identifier | undefined {
   return undefined
 }
 
-/** The initialisers of the module's constants, by name. */
+/** The initialisers of the module's constants, by name. A bundler writes those of its modules as `var`. */
 function constantsOf(program: Program): ReadonlyMap<string, Expression> {
   const constants = new Map<string, Expression>()
   for (const statement of program.body) {
-    if (statement.type !== 'VariableDeclaration' || statement.kind !== 'const') continue
+    if (statement.type !== 'VariableDeclaration' || statement.kind === 'let') continue
     for (const { id, init } of statement.declarations)
       if (id.type === 'Identifier' && init) constants.set(id.name, init)
   }

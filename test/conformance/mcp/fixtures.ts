@@ -43,7 +43,7 @@ const roots = { method: 'roots/list', params: {} }
 
 /** A function that asks its client round by round, and returns a text when all has been answered. */
 const asks = (rounds: readonly Readonly<Record<string, unknown>>[], done: string, argument = 'unused') => `
-  export const tool = { input: { type: 'object', properties: { ${argument}: { type: 'string' } } } }
+  export const input = { type: 'object', properties: { ${argument}: { type: 'string' } } }
   const rounds = ${JSON.stringify(rounds)}
   export default (input, { mcp = {} }) => {
     const answers = mcp.inputResponses ?? {}
@@ -109,9 +109,9 @@ export const FUNCTIONS: Readonly<Record<string, string>> = {
   ),
   test_elicitation_sep1034_defaults: asks([{ form: form('Defaults', DEFAULTS) }], 'Elicitation completed.'),
   test_elicitation_sep1330_enums: asks([{ form: form('Enums', ENUMS) }], 'Elicitation completed.'),
-  greet: `export const tool = { input: { type: 'object', properties: { name: { type: 'string' } } } }
+  greet: `export const input = { type: 'object', properties: { name: { type: 'string' } } }
   export default ({ name }) => ({ content: [{ type: 'text', text: 'Hello, ' + name + '!' }] })`,
-  json_schema_2020_12_tool: `export const tool = { input: {
+  json_schema_2020_12_tool: `export const input = {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     type: 'object',
     $defs: { address: { type: 'object', properties: { street: { type: 'string' }, city: { type: 'string' } } } },
@@ -127,7 +127,7 @@ export const FUNCTIONS: Readonly<Record<string, string>> = {
     then: { required: ['phone'] },
     else: { required: ['email'] },
     additionalProperties: false,
-  } }
+  }
   export default (input) => ({ content: [{ type: 'text', text: JSON.stringify(input) }] })`,
 }
 

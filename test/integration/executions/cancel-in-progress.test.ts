@@ -3,6 +3,7 @@
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createEntry, Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { functionRuns } from '../../support/fixtures/suspension.ts'
 import {
   call,
   createTestWorkspace,
@@ -11,7 +12,6 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 import { BlockingServer } from '../../support/servers/blocking-server.ts'
-import { withRawClient } from '../../support/stack/temporal.ts'
 
 let workspace: TestWorkspace
 let runs: Runs
@@ -67,18 +67,7 @@ describe('cancel during a call', () => {
     const body = { workspace_id: workspace.workspaceId, name: 'endless', source }
     expect((await call('POST', '/v1/functions', { as: workspace.operator, body })).status).toBe(201)
     const id = await startFlow('call: function.invoke, with: { id: endless, input: {} }', ledger)
-    await withRawClient(async ({ workflow }) => {
-      await eventually(async () => {
-        const query = "WorkflowType = 'functionRun' and ExecutionStatus = 'Running'"
-        for await (const { workflowId } of workflow.list({ query })) {
-          if (!workflowId.includes(workspace.workspaceId)) continue
-          const { raw } = await workflow.getHandle(workflowId).describe()
-          // The code runs: Temporal has started the activity, not only recorded it.
-          if (raw.pendingActivities?.some(({ lastStartedTime }) => lastStartedTime)) return true
-        }
-        return undefined
-      })
-    })
+    await functionRuns(workspace)
     const run = await cancelAndWait(id)
     expect(run).toMatchObject({ status: 'cancelled', output: null, error: null })
     expect([statusOf(run, 'it'), statusOf(run, 'after')]).toEqual(['cancelled', undefined])

@@ -33,12 +33,9 @@ const ORDERS = {
   required: ['number', 'customer', 'status'],
   additionalProperties: false,
 }
-const QUOTE = `export const tool = {
-  description: 'Quotes the price of an order.',
-  input: { type: 'object', properties: { cents: { type: 'integer' }, express: { type: 'boolean' } }, required: ['cents'], additionalProperties: false },
-  output: { type: 'object', properties: { price: { type: 'integer' } }, required: ['price'] },
-  readOnly: true,
-}
+const QUOTE = `export const tool = { description: 'Quotes the price of an order.', readOnly: true }
+export const input = { type: 'object', properties: { cents: { type: 'integer' }, express: { type: 'boolean' } }, required: ['cents'], additionalProperties: false }
+export const output = { type: 'object', properties: { price: { type: 'integer' } }, required: ['price'] }
 export default ({ cents, express }) => ({ price: cents + (express ? 500 : 0) })`
 const REFUND = `document: { dsl: '1.0.3', namespace: shop, name: refund, version: '1.0.0', title: Refund an order, summary: Refunds a paid or late order. }
 input:

@@ -21,11 +21,14 @@ import { asSuperuser, type Caller, call, type TestWorkspace } from '../../suppor
 const OUTPUT = { type: 'object', properties: { total: {}, rows: {} }, required: ['total'] }
 const SOURCES = {
   big: 'export default ({ text, times }) => text.repeat(times)',
-  rows: `export const tool = { input: { type: 'object' }, output: ${JSON.stringify(OUTPUT)} } as const
+  rows: `export const input = { type: 'object' }
+    export const output = ${JSON.stringify(OUTPUT)}
     export default () => ({ total: 7, rows: 'r'.repeat(200_000) })`,
-  strict: `export const tool = { input: { type: 'object' }, output: ${JSON.stringify({ ...OUTPUT, required: ['rows'] })} } as const
+  strict: `export const input = { type: 'object' }
+    export const output = ${JSON.stringify({ ...OUTPUT, required: ['rows'] })}
     export default () => ({ total: 7, rows: 'r'.repeat(200_000) })`,
-  wide: `export const tool = { input: { type: 'object' }, output: ${JSON.stringify(OUTPUT)} } as const
+  wide: `export const input = { type: 'object' }
+    export const output = ${JSON.stringify(OUTPUT)}
     export default () => Object.assign({ total: 7 }, Object.fromEntries(Array.from({ length: 40_000 }, (_, n) => ['member' + n, n])))`,
   picture: `export default (n) => ({ content: [{ type: 'image', data: 'AAEC'.repeat(n / 4), mimeType: 'image/png' }] })`,
 }

@@ -85,7 +85,7 @@ const ALL = { ...HOSTED, official: atOfficialServer } as const
 beforeAll(async () => {
   workspace = await createMcpWorkspace()
   runs = new Runs(workspace)
-  const source = `export const tool = { output: { type: 'object', properties: { n: { type: 'integer' } } } }
+  const source = `export const output = { type: 'object', properties: { n: { type: 'integer' } } }
 export default () => ({ n: 'seven' })`
   const deployed = { workspace_id: workspace.workspaceId, name: 'wrong', source }
   await ok(call('POST', '/v1/functions', { as: workspace.operator, body: deployed }))
@@ -166,7 +166,7 @@ const STEPS: Readonly<Record<string, Row>> = {
     tool: 'call_wrong',
     args: () => ({}),
     paths: ON_HOSTED,
-    expected: () => ({ isError: true, code: 'result_invalid', text: expect.stringContaining('n ') }),
+    expected: () => ({ isError: true, code: 'function_output_invalid', text: expect.stringContaining('n ') }),
     absent: 'seven',
   },
   'budget: a result that is too large': {

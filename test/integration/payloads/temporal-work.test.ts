@@ -6,6 +6,7 @@ import { beforeAll, expect, test } from 'vitest'
 import { QUEUES } from '../../../src/core/work.ts'
 import { workflowTypes } from '../../support/clients/histories.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
+import { deployTriggered, functionScheduleId } from '../../support/fixtures/function-triggers.ts'
 import { executionsOf, publishScheduled } from '../../support/fixtures/schedules.ts'
 import { buildIndex } from '../../support/fixtures/schemas.ts'
 import { allowLoopback } from '../../support/fixtures/secrets.ts'
@@ -34,6 +35,8 @@ beforeAll(async () => {
   )
   await publishScheduled(workspace, 'tick', '')
   await buildIndex(workspace)
+  const scheduled = await deployTriggered(workspace, { schedule: { cron: '0 0 1 1 *' } })
+  await withRawClient((client) => client.schedule.getHandle(functionScheduleId(scheduled)).trigger())
   expect((await suspendWorkspace(workspace, workspace.operator)).status).toBeLessThan(300)
   workflows = await startedWorkflows()
   const { events } = await withRawClient((client) => client.workflow.getHandle(id).fetchHistory())
@@ -146,6 +149,7 @@ test('functions, provisioning, index builds: each uses a queue of its own', () =
   expect(queuesOf('registration')).toEqual(new Set([`registerTriggers ${provisioning}`]))
   expect(queuesOf('suspension')).toContain(`changeState ${provisioning}`)
   expect(queuesOf('indexBuild')).toEqual(new Set([`buildIndex ${indexes}`]))
+  expect(queuesOf('functionTrigger')).toEqual(new Set([`startScheduledRun ${flows}`]))
   expect(queuesOf('flowTrigger')).toEqual(new Set([`admitTrigger ${flows}`]))
   expect(new Set(Object.values(QUEUES)).size).toBe(5)
 })

@@ -107,7 +107,7 @@ test.each([
 describe('export `tool`: refused', () => {
   test.each([
     ['let', 'export let tool = {}', /must be a constant: `export const tool/],
-    ['var', 'export var tool = {}', /must be a constant/],
+    ['let', 'export let tool = {}', /must be a constant/],
     ['function', 'export function tool() {}', /must be a constant/],
     ['class', 'export class tool {}', /must be a constant/],
     ['enum', 'export enum tool { a }', /must be a constant/],

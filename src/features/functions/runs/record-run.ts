@@ -2,6 +2,7 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { Problem } from '../../../core/problem.ts'
+import { withoutHandles } from '../../../core/secret-handle.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { LogLine, Usage } from '../sandbox/invocation.ts'
@@ -61,7 +62,7 @@ export async function failRun(
   usage?: Usage | undefined,
 ): Promise<boolean> {
   const ended = await scope.rows<EndedRow>(sql`
-    update function_runs set status = 'failed', ended_at = now(), error = ${JSON.stringify(error)}::json, ${measured(usage)},
+    update function_runs set status = 'failed', ended_at = now(), error = ${JSON.stringify(withoutHandles(error as unknown as Json))}::json, ${measured(usage)},
       is_dead_letter = is_async
     where id = ${runId} and ended_at is null returning function_id, slot`)
   await afterEnd(scope, runId, ended)

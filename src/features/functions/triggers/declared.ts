@@ -6,7 +6,6 @@ import { checkJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { isChangeTopic, isWorkspaceTopic, matchesTopic, type StreamName } from '../../events/events.ts'
 import { TOPIC_PATTERN } from '../../events/events-api.ts'
-import { bodyProblem } from '../../operation-helpers.ts'
 
 /** The spec of a schedule trigger, as it is configured. */
 export interface ScheduleSpec {
@@ -32,36 +31,42 @@ export interface EventSpec {
 const TOPIC = new RegExp(TOPIC_PATTERN)
 const CHANGE_TOPIC = /^collections\.(\*|[^.]+\.(\*|created|updated|deleted))$/
 
+/** An error of a configuration. @param path of the faulty member within it (RFC 6901) */
+export interface ConfigError {
+  readonly path: string
+  readonly detail: string
+}
+
 /**
- * Checks schedule and topics.
- * @param pointer of the configuration in the body
- * @throws Problem `validation_failed`, `body_too_large`
+ * The errors of schedule and topics.
+ * @throws Problem `body_too_large`, `validation_failed` for an input of a schedule that is too large or too deep
  */
-export function checkTriggers({ schedule, triggers = [] }: DeclaredTriggers, pointer: string): void {
-  if (schedule) checkSchedule(schedule, `${pointer}/schedule`)
-  for (const [n, { topics }] of triggers.entries())
-    for (const [m, topic] of topics.entries()) checkTopic(topic, `${pointer}/triggers/${n}/topics/${m}`)
+export function triggerErrors({ schedule, triggers = [] }: DeclaredTriggers): ConfigError[] {
+  const topics = triggers.flatMap((trigger, n) =>
+    trigger.topics.flatMap((topic, m) => topicErrors(topic, `/triggers/${n}/topics/${m}`)),
+  )
+  return [...(schedule ? scheduleErrors(schedule) : []), ...topics]
 }
 
-function checkSchedule({ cron, timezone, input }: ScheduleSpec, pointer: string): void {
-  const parsed = parseCron(cron)
-  if ('faults' in parsed) {
-    const texts = parsed.faults.map(({ message, hint = '' }) => `${message} ${hint}`.trim())
-    throw bodyProblem(`${pointer}/cron`, texts.join(' '), `schedule.cron: ${texts.join(' ')}`)
-  }
-  if (timezone !== undefined && !isTimezone(timezone)) {
-    const detail = `\`${timezone}\` is no time zone of the IANA database, such as \`Europe/Berlin\`.`
-    throw bodyProblem(`${pointer}/timezone`, detail, `schedule.timezone: ${detail}`)
-  }
+function scheduleErrors({ cron, timezone, input }: ScheduleSpec): ConfigError[] {
   checkJson('schedule.input', input ?? {}, LIMITS.functionTriggers.scheduleInputBytesMax)
+  const parsed = parseCron(cron)
+  const faults = 'faults' in parsed ? parsed.faults : []
+  const errors = faults.map(({ message, hint = '' }) => ({
+    path: '/schedule/cron',
+    detail: `${message} ${hint}`.trim(),
+  }))
+  if (timezone === undefined || isTimezone(timezone)) return errors
+  const detail = `\`${timezone}\` is no time zone of the IANA database, such as \`Europe/Berlin\`.`
+  return [...errors, { path: '/schedule/timezone', detail }]
 }
 
-function checkTopic(topic: string, pointer: string): void {
-  if (TOPIC.test(topic) && (!isChangeTopic(topic) || CHANGE_TOPIC.test(topic))) return
+function topicErrors(topic: string, path: string): ConfigError[] {
+  if (TOPIC.test(topic) && (!isChangeTopic(topic) || CHANGE_TOPIC.test(topic))) return []
   const detail = isChangeTopic(topic)
     ? `\`${topic}\` names no changes: \`collections.<name>.created\`, \`.updated\`, \`.deleted\` or \`.*\` does.`
     : `\`${topic}\` is no topic: words with dots between, or \`orders.*\` for all below one.`
-  throw bodyProblem(pointer, detail, `triggers: ${detail}`)
+  return [{ path, detail }]
 }
 
 /** @returns undefined if there are none */

@@ -56,12 +56,9 @@ const ORDERS = {
   required: ['number', 'status'],
   additionalProperties: false,
 }
-const QUOTE = `export const tool = {
-  description: 'Quotes the price of an order.',
-  input: { type: 'object', properties: { cents: { type: 'integer' } }, required: ['cents'], additionalProperties: false },
-  output: { type: 'object', properties: { price: { type: 'integer' } }, required: ['price'] },
-  readOnly: true,
-}
+const QUOTE = `export const tool = { description: 'Quotes the price of an order.', readOnly: true }
+export const input = { type: 'object', properties: { cents: { type: 'integer' } }, required: ['cents'], additionalProperties: false }
+export const output = { type: 'object', properties: { price: { type: 'integer' } }, required: ['price'] }
 export default ({ cents }) => ({ price: cents + 500 })`
 const PLAIN = 'export default (input) => ({ echo: input })'
 const FLOWS = [
