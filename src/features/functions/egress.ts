@@ -15,8 +15,8 @@ function serverOf(entry: string): string | undefined {
   const [, wildcard = '', host = '', port = ''] = ENTRY.exec(entry) ?? []
   if (host === '' || Number(port) > 65_535 || !URL.canParse(`http://${host}:${port}`)) return undefined
   const { hostname } = new URL(`http://${host}:${port}`)
-  // An address has no subdomains.
-  if (wildcard !== '' && /^\[|\.\d+$/.test(hostname)) return undefined
+  // An address has no subdomains, and those of a top-level domain belong to anyone.
+  if (wildcard !== '' && (/^\[|\.\d+$/.test(hostname) || !hostname.includes('.'))) return undefined
   return `${wildcard}${hostname}:${port}`
 }
 
