@@ -1,12 +1,15 @@
-/** `tenon fn`: its verbs are in functions/. */
+/** `tenon fn invoke`; the other verbs of functions are in functions/. */
 
 import type { Command } from 'commander'
+import { ApiError } from './client.ts'
 import { deployVerbs } from './functions/deploy.ts'
 import { initVerb } from './functions/init.ts'
-import { invokeVerb } from './functions/invoke.ts'
 import { logVerbs } from './functions/logs.ts'
 import { recordVerbs } from './functions/records.ts'
 import { runVerb } from './functions/run.ts'
+import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
+import { serviceClient } from './settings.ts'
+import { addVerb, printJson } from './verb.ts'
 
 export function functionVerbs(program: Command): void {
   const functions = program.command('fn').description('functions')
@@ -16,4 +19,29 @@ export function functionVerbs(program: Command): void {
   runVerb(functions)
   logVerbs(functions)
   recordVerbs(functions)
+}
+
+/** Prints the result alone on stdout, and the lines of a failed run on stderr. */
+async function invoke(name: string, options: { input: string }): Promise<number> {
+  const client = await serviceClient()
+  // As text with its content type, since `call` would send a JSON string as YAML.
+  const input = JSON.stringify(await jsonArgument(options.input, 'The input'))
+  try {
+    const path = `/v1/functions/${encodeURIComponent(name)}/invoke`
+    return printJson(await client.call('POST', path, input, { 'content-type': 'application/json' }))
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    for (const line of (error.problem['logs'] ?? []) as string[]) process.stderr.write(`| ${line}\n`)
+    throw error
+  }
+}
+
+function invokeVerb(functions: Command): void {
+  addVerb(
+    functions,
+    'invoke <name>',
+    'invoke a function with TENON_SERVICE_KEY and print its result',
+    invoke,
+    [['--input <json>', `argument of the function: ${JSON_NOTATION}`, '{}']],
+  )
 }
