@@ -45,7 +45,7 @@ export async function runFunction(
   lent?: CallSecrets,
 ): Promise<Json> {
   const { functions, record } = services
-  const slot = await functions.acquire(record.ref.tenantId, cancellationSignal())
+  const slot = await functions.acquire(record.ref.tenantId, cancellationSignal(), run.is_async)
   return runInSlot(slot, services, run, lent).finally(slot.release)
 }
 

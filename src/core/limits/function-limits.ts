@@ -79,10 +79,14 @@ export const FUNCTION_LIMITS = {
   functionQueueMs: 20_000,
   /** The longest timeout of a run whose attempt is made within a workflow task. */
   functionInlineMsMax: 10_000,
-  /** The same for a run that nobody waits for. */
+  /** How long each attempt of an asynchronous run waits for a slot. */
   functionAsyncQueueMs: 3_600_000,
+  /** The pauses of an asynchronous run for which no slot was free double from `minMs` to `maxMs`. */
+  functionAsyncPause: { minMs: 1_000, maxMs: 15_000 },
   functionHeartbeatMs: 10_000,
   functionSlotsPerCore: 4,
+  /** Activities that a worker takes, for each slot: those that wait must not keep it from taking another tenant's. */
+  functionActivitiesPerSlot: 4,
   functionWarmProcesses: 2,
   /** Per process: the engine has about 10 and one per CPU, each Worker one or two. */
   functionThreadsMax: 256,
