@@ -32,6 +32,11 @@ export class RunLog {
     return this.#unstored.splice(0)
   }
 
+  /** Takes back lines whose storage by the caller has failed. */
+  putBack(lines: readonly NumberedLine[]): void {
+    this.#unstored.unshift(...lines)
+  }
+
   /** Stores what is left. Never rejects: a run does not fail since its lines cannot be stored. */
   async close(): Promise<void> {
     this.#store()

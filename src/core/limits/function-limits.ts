@@ -43,6 +43,8 @@ export const FUNCTION_LIMITS = {
   functionRetry: { minMs: 1_000, maxMs: 60_000 },
   /** How often lines are stored while a run goes on. */
   functionLogFlushMs: 250,
+  /** How long the record of the end of a run is tried while the database is unavailable. */
+  functionRecordMs: 10_000,
   functionMemoryMb: { min: 64, default: 128, max: 512 },
   /** Resident memory of an idle process, most of it shared. */
   functionMemoryBaseMb: 96,
