@@ -101,7 +101,7 @@ async function complete(
   log: RunLog,
   end: Parameters<typeof completeRun>[2],
 ): Promise<void> {
-  const lines = log.take()
+  const lines = await log.take()
   try {
     await completeRun(record, run_id, end, lines)
   } catch (cause) {
