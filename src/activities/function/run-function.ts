@@ -85,9 +85,12 @@ async function runInSlot(
     const { result, usage } = await invoke(slot, services, run, { ...read, attempt, mask, log })
     checkOutput(version.output_schema, run, result)
     const shown = mask.value(result)
+    // The database may be slow, and the code does not run any more.
+    slot.release()
     await complete(record, run, log, { usage, ...(run.is_async && { result: shown }) })
     return shown
   } catch (error) {
+    slot.release()
     throw mask.failure(version.has_maps ? await withOrigin(record, run, error) : error)
   } finally {
     await log.close()

@@ -4,8 +4,14 @@ export const FUNCTION_LIMITS = {
   functionSourceBytesMax: 5_242_880,
   /** Of a deployment: source and source map with their escapes. */
   functionBodyBytesMax: 12_582_912,
-  /** The map of a bundle: its JSON, its files, and the characters of a name that is kept. */
-  functionSourceMap: { bytesMax: 5_242_880, sourcesMax: 10_000, nameCharsMax: 200, cpuMs: 3_000 },
+  /** The map of a bundle: its JSON, its files, and the characters of a name that is kept. An error waits `waitMs` for its place. */
+  functionSourceMap: {
+    bytesMax: 5_242_880,
+    sourcesMax: 10_000,
+    nameCharsMax: 200,
+    cpuMs: 3_000,
+    waitMs: 3_000,
+  },
   /** The compiled form, with its source map. */
   functionCompiledBytesMax: 25_165_824,
   /** A larger map is kept apart from the code, and read only for errors. */

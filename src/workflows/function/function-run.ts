@@ -24,18 +24,25 @@ const { failFunctionRun } = proxyLocalActivities<Activities>(RECORD)
 export async function functionRun(input: FunctionRunInput): Promise<Json> {
   const { name, version } = input.function
   setCurrentDetails(`**${name}** v${version}`)
+  try {
+    return await runRepeatedly(input)
+  } catch (error) {
+    const failure = toFailure(error)
+    await CancellationScope.nonCancellable(() => failFunctionRun(input, errorOf(failure)))
+    throw failure
+  }
+}
+
+async function runRepeatedly(input: FunctionRunInput): Promise<Json> {
   for (let attempt = 1; ; attempt++) {
     try {
       const done = attempt === 1 && mayRunInline(input) ? await runInline(input) : null
       return done === null ? await runQueued(input) : done.result
     } catch (error) {
       const failure = toFailure(error)
-      if (attempt >= input.attempts_max || !isRepeatable(failure)) {
-        await CancellationScope.nonCancellable(() => failFunctionRun(input, errorOf(failure)))
-        throw failure
-      }
-      await sleep(pauseMs(attempt, LIMITS.functionRetry), { summary: `until attempt ${attempt + 1}` })
+      if (attempt >= input.attempts_max || !isRepeatable(failure)) throw failure
     }
+    await sleep(pauseMs(attempt, LIMITS.functionRetry), { summary: `until attempt ${attempt + 1}` })
   }
 }
 
@@ -47,7 +54,7 @@ const mayRunInline = ({ is_async, timeout_ms }: FunctionRunInput): boolean =>
 function runInline(input: FunctionRunInput): Promise<{ readonly result: Json } | null> {
   const { runFunctionInline } = proxyLocalActivities<Activities>({
     summary: `${input.function.name} v${input.function.version}`,
-    startToCloseTimeout: input.timeout_ms + LIMITS.functionHeartbeatMs,
+    startToCloseTimeout: attemptMs(input),
     retry: { maximumAttempts: 1 },
   })
   return runFunctionInline(input)
@@ -74,14 +81,20 @@ const isOverloaded = (error: unknown): boolean => {
   return failed instanceof ApplicationFailure && failed.type === ('overloaded' satisfies ProblemCode)
 }
 
+/**
+ * The longest time in a slot: the start of a process, the code, and the record of its end. The worker enforces the limit of the
+ * code itself; the rest is for a worker that fails to.
+ */
+const attemptMs = ({ timeout_ms }: FunctionRunInput): number =>
+  LIMITS.functionStartMs + timeout_ms + LIMITS.functionRecordMs + LIMITS.functionHeartbeatMs
+
 /** @param queueMs how long the attempt may wait for a worker */
 function runAttempt(input: FunctionRunInput, queueMs: number): Promise<Json> {
   const { runFunction } = proxyActivities<Activities>({
     taskQueue: QUEUES.functions,
     summary: `${input.function.name} v${input.function.version}`,
     scheduleToStartTimeout: queueMs,
-    // The worker enforces the time limit itself; this timeout is for a worker that fails to.
-    startToCloseTimeout: input.timeout_ms + 2 * LIMITS.functionHeartbeatMs,
+    startToCloseTimeout: LIMITS.functionQueueMs + attemptMs(input),
     heartbeatTimeout: LIMITS.functionHeartbeatMs,
     retry: { maximumAttempts: 1 },
   })
@@ -131,7 +144,7 @@ function toFailure(error: unknown): unknown {
   if (!(cause instanceof TimeoutFailure)) return error
   if (cause.timeoutType === 'SCHEDULE_TO_START')
     return failure('overloaded', 'No worker was free for the function in time; the function was not run.')
-  return failure('run_cut_off', 'The worker that ran the function was lost. The function is not retried.')
+  return failure('run_cut_off', 'The worker that ran the function was lost, or took too long.')
 }
 
 /** The failure of a call in a suspended workspace; a calling execution repeats the call when it is resumed. */
