@@ -81,7 +81,9 @@ export const FUNCTION_LIMITS = {
   functionFetch: { redirectsMax: 5, urlCharsMax: 16_384, bytesMax: 10_485_760 },
   /** Code of versions that a worker keeps, in bytes. */
   functionCodeCacheBytes: 67_108_864,
+  /** Of an error that code throws: its message and its name, which are cut. */
   functionMessageCharsMax: 2_000,
+  functionErrorNameCharsMax: 200,
   functionStartMs: 10_000,
   /** How long an invocation waits for a slot before it is rejected. */
   functionQueueMs: 20_000,
