@@ -10,8 +10,8 @@ import { inThread } from '../../features/threads/run-in-thread.ts'
 const { cpuMs, waitMs } = LIMITS.functionSourceMap
 
 /**
- * @returns the error with `line`, `column` and `file` of the original; the same error if it has no position, or none is found
- *   within `functionSourceMap.waitMs`
+ * @returns the error with `line`, `column` and `file` of the original; the same error if it has no position, or none is
+ *   found within `functionSourceMap.waitMs`
  */
 export async function withOrigin(
   scope: WorkspaceScope,

@@ -97,7 +97,10 @@ async function runInSlot(
   }
 }
 
-/** @throws Problem `run_cut_off`: the code has run, so the caller must not take the error of the database for a reason to repeat it */
+/**
+ * @throws Problem `run_cut_off`: the code has run, so the caller must not take the error of the database for a reason to
+ *   repeat it
+ */
 async function complete(
   record: WorkspaceScope,
   { run_id }: FunctionRunInput,

@@ -25,7 +25,7 @@ export class RunLog {
     this.#timer ??= setTimeout(() => this.#store(), LIMITS.functionLogFlushMs)
   }
 
-  /** The lines that are not stored yet; the caller stores them. Those before them are stored by then: followers read in order. */
+  /** The lines that are not stored yet, for the caller to store. Earlier ones are stored by then: followers read in order. */
   async take(): Promise<NumberedLine[]> {
     const lines = this.#takeUnstored()
     await this.#storing

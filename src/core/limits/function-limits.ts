@@ -4,7 +4,7 @@ export const FUNCTION_LIMITS = {
   functionSourceBytesMax: 5_242_880,
   /** Of a deployment: source and source map with their escapes. */
   functionBodyBytesMax: 12_582_912,
-  /** The map of a bundle: its JSON, its files, and the characters of a name that is kept. An error waits `waitMs` for its place. */
+  /** The map of a bundle: its JSON, its files, the characters of a name. `waitMs`: how long an error waits for its position. */
   functionSourceMap: {
     bytesMax: 5_242_880,
     sourcesMax: 10_000,

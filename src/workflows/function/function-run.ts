@@ -82,8 +82,8 @@ const isOverloaded = (error: unknown): boolean => {
 }
 
 /**
- * The longest time in a slot: the start of a process, the code, and the record of its end. The worker enforces the limit of the
- * code itself; the rest is for a worker that fails to.
+ * The longest time of an attempt that has a slot: the start of a process, the code, and the record of its end. The worker
+ * enforces the limit of the code itself; the rest is for a worker that fails to.
  */
 const attemptMs = ({ timeout_ms }: FunctionRunInput): number =>
   LIMITS.functionStartMs + timeout_ms + LIMITS.functionRecordMs + LIMITS.functionHeartbeatMs

@@ -13,7 +13,7 @@ const SLEEPS = 'export default ({ ms = 0 }) => new Promise((done) => setTimeout(
 /** Too long for an attempt within the workflow task: it needs an activity, as asynchronous runs do. */
 const LONG = { timeout: '11s' }
 
-test("one tenant's asynchronous runs exceed the slots: all complete at their first attempt, and another tenant's call is answered meanwhile", async () => {
+test("more runs of a tenant than slots: all complete at their first attempt, and another tenant's call is answered meanwhile", async () => {
   const [loud, quiet] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const [busy, other] = [new FunctionRuns(loud), new FunctionRuns(quiet)]
   const id = await busy.deploy('busy', SLEEPS)

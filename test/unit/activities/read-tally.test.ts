@@ -9,10 +9,11 @@ import { listDocuments } from '../../../src/features/collections/documents-api.t
 
 test('reads, done and failed: name their target as it is masked', () => {
   const events: Partial<AuditEvent>[] = []
+  const enqueue = (event: AuditEvent) => events.push(event)
   const scope = {
     ref: { tenantId: 'ten_1', workspaceId: 'ws_1' },
     actor: { role: 'service', subject: 'run' },
-    audit: { enqueue: (event: AuditEvent) => events.push(event) },
+    audit: { enqueue, enqueueThrottled: enqueue },
   } as unknown as WorkspaceScope
   const by = { kind: 'run', requestId: 'run_1', redactedArgs: { name: '***' } } as const
   const tally = new ReadTally()

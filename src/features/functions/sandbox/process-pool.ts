@@ -71,7 +71,8 @@ export class Functions {
 
   /**
    * Waits for a slot, for callers that have work to do before they run in it.
-   * @param isAsync true for a caller that can come back: it is rejected at once if as many of its tenant wait as there are slots
+   * @param isAsync true for a caller that asks again: it is rejected at once if as many of its tenant wait as there are
+   *   slots
    * @throws Problem `overloaded`, `run_cut_off`
    */
   async acquire(tenantId: string, signal: AbortSignal, isAsync = false): Promise<FunctionSlot> {

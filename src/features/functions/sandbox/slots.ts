@@ -31,8 +31,8 @@ export class FairSlots {
   /**
    * Waits for a slot.
    * @param waitingMax of the tenant: above it, the caller does not wait
-   * @throws Problem `overloaded` with the detail if none was released in time, or too many wait; `run_cut_off` if it was
-   *   aborted meanwhile
+   * @throws Problem `overloaded` with the detail if none was released in time, or too many wait; `run_cut_off` if it
+   *   was aborted meanwhile
    */
   acquire(
     tenant: string,
