@@ -31,8 +31,7 @@ export class SecretMask {
     if (this.#isEmpty && this.#lent === undefined) return text
     const cut = isCutLine(text)
     const body = cut ? text.slice(0, -1) : text
-    const own = cut ? this.#own.redactExcerpt(body) : (this.#own.redactOutput(body) as string)
-    const shown = this.#lent === undefined ? own : withoutHandles(this.#lent.redactExcerpt(own))
+    const shown = cut ? this.#excerpt(body) : this.#whole(body)
     return cut ? `${shown}…` : shown
   }
 
@@ -73,9 +72,18 @@ export class SecretMask {
 
   /** A message that has the longest length was cut. */
   #message(text: string): string {
-    if (!CUT_AT.includes(text.length)) return text
-    const own = this.#own.redactExcerpt(text)
-    return this.#lent === undefined ? own : this.#lent.redactExcerpt(own)
+    return CUT_AT.includes(text.length) ? this.#excerpt(text) : text
+  }
+
+  #whole(text: string): string {
+    const own = this.#own.redactOutput(text) as string
+    return this.#lent === undefined ? own : withoutHandles(this.#lent.redactOutput(own) as string)
+  }
+
+  /** Masks handles first: an end that looks like the beginning of a secret may be that of a handle. */
+  #excerpt(text: string): string {
+    const own = this.#own.redactExcerpt(this.#whole(text))
+    return this.#lent?.redactExcerpt(own) ?? own
   }
 }
 

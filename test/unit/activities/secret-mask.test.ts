@@ -39,6 +39,13 @@ test('secret of a calling flow: the same', () => {
   expect([detail, JSON.stringify(members['error'])].join()).not.toContain(HALF)
 })
 
+test('line that ends with a secret of a flow: is masked, whatever the end of the handle looks like', () => {
+  // The handle ends with the beginning of the secret.
+  const lent = new CallSecrets(new Map(), new Map([[handleOf('key', 'h'.repeat(43)), SECRET]]))
+  const mask = new SecretMask([], lent)
+  expect([`got ${SECRET}`, `got ${SECRET}…`].map((text) => mask.line(text))).toEqual(['got ***', 'got ***…'])
+})
+
 test('a suspension: passes unchanged, since the workflow waits for its end', () => {
   const suspended = new Suspended('workspace_suspended', 1)
   expect(new SecretMask([SECRET]).failure(suspended)).toBe(suspended)
