@@ -83,7 +83,8 @@ async function main(): Promise<void> {
     Worker.create({
       ...shared,
       taskQueue: QUEUES.functions,
-      maxConcurrentActivityTaskExecutions: availableParallelism() * LIMITS.functionSlotsPerCore,
+      maxConcurrentActivityTaskExecutions:
+        availableParallelism() * LIMITS.functionSlotsPerCore * LIMITS.functionActivitiesPerSlot,
     }),
     Worker.create({
       ...shared,

@@ -19,7 +19,8 @@ export interface RunCode {
 export class CodeCache {
   readonly #known = new LRUCache<string, RunnableVersion>({
     maxSize: LIMITS.functionCodeCacheBytes,
-    sizeCalculation: ({ compiled }) => compiled.length + 1,
+    sizeCalculation: ({ compiled, input_schema, output_schema }) =>
+      compiled.length + JSON.stringify([input_schema, output_schema]).length,
   })
 
   /** @throws Problem `not_found` if the function was deleted */

@@ -7,7 +7,12 @@ import type { FunctionRunInput } from '../../core/work.ts'
 import { findMaps } from '../../features/functions/functions.ts'
 import { inThread } from '../../features/threads/run-in-thread.ts'
 
-/** @returns the error with `line`, `column` and `file` of the original; the same error if it has no position, or none is found */
+const { cpuMs, waitMs } = LIMITS.functionSourceMap
+
+/**
+ * @returns the error with `line`, `column` and `file` of the original; the same error if it has no position, or none is
+ *   found within `functionSourceMap.waitMs`
+ */
 export async function withOrigin(
   scope: WorkspaceScope,
   { function: { id, version } }: FunctionRunInput,
@@ -16,14 +21,17 @@ export async function withOrigin(
   if (!(error instanceof Problem)) return error
   const { line, column, ...own } = Object(error.members['error']) as Readonly<Record<string, unknown>>
   if (typeof line !== 'number' || typeof column !== 'number') return error
-  try {
+  const find = async () => {
     const maps = (await findMaps(scope, id, version)) ?? {}
-    const asked = { maps, positions: [{ line, column }] }
-    const ran = await inThread(scope, 'originalPositions', asked, LIMITS.functionSourceMap.cpuMs)
+    const ran = await inThread(scope, 'originalPositions', { maps, positions: [{ line, column }] }, cpuMs)
     const [origin] = 'value' in ran ? ran.value : []
     return origin === undefined ? error : error.with({ error: { ...own, ...origin } })
-  } catch (cause) {
+  }
+  const late = Promise.withResolvers<Problem>()
+  const timer = setTimeout(() => late.resolve(error), waitMs)
+  const found = find().catch((cause: unknown) => {
     scope.logError(cause, 'no original position of an error of a function')
     return error
-  }
+  })
+  return Promise.race([found, late.promise]).finally(() => clearTimeout(timer))
 }

@@ -18,7 +18,7 @@ export class ReadTally {
     operation: AnyOperation,
     scope: WorkspaceScope,
     args: Readonly<Record<string, unknown>>,
-    { kind, requestId, detail }: AuditCaller,
+    { kind, requestId, redactedArgs = args, detail }: AuditCaller,
     error?: unknown,
   ): void {
     const event = {
@@ -27,7 +27,7 @@ export class ReadTally {
       actor: { ...scope.actor, kind },
       operation: operation.name,
       // Of a collection or a bucket, without what is in it.
-      target: targetOf(operation, { name: args['name'], bucket: args['bucket'] }),
+      target: targetOf(operation, { name: redactedArgs['name'], bucket: redactedArgs['bucket'] }),
       before: null,
       ...(detail !== undefined && { detail }),
     }

@@ -5,6 +5,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Actor } from '../../core/policy.ts'
+import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { checkInput, checkOutput } from '../../features/functions/check-run.ts'
 import { requireExport } from '../../features/functions/http/required-export.ts'
@@ -45,7 +46,7 @@ export async function runFunction(
   lent?: CallSecrets,
 ): Promise<Json> {
   const { functions, record } = services
-  const slot = await functions.acquire(record.ref.tenantId, cancellationSignal())
+  const slot = await functions.acquire(record.ref.tenantId, cancellationSignal(), run.is_async)
   return runInSlot(slot, services, run, lent).finally(slot.release)
 }
 
@@ -84,12 +85,35 @@ async function runInSlot(
     const { result, usage } = await invoke(slot, services, run, { ...read, attempt, mask, log })
     checkOutput(version.output_schema, run, result)
     const shown = mask.value(result)
-    await completeRun(record, run.run_id, { usage, ...(run.is_async && { result: shown }) }, log.take())
+    // The database may be slow, and the code does not run any more.
+    slot.release()
+    await complete(record, run, log, { usage, ...(run.is_async && { result: shown }) })
     return shown
   } catch (error) {
+    slot.release()
     throw mask.failure(version.has_maps ? await withOrigin(record, run, error) : error)
   } finally {
     await log.close()
+  }
+}
+
+/**
+ * @throws Problem `run_cut_off`: the code has run, so the caller must not take the error of the database for a reason to
+ *   repeat it
+ */
+async function complete(
+  record: WorkspaceScope,
+  { run_id }: FunctionRunInput,
+  log: RunLog,
+  end: Parameters<typeof completeRun>[2],
+): Promise<void> {
+  const lines = await log.take()
+  try {
+    await completeRun(record, run_id, end, lines)
+  } catch (cause) {
+    log.putBack(lines)
+    record.logError(cause, 'end of a function run not recorded')
+    throw new Problem('run_cut_off', { detail: 'The function has run, but its end was not recorded.', cause })
   }
 }
 

@@ -25,11 +25,16 @@ export class RunLog {
     this.#timer ??= setTimeout(() => this.#store(), LIMITS.functionLogFlushMs)
   }
 
-  /** The lines that are not stored yet; the caller stores them. */
-  take(): NumberedLine[] {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    return this.#unstored.splice(0)
+  /** The lines that are not stored yet, for the caller to store. Earlier ones are stored by then: followers read in order. */
+  async take(): Promise<NumberedLine[]> {
+    const lines = this.#takeUnstored()
+    await this.#storing
+    return lines
+  }
+
+  /** Takes back lines whose storage by the caller has failed. */
+  putBack(lines: readonly NumberedLine[]): void {
+    this.#unstored.unshift(...lines)
   }
 
   /** Stores what is left. Never rejects: a run does not fail since its lines cannot be stored. */
@@ -38,8 +43,14 @@ export class RunLog {
     await this.#storing
   }
 
+  #takeUnstored(): NumberedLine[] {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    return this.#unstored.splice(0)
+  }
+
   #store(): void {
-    const lines = this.take()
+    const lines = this.#takeUnstored()
     if (lines.length === 0) return
     this.#storing = this.#storing
       .then(() => appendLines(this.#record, this.#runId, lines))

@@ -1,6 +1,8 @@
 /** Keeps the secrets of a run out of what others see of it: its lines, its result and its error. */
 
+import { Suspended } from '../../access/tenant-states.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
 import { MASK, withoutHandles } from '../../core/secret-handle.ts'
 import type { Json } from '../../core/work.ts'
 import type { SecretValue } from '../../features/flows/secrets.ts'
@@ -27,10 +29,9 @@ export class SecretMask {
   /** A line of the log, whose end may be cut. */
   line(text: string): string {
     if (this.#isEmpty && this.#lent === undefined) return text
-    const cut = text.endsWith('…')
+    const cut = isCutLine(text)
     const body = cut ? text.slice(0, -1) : text
-    const own = cut ? this.#own.redactExcerpt(body) : (this.#own.redactOutput(body) as string)
-    const shown = this.#lent === undefined ? own : withoutHandles(this.#lent.redactExcerpt(own))
+    const shown = cut ? this.#excerpt(body) : this.#whole(body)
     return cut ? `${shown}…` : shown
   }
 
@@ -48,9 +49,46 @@ export class SecretMask {
   }
 
   failure(error: unknown): unknown {
-    return this.#isEmpty ? error : this.#own.redactFailure(error)
+    if (error instanceof Suspended) return error
+    const shown = error instanceof Problem ? this.#withoutBegun(error) : error
+    return this.#isEmpty ? shown : this.#own.redactFailure(shown)
+  }
+
+  /** Texts that were cut may end within a secret, whose beginning is left out. */
+  #withoutBegun({ code, detail, hint, errors, members, headers, cause }: Problem): Problem {
+    const { logs, error } = members as { readonly logs?: readonly string[]; readonly error?: object }
+    const name = error === undefined ? undefined : (error as { readonly name?: unknown }).name
+    return new Problem(code, {
+      ...(detail !== undefined && { detail: this.#message(detail) }),
+      ...(hint !== undefined && { hint }),
+      ...{ errors, headers, cause },
+      members: {
+        ...members,
+        ...(logs !== undefined && { logs: logs.map((text) => (isCutLine(text) ? this.line(text) : text)) }),
+        ...(typeof name === 'string' && { error: { ...error, name: this.#message(name) } }),
+      },
+    })
+  }
+
+  /** A message that has the longest length was cut. */
+  #message(text: string): string {
+    return CUT_AT.includes(text.length) ? this.#excerpt(text) : text
+  }
+
+  #whole(text: string): string {
+    const own = this.#own.redactOutput(text) as string
+    return this.#lent === undefined ? own : withoutHandles(this.#lent.redactOutput(own) as string)
+  }
+
+  /** Masks handles first: an end that looks like the beginning of a secret may be that of a handle. */
+  #excerpt(text: string): string {
+    const own = this.#own.redactExcerpt(this.#whole(text))
+    return this.#lent?.redactExcerpt(own) ?? own
   }
 }
+
+const CUT_AT: readonly number[] = [LIMITS.functionMessageCharsMax, LIMITS.functionErrorNameCharsMax]
+const isCutLine = (text: string) => text.endsWith('…')
 
 function textsIn(value: SecretValue): string[] {
   if (typeof value === 'string') return [value]

@@ -4,8 +4,14 @@ export const FUNCTION_LIMITS = {
   functionSourceBytesMax: 5_242_880,
   /** Of a deployment: source and source map with their escapes. */
   functionBodyBytesMax: 12_582_912,
-  /** The map of a bundle: its JSON, its files, and the characters of a name that is kept. */
-  functionSourceMap: { bytesMax: 5_242_880, sourcesMax: 10_000, nameCharsMax: 200, cpuMs: 3_000 },
+  /** The map of a bundle: its JSON, its files, the characters of a name. `waitMs`: how long an error waits for its position. */
+  functionSourceMap: {
+    bytesMax: 5_242_880,
+    sourcesMax: 10_000,
+    nameCharsMax: 200,
+    cpuMs: 3_000,
+    waitMs: 3_000,
+  },
   /** The compiled form, with its source map. */
   functionCompiledBytesMax: 25_165_824,
   /** A larger map is kept apart from the code, and read only for errors. */
@@ -43,6 +49,8 @@ export const FUNCTION_LIMITS = {
   functionRetry: { minMs: 1_000, maxMs: 60_000 },
   /** How often lines are stored while a run goes on. */
   functionLogFlushMs: 250,
+  /** How long the record of the end of a run is tried while the database is unavailable. */
+  functionRecordMs: 10_000,
   functionMemoryMb: { min: 64, default: 128, max: 512 },
   /** Resident memory of an idle process, most of it shared. */
   functionMemoryBaseMb: 96,
@@ -73,16 +81,22 @@ export const FUNCTION_LIMITS = {
   functionFetch: { redirectsMax: 5, urlCharsMax: 16_384, bytesMax: 10_485_760 },
   /** Code of versions that a worker keeps, in bytes. */
   functionCodeCacheBytes: 67_108_864,
+  /** Of an error that code throws: its message and its name, which are cut. */
   functionMessageCharsMax: 2_000,
+  functionErrorNameCharsMax: 200,
   functionStartMs: 10_000,
   /** How long an invocation waits for a slot before it is rejected. */
   functionQueueMs: 20_000,
   /** The longest timeout of a run whose attempt is made within a workflow task. */
   functionInlineMsMax: 10_000,
-  /** The same for a run that nobody waits for. */
+  /** How long each attempt of an asynchronous run waits for a slot. */
   functionAsyncQueueMs: 3_600_000,
+  /** The pauses of an asynchronous run for which no slot was free double from `minMs` to `maxMs`. */
+  functionAsyncPause: { minMs: 1_000, maxMs: 15_000 },
   functionHeartbeatMs: 10_000,
   functionSlotsPerCore: 4,
+  /** Activities that a worker takes, for each slot: those that wait must not keep it from taking another tenant's. */
+  functionActivitiesPerSlot: 4,
   functionWarmProcesses: 2,
   /** Per process: the engine has about 10 and one per CPU, each Worker one or two. */
   functionThreadsMax: 256,

@@ -24,6 +24,8 @@ export const FUNCTION_SANDBOX_LIMITS = {
     /** Arguments and bodies of open calls together. */
     bytesOpenMax: 12_582_912,
     callBytesMax: 4_194_304,
+    /** Of all calls of an invocation together: the worker parses them on its event loop, which tenants share. */
+    jsonBytesMax: 67_108_864,
     replyBytesMax: 16_777_216,
     headBytesMax: 262_144,
     bodyBytesMax: 10_485_760,

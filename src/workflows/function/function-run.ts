@@ -24,18 +24,25 @@ const { failFunctionRun } = proxyLocalActivities<Activities>(RECORD)
 export async function functionRun(input: FunctionRunInput): Promise<Json> {
   const { name, version } = input.function
   setCurrentDetails(`**${name}** v${version}`)
+  try {
+    return await runRepeatedly(input)
+  } catch (error) {
+    const failure = toFailure(error)
+    await CancellationScope.nonCancellable(() => failFunctionRun(input, errorOf(failure)))
+    throw failure
+  }
+}
+
+async function runRepeatedly(input: FunctionRunInput): Promise<Json> {
   for (let attempt = 1; ; attempt++) {
     try {
       const done = attempt === 1 && mayRunInline(input) ? await runInline(input) : null
-      return done === null ? await runAttempt(input) : done.result
+      return done === null ? await runQueued(input) : done.result
     } catch (error) {
       const failure = toFailure(error)
-      if (attempt >= input.attempts_max || !isRepeatable(failure)) {
-        await CancellationScope.nonCancellable(() => failFunctionRun(input, errorOf(failure)))
-        throw failure
-      }
-      await sleep(pauseMs(attempt), { summary: `until attempt ${attempt + 1}` })
+      if (attempt >= input.attempts_max || !isRepeatable(failure)) throw failure
     }
+    await sleep(pauseMs(attempt, LIMITS.functionRetry), { summary: `until attempt ${attempt + 1}` })
   }
 }
 
@@ -47,27 +54,58 @@ const mayRunInline = ({ is_async, timeout_ms }: FunctionRunInput): boolean =>
 function runInline(input: FunctionRunInput): Promise<{ readonly result: Json } | null> {
   const { runFunctionInline } = proxyLocalActivities<Activities>({
     summary: `${input.function.name} v${input.function.version}`,
-    startToCloseTimeout: input.timeout_ms + LIMITS.functionHeartbeatMs,
+    startToCloseTimeout: attemptMs(input),
     retry: { maximumAttempts: 1 },
   })
   return runFunctionInline(input)
 }
 
-function runAttempt(input: FunctionRunInput): Promise<Json> {
+/** Makes an attempt. One for which no slot is free has not begun: an asynchronous run asks again after a pause. */
+async function runQueued(input: FunctionRunInput): Promise<Json> {
+  if (!input.is_async) return runAttempt(input, LIMITS.functionQueueMs)
+  const untilMs = Date.now() + LIMITS.functionAsyncQueueMs
+  for (let asked = 1; ; asked++) {
+    // Runs that were rejected together ask again one by one.
+    const waitMs = Math.round(pauseMs(asked, LIMITS.functionAsyncPause) * (0.5 + Math.random()))
+    try {
+      return await runAttempt(input, untilMs - Date.now())
+    } catch (error) {
+      if (!isOverloaded(error) || Date.now() + waitMs >= untilMs) throw error
+    }
+    await sleep(waitMs, { summary: 'until a slot is free' })
+  }
+}
+
+const isOverloaded = (error: unknown): boolean => {
+  const failed = toFailure(error)
+  return failed instanceof ApplicationFailure && failed.type === ('overloaded' satisfies ProblemCode)
+}
+
+/**
+ * The longest time of an attempt that has a slot: the start of a process, the code, and the record of its end. The worker
+ * enforces the limit of the code itself; the rest is for a worker that fails to.
+ */
+const attemptMs = ({ timeout_ms }: FunctionRunInput): number =>
+  LIMITS.functionStartMs + timeout_ms + LIMITS.functionRecordMs + LIMITS.functionHeartbeatMs
+
+/** @param queueMs how long the attempt may wait for a worker */
+function runAttempt(input: FunctionRunInput, queueMs: number): Promise<Json> {
   const { runFunction } = proxyActivities<Activities>({
     taskQueue: QUEUES.functions,
     summary: `${input.function.name} v${input.function.version}`,
-    scheduleToStartTimeout: input.is_async ? LIMITS.functionAsyncQueueMs : LIMITS.functionQueueMs,
-    // The worker enforces the time limit itself; this timeout is for a worker that fails to.
-    startToCloseTimeout: input.timeout_ms + 2 * LIMITS.functionHeartbeatMs,
+    scheduleToStartTimeout: queueMs,
+    startToCloseTimeout: LIMITS.functionQueueMs + attemptMs(input),
     heartbeatTimeout: LIMITS.functionHeartbeatMs,
     retry: { maximumAttempts: 1 },
   })
   return runFunction(input)
 }
 
-const pauseMs = (attempt: number): number =>
-  Math.min(LIMITS.functionRetry.minMs * 2 ** (attempt - 1), LIMITS.functionRetry.maxMs)
+/** @param count of those that were made before, from 1 */
+const pauseMs = (
+  count: number,
+  { minMs, maxMs }: { readonly minMs: number; readonly maxMs: number },
+): number => Math.min(minMs * 2 ** (count - 1), maxMs)
 
 /** A suspended workspace and a cancelled run are not repeated, nor a function that is gone, lacks the export, or does not take the input. */
 const isRepeatable = (failure: unknown): boolean =>
@@ -106,7 +144,7 @@ function toFailure(error: unknown): unknown {
   if (!(cause instanceof TimeoutFailure)) return error
   if (cause.timeoutType === 'SCHEDULE_TO_START')
     return failure('overloaded', 'No worker was free for the function in time; the function was not run.')
-  return failure('run_cut_off', 'The worker that ran the function was lost. The function is not retried.')
+  return failure('run_cut_off', 'The worker that ran the function was lost, or took too long.')
 }
 
 /** The failure of a call in a suspended workspace; a calling execution repeats the call when it is resumed. */

@@ -1,6 +1,8 @@
 /** Asynchronous invocations: 202 and an operation, which the credential that started it reads, and nobody else's. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
+import { uuidOf } from '../../../src/core/ids.ts'
+import { type WorkspaceRef, workflowId } from '../../../src/core/tenant.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
 import { ASYNC, FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
@@ -13,6 +15,7 @@ import {
   unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import { withReadingClient } from '../../support/stack/temporal.ts'
 
 const WAIT = { prefer: 'wait=20' }
 
@@ -137,4 +140,20 @@ test('idempotent function with retries: runs again, as often as `retries` says',
   expect(await runs.ended(id, run)).toMatchObject({ status: 'failed', attempts: 2, dead_letter: true })
   const once = await runs.deploy('once', source)
   expect(await runs.ended(once, await runs.start(once))).toMatchObject({ attempts: 1 })
+})
+
+test('run that is cancelled in Temporal between its attempts: ends at once', async () => {
+  const source = 'export default () => { throw new Error("again") }'
+  const id = await runs.deploy('cancelled', source, { idempotent: true, retries: 9 })
+  const run = await runs.start(id)
+  // The pause after the second attempt lasts two seconds.
+  await runs.until(id, run, ({ attempts }) => attempts === 2)
+  await withReadingClient((client) =>
+    client.workflow.getHandle(workflowId(workspace as WorkspaceRef, id, uuidOf(run))).cancel(),
+  )
+  expect(await runs.ended(id, run)).toMatchObject({
+    status: 'failed',
+    dead_letter: true,
+    error: { code: 'run_cut_off', detail: 'It was cancelled.' },
+  })
 })

@@ -1,10 +1,12 @@
 /** The record of a run, written by its worker: claimed before the code runs, ended after it, with the lines that it printed. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { withoutHandles } from '../../../core/secret-handle.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { retryTransient } from '../../../infra/retry.ts'
 import type { LogLine, Usage } from '../sandbox/invocation.ts'
 import { notifyRunChanged } from './run-changes.ts'
 import { startQueued } from './start-run.ts'
@@ -24,20 +26,24 @@ export async function claimRun(scope: WorkspaceScope, runId: string, attemptsMax
   })
 }
 
-/** @param result is kept if it is given */
+/**
+ * Idempotent. Tries again while the database is unavailable, for `functionRecordMs`: the code has run.
+ * @param result is kept if it is given
+ */
 export async function completeRun(
   scope: WorkspaceScope,
   runId: string,
   { result, usage }: { readonly result?: Json; readonly usage?: Usage | undefined },
   lines: readonly NumberedLine[],
 ): Promise<void> {
-  const [ended = []] = await scope.batchShared(
-    'writing',
+  const statements = [
     sql`update function_runs set status = 'completed', ended_at = now(), ${measured(usage)},
         result = ${result === undefined ? null : JSON.stringify(result)}::json
       where id = ${runId} and ended_at is null returning function_id, slot`,
     ...insertLines(runId, lines),
-  )
+  ]
+  const store = () => scope.batchShared('writing', ...statements)
+  const [ended = []] = await retryTransient(LIMITS.functionRecordMs, store)
   await afterEnd(scope, runId, ended as unknown as EndedRow[])
 }
 

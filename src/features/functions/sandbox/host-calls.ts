@@ -22,6 +22,7 @@ export class HostCalls {
   readonly #calls = new Gate(limits.callsAtOnce)
   readonly #fetches = new Gate(limits.fetchesAtOnce)
   #openBytes = 0
+  #jsonBytes = 0
   #hasResponded = false
   #isClosed = false
   #requestBody: AsyncIterator<Uint8Array> | undefined
@@ -49,7 +50,9 @@ export class HostCalls {
     const bytes = frame.json.length + frame.bytes.length
     if (this.#open.has(frame.id) || this.#open.size >= limits.callsOpenMax) return false
     if (this.#open.size > 0 && this.#openBytes + bytes > limits.bytesOpenMax) return false
-    const work = this.#workOf(frame)
+    this.#jsonBytes += frame.json.length
+    const isTooMuch = frame.json.length > 0 && this.#jsonBytes > limits.jsonBytesMax
+    const work = isTooMuch ? async () => tooMuch() : this.#workOf(frame)
     if (work === undefined) return false
     this.#open.set(frame.id, bytes)
     this.#openBytes += bytes
@@ -159,6 +162,12 @@ const tooLarge = (what: string, bytes: number) =>
   new Problem('body_too_large', {
     detail: `The ${what} has ${bytes} bytes; at most ${limits.replyBytesMax} are taken.`,
   })
+
+function tooMuch(): never {
+  throw new Problem('quota_exceeded', {
+    detail: `The calls of a run have at most ${limits.jsonBytesMax} bytes of JSON together.`,
+  })
+}
 
 /** Other errors than problems may name things of the platform. */
 function errorReply(error: unknown): Reply {

@@ -64,7 +64,7 @@ function problemOf(value: Json | undefined, invocation: Invocation, members: Mem
   const { name, message, line, column, file, memory } = (value ?? {}) as GuestError
   if (memory === true) return outOfMemory(invocation, members)
   const error = {
-    name: textOf(name),
+    name: textOf(name).slice(0, LIMITS.functionErrorNameCharsMax),
     ...(isPosition(line) && isPosition(column) && { line, column, ...fileOf(file) }),
   }
   return failed(textOf(message) || textOf(name) || 'It threw.', { ...members, error })

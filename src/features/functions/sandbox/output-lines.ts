@@ -83,9 +83,13 @@ export class RawOutput {
       return ''
     }
     const text = line.replaceAll(/data:(?:application|text)\/javascript;base64,[^\s:]*/g, 'function.ts')
-    if (text.trim() !== '') this.#add(text.slice(0, limits.logLineBytesMax))
+    if (text.trim() !== '') this.#add(clipped(text))
     return ''
   }
 }
+
+/** The mark says that the text may end within a secret. */
+const clipped = (text: string) =>
+  text.length > limits.logLineBytesMax ? `${text.slice(0, limits.logLineBytesMax - 1)}…` : text
 
 const CRASH = /^<--- Last few GCs --->|^#$|^# Fatal|^Fatal JavaScript/

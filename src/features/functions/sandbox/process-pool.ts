@@ -71,10 +71,12 @@ export class Functions {
 
   /**
    * Waits for a slot, for callers that have work to do before they run in it.
+   * @param isAsync true for a caller that asks again: it is rejected at once if as many of its tenant wait as there are
+   *   slots
    * @throws Problem `overloaded`, `run_cut_off`
    */
-  async acquire(tenantId: string, signal: AbortSignal): Promise<FunctionSlot> {
-    return this.#slotOf(await this.#slots.acquire(tenantId, BUSY, signal))
+  async acquire(tenantId: string, signal: AbortSignal, isAsync = false): Promise<FunctionSlot> {
+    return this.#slotOf(await this.#slots.acquire(tenantId, BUSY, signal, isAsync ? SLOTS : undefined))
   }
 
   /** @returns undefined if no slot is free now */

@@ -30,11 +30,20 @@ export class FairSlots {
 
   /**
    * Waits for a slot.
-   * @throws Problem `overloaded` with the detail if none was released in time; `run_cut_off` if it was aborted meanwhile
+   * @param waitingMax of the tenant: above it, the caller does not wait
+   * @throws Problem `overloaded` with the detail if none was released in time, or too many wait; `run_cut_off` if it
+   *   was aborted meanwhile
    */
-  acquire(tenant: string, detail: string, signal: AbortSignal): Promise<() => void> {
+  acquire(
+    tenant: string,
+    detail: string,
+    signal: AbortSignal,
+    waitingMax = Number.POSITIVE_INFINITY,
+  ): Promise<() => void> {
     const free = this.tryAcquire(tenant)
     if (free !== undefined) return Promise.resolve(free)
+    if ((this.#waiting.get(tenant)?.length ?? 0) >= waitingMax)
+      return Promise.reject(new Problem('overloaded', { detail }))
     return new Promise((resolve, reject) => {
       const leave = () => {
         clearTimeout(timer)
