@@ -75,7 +75,7 @@ async function runInSlot(
   await active()
   const read = await services.code.read(record, run.function)
   const { version } = read
-  requireExport(version.compiled, run.kind)
+  requireExport(version.exports, run.kind)
   checkInput(version.input_schema, run)
   const attempt = await claimRun(record, run.run_id, run.attempts_max)
   const mask = new SecretMask(read.runtime.secrets.values(), lent)

@@ -210,17 +210,18 @@ class SegmentReader {
 
 const broken = (what = 'what is no segment') => new MapInvalid(`\`mappings\` has ${what}.`)
 
-const INLINE = '//# sourceMappingURL=data:application/json;base64,'
+/** How esbuild begins the comment with an inline map, before its JSON in base64. */
+export const INLINE_MAP = '//# sourceMappingURL=data:application/json;base64,'
 
 /** The map that esbuild has written into its output, as JSON; undefined if there is none. */
 export function inlineMap(code: string): string | undefined {
-  const start = code.lastIndexOf(INLINE)
-  return start < 0 ? undefined : Buffer.from(code.slice(start + INLINE.length), 'base64').toString()
+  const start = code.lastIndexOf(INLINE_MAP)
+  return start < 0 ? undefined : Buffer.from(code.slice(start + INLINE_MAP.length), 'base64').toString()
 }
 
 /** The code without the map within it. */
 export function withoutInlineMap(code: string): string {
-  const start = code.lastIndexOf(INLINE)
+  const start = code.lastIndexOf(INLINE_MAP)
   return start < 0 ? code : code.slice(0, start)
 }
 

@@ -115,8 +115,8 @@ describe('versions', () => {
     // The server of the workspace pins version 1.
     await publishMcpServer(workspace, 'pins', { call_many: { enabled: true } })
     await asSuperuser(
-      `insert into tenon.function_versions (tenant_id, workspace_id, function_id, version, source, compiled, sha256, bytes, created_by)
-       select tenant_id, workspace_id, function_id, n, source, compiled, sha256, bytes, created_by
+      `insert into tenon.function_versions (tenant_id, workspace_id, function_id, version, source, compiled, sha256, bytes, exports, created_by)
+       select tenant_id, workspace_id, function_id, n, source, compiled, sha256, bytes, exports, created_by
        from tenon.function_versions, generate_series(2, 1000) n where function_id = $1`,
       [id],
     )

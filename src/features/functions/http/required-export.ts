@@ -1,7 +1,7 @@
-/** Which export of its module an invocation of a function needs. */
+/** Refuses an invocation whose export the module of the function does not have. */
 
 import { Problem } from '../../../core/problem.ts'
-import { exportedNames } from '../sandbox/compile.ts'
+import type { EntryPoint } from '../sandbox/compile.ts'
 
 const NEEDED = {
   call: { name: 'default', detail: 'The function has no default export, so it is called at /http alone.' },
@@ -9,10 +9,10 @@ const NEEDED = {
 } as const
 
 /**
- * @param compiled the module as deployment has compiled it
+ * @param exports those of the version, as deployment has stored them
  * @throws Problem `state_conflict`
  */
-export function requireExport(compiled: string, kind: 'call' | 'fetch'): void {
+export function requireExport(exports: readonly EntryPoint[], kind: 'call' | 'fetch'): void {
   const { name, detail } = NEEDED[kind]
-  if (!exportedNames(compiled).includes(name)) throw new Problem('state_conflict', { detail })
+  if (!exports.includes(name)) throw new Problem('state_conflict', { detail })
 }
