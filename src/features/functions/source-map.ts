@@ -210,7 +210,7 @@ class SegmentReader {
 
 const broken = (what = 'what is no segment') => new MapInvalid(`\`mappings\` has ${what}.`)
 
-/** How esbuild begins the comment with an inline map, before its JSON in base64. */
+/** The beginning of the comment in which esbuild writes an inline map; its JSON in base64 follows. */
 export const INLINE_MAP = '//# sourceMappingURL=data:application/json;base64,'
 
 /** The map that esbuild has written into its output, as JSON; undefined if there is none. */
