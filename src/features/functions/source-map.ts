@@ -225,6 +225,21 @@ export function withoutInlineMap(code: string): string {
   return start < 0 ? code : code.slice(0, start)
 }
 
+/** Deno would apply a map in its place, and keep no names of files; and a map that a comment in the source names, otherwise. */
+const NO_MAP = `\n${INLINE_MAP}${Buffer.from('{"version":3,"sources":[],"names":[],"mappings":""}').toString('base64')}\n`
+
+/**
+ * Separates compiled code from its inline map, which the process reads only if it has to locate an error.
+ * @returns the code without its map in base64, and the map as it is in the comment; empty if it has none
+ */
+export function splitSourceMap(compiled: string): { readonly base64: Buffer; readonly map: string } {
+  const at = compiled.lastIndexOf(INLINE_MAP)
+  const tail = at < 0 ? '' : compiled.slice(at + INLINE_MAP.length).trimEnd()
+  const hasMap = /^[\w+/=]+$/.test(tail)
+  const code = (hasMap ? compiled.slice(0, at) : compiled) + NO_MAP
+  return { base64: Buffer.from(Buffer.from(code).toString('base64')), map: hasMap ? tail : '' }
+}
+
 /** The map from the compiled code to the source, and the one from a bundle to the developer's files. */
 export interface Maps {
   readonly compiled?: string | null | undefined
