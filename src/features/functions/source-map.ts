@@ -211,7 +211,7 @@ class SegmentReader {
 const broken = (what = 'what is no segment') => new MapInvalid(`\`mappings\` has ${what}.`)
 
 /** The beginning of the comment in which esbuild writes an inline map; its JSON in base64 follows. */
-export const INLINE_MAP = '//# sourceMappingURL=data:application/json;base64,'
+const INLINE_MAP = '//# sourceMappingURL=data:application/json;base64,'
 
 /** The map that esbuild has written into its output, as JSON; undefined if there is none. */
 export function inlineMap(code: string): string | undefined {
