@@ -27,6 +27,7 @@ test.each([
   ['another tenant', workflowId({ ...ref, tenantId: typeId('ten', UUID.replace('1', '2')) }, 'fn_x', UUID)],
   ['no UUID', workflowId(ref, 'fn_x', 'x'.repeat(36))],
   ['neither a function nor a flow', workflowId(ref, 'export', UUID)],
+  ['a name of JavaScript', workflowId(ref, 'constructor', UUID)],
   ['five parts', `${workflowId(ref, 'fn_x', UUID)}:${UUID}`],
   ['a key', typeId('key', UUID)],
 ])('a request: %s', (_, subject) => {

@@ -28,15 +28,14 @@ export const callerWithoutRights = (subject: string): FunctionCaller => ({
   scopes: [],
 })
 
-const CALLERS: Readonly<Record<string, FunctionTrigger['kind']>> = { fn: 'function', flow: 'flow' }
-
 /**
  * The trigger of a call of `function.invoke`: a run of a function or an execution of a flow, whose subject is the id of its
  * workflow, or a request. Subjects of tokens may have any form: only a workflow of this workspace counts.
  */
 export function callTrigger({ actor, ref }: Pick<WorkspaceScope, 'actor' | 'ref'>): FunctionTrigger {
   const [, , from = '', uuid = ''] = withoutScheduledTime(actor.subject).split(':')
-  const kind = CALLERS[from.split('_')[0] ?? '']
-  if (kind === undefined || !owns(ref, actor.subject) || !isUuid(uuid)) return { kind: 'api' }
-  return { kind, id: typeId('run', uuid) }
+  const isFunction = from.startsWith('fn_')
+  if (!(isFunction || from.startsWith('flow_')) || !owns(ref, actor.subject) || !isUuid(uuid))
+    return { kind: 'api' }
+  return { kind: isFunction ? 'function' : 'flow', id: typeId('run', uuid) }
 }
