@@ -104,9 +104,6 @@ async function snapshotOf(reader: AnyOperation | undefined, scope: unknown, inpu
 const CHANGING = OPERATIONS.filter(({ reads, domain }) => !reads && domain === 'structural_admin')
 const READING = OPERATIONS.filter(({ http }) => http.method === 'GET' && http.reply === undefined)
 
-/** What these delete contains data of callers, which the audit log must not keep. */
-const FORGETTING = ['function_run.delete']
-
 /**
  * The GET of the resource that an operation changes: at the same path, or, for a verb, at the path before it if both
  * return the same. A POST on a list changes no existing resource.
@@ -118,7 +115,7 @@ const READERS: ReadonlyMap<AnyOperation, AnyOperation> = new Map(
       if (method !== 'POST') return http.path === path
       return http.path === path.slice(0, path.lastIndexOf('/')) && includesOutput(operation.output, output)
     })
-    return found === undefined || FORGETTING.includes(operation.name) ? [] : [[operation, found] as const]
+    return found === undefined || operation.forgets ? [] : [[operation, found] as const]
   }),
 )
 

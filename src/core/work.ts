@@ -113,7 +113,7 @@ export interface FunctionRunInput {
   readonly timeout_ms: number
   readonly memory_mb: number
   readonly attempts_max: number
-  /** Nobody waits for the result, so the record keeps it. */
+  /** The caller does not wait for the result, so the record keeps it. */
   readonly is_async: boolean
   /** Secrets of the calling execution, whose handles in the input stand for values. */
   readonly secrets?: SecretNames

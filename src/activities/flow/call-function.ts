@@ -43,7 +43,7 @@ function withSecrets(
 ): { operation: AnyOperation; args: FunctionCall['arguments'] } {
   if (storesArguments(operation)) rejectStoredSecrets(operation, given)
   if (operation === publishEvent) return { operation, args: withoutHandles(given) }
-  // The record of a run that nobody waits for keeps its input.
+  // The record of an asynchronous run keeps its input.
   if (operation === invokeFunction && given['respond_async'] === true) {
     rejectStoredSecrets(operation, given)
     return { operation, args: given }

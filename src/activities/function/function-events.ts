@@ -6,7 +6,7 @@ import { Suspended } from '../../access/tenant-states.ts'
 import { randomIds } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { hearsTopic } from '../../features/functions/triggers/declared.ts'
+import { matchesTrigger } from '../../features/functions/triggers/declared.ts'
 import type {
   EventResult,
   FunctionEventHandler,
@@ -54,7 +54,7 @@ class EventStarts {
    */
   async handle(entry: Entry): Promise<boolean> {
     const { count, seen, started, dropped } = this.#result
-    if (!hearsTopic(this.#trigger.spec, entry.topic)) {
+    if (!matchesTrigger(this.#trigger.spec, entry.topic)) {
       this.#result = { ...this.#result, count: count + 1 }
       return true
     }

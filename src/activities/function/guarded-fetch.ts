@@ -1,4 +1,7 @@
-/** `fetch` of functions: each hop is checked against the function's `egress` and the egress guard. Redirects as in the Fetch standard. */
+/**
+ * Sends the requests of `fetch` of functions: checks each hop against the function's `egress` and the egress guard, and follows
+ * redirects as the Fetch standard says.
+ */
 
 import { promisify } from 'node:util'
 import { brotliDecompress, unzip } from 'node:zlib'
@@ -14,10 +17,11 @@ import {
   type Outbound,
   type Sender,
 } from '../../infra/http-client/egress.ts'
+import { belongsToConnection, isFieldValue, isToken } from '../../infra/http-client/header-fields.ts'
 
 const { redirectsMax, urlCharsMax, bytesMax } = LIMITS.functionFetch
 
-/** How requests of one run are sent. */
+/** The checks, the chain depth and the sender that all requests of a run share. */
 export interface FetchRoute {
   readonly egress: FunctionEgress
   /** Non-public addresses that the workspace may reach; the second, without a cache. */
@@ -47,7 +51,7 @@ export async function guardedFetch(
     const leftMs = Math.max(1, untilMs - performance.now())
     const bounds = { timeoutMs: leftMs, bytesMax, ...(signal !== undefined && { signal }) }
     const inbound = await route.send({ ...hop, headers }, sender, bounds).catch((error: unknown) => {
-      throw sender.publicOnly === true ? named(error, hop.url) : error
+      throw sender.publicOnly === true ? withServerNamed(error, hop.url) : error
     })
     const next = redirectOf(hop, inbound)
     if (next === undefined) return responseOf(inbound)
@@ -86,7 +90,7 @@ function notAdmitted(url: URL): Problem {
 }
 
 /** `*` admits no address that is not public, so the function has to name the server, too. */
-function named(error: unknown, url: URL): unknown {
+function withServerNamed(error: unknown, url: URL): unknown {
   if (!(error instanceof Problem) || error.code !== 'egress_refused') return error
   const server = hostAndPort(url)
   return new Problem('egress_refused', {
@@ -101,16 +105,13 @@ interface Hop {
   readonly body?: Uint8Array
 }
 
-const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
-/** RFC 9110 §5.5, as the characters that a header can carry. */
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const FORBIDDEN_METHODS: readonly string[] = ['CONNECT', 'TRACE', 'TRACK']
 
 function firstHop({ method, url, headers, body }: GuestRequest): Hop {
   if (url.length > urlCharsMax || !URL.canParse(url)) throw invalid('The URL is not valid.')
   const target = new URL(url)
   if (hasUserinfo(target)) throw invalid('A URL must not have credentials: set the header `authorization`.')
-  if (!TOKEN.test(method) || FORBIDDEN_METHODS.includes(method.toUpperCase()))
+  if (!isToken(method) || FORBIDDEN_METHODS.includes(method.toUpperCase()))
     throw invalid('The method is not allowed.')
   if (body !== undefined && body.length > bytesMax) {
     const detail = `The body has ${body.length} bytes; at most ${bytesMax} are sent.`
@@ -122,9 +123,8 @@ function firstHop({ method, url, headers, body }: GuestRequest): Hop {
 const invalid = (detail: string) => new Problem('validation_failed', { detail })
 const hasUserinfo = ({ username, password }: URL) => username !== '' || password !== ''
 
-/** Headers that belong to the connection (RFC 9110 §7.6.1), to the body as it is sent, or to the platform. */
-const HOSTS_OWN =
-  /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length|accept-encoding|tenon-chain-depth)$/
+/** Headers that belong to the body as it is sent, or to the platform. */
+const HOSTS_OWN = ['host', 'expect', 'content-length', 'accept-encoding', CHAIN_DEPTH_HEADER]
 
 /** The headers that the code may set, joined by name. */
 function ownHeaders(given: GuestRequest['headers']): Record<string, string> {
@@ -136,9 +136,9 @@ function ownHeaders(given: GuestRequest['headers']): Record<string, string> {
   const set = new Set<string>()
   for (const [name, value] of given) {
     const key = name.toLowerCase()
-    if (!TOKEN.test(key) || !VALUE.test(value))
+    if (!isToken(key) || !isFieldValue(value))
       throw invalid(`The header ${JSON.stringify(name.slice(0, 100))} is not valid HTTP.`)
-    if (HOSTS_OWN.test(key)) continue
+    if (belongsToConnection(key) || HOSTS_OWN.includes(key)) continue
     const before = set.has(key) ? `${headers.get(key)}${key === 'cookie' ? '; ' : ', '}` : ''
     headers.set(key, `${before}${value}`)
     set.add(key)
@@ -177,15 +177,13 @@ const DECODERS = {
   br: promisify(brotliDecompress),
 } as const
 
-/** Of the connection, which ends here. */
-const HOP_BY_HOP = /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|set-cookie)$/
-
 /** The response with its body decoded: some servers encode what was asked for as it is. */
 async function responseOf({ status, headers, cookies = [], body }: Inbound): Promise<GuestResponse> {
   const coding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   const isEncoded = Object.hasOwn(DECODERS, coding) && body.length > 0
-  const gone = isEncoded ? ['content-encoding', 'content-length'] : []
-  const kept = Object.entries(headers).filter(([name]) => !HOP_BY_HOP.test(name) && !gone.includes(name))
+  // Cookies are a list of their own.
+  const gone = ['set-cookie', ...(isEncoded ? ['content-encoding', 'content-length'] : [])]
+  const kept = Object.entries(headers).filter(([name]) => !belongsToConnection(name) && !gone.includes(name))
   return {
     status,
     headers: [...kept, ...cookies.map((cookie) => ['set-cookie', cookie] as const)],

@@ -7,8 +7,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Actor } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
-import { checkInput, checkOutput } from '../../features/functions/check-run.ts'
-import { requireExport } from '../../features/functions/http/required-export.ts'
+import { checkInput, checkOutput, requireExport } from '../../features/functions/check-run.ts'
 import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
 import { secretValues } from '../../features/functions/runtime-config.ts'
 import type { FunctionSlot, Functions } from '../../features/functions/sandbox/process-pool.ts'
@@ -76,7 +75,7 @@ async function runInSlot(
   await active()
   const read = await services.code.read(record, run.function)
   const { version } = read
-  requireExport(version.compiled, run.kind)
+  requireExport(version.exports, run.kind)
   checkInput(version.input_schema, run)
   const attempt = await claimRun(record, run.run_id, run.attempts_max)
   const mask = new SecretMask(read.runtime.secrets.values(), lent)

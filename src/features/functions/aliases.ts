@@ -4,11 +4,12 @@ import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, Time } from '../../access/operation-builders.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
+import { notFound } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow, listPage } from '../operation-helpers.ts'
 import { AliasName, AliasTarget, Weighted, weightedOf } from '../version-aliases.ts'
 import { FunctionRef, functionNamed } from './function-ref.ts'
-import { findFunctionId } from './functions.ts'
+import { findFunctionId, lockFunction } from './functions.ts'
 
 const FunctionAlias = Type.Object({
   tenant_id: Id('ten'),
@@ -68,10 +69,7 @@ export const setFunctionAlias = adminOperation({
   run: async (scope, { id: asked, name, version, versions }) => {
     const meant = JSON.stringify(weightedOf(version, versions))
     const id = await findFunctionId(scope, asked)
-    return findRow<FunctionAlias>(
-      scope,
-      'function version',
-      sql`
+    const statement = sql`
       insert into function_aliases as a (tenant_id, workspace_id, function_id, name, versions, updated_by)
       select f.tenant_id, f.workspace_id, f.id, ${name}, ${meant}::jsonb, ${scope.actor.subject} from functions f
       where f.id = ${id} and not exists (select from jsonb_to_recordset(${meant}::jsonb) as m (version integer)
@@ -79,8 +77,10 @@ export const setFunctionAlias = adminOperation({
           and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = m.version))
       on conflict (tenant_id, workspace_id, function_id, name) do update
         set versions = excluded.versions, updated_by = excluded.updated_by, updated_at = now()
-      returning ${COLUMNS}`,
-    )
+      returning ${COLUMNS}`
+    const [, [alias] = []] = await scope.batch(lockFunction(sql`f.id = ${id}`), statement)
+    if (alias === undefined) throw notFound('function version')
+    return alias as unknown as FunctionAlias
   },
 })
 

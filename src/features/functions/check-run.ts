@@ -1,4 +1,4 @@
-/** Checks the input and the output of a run against the schemas that its version exports. */
+/** Checks a run against what its version exports: the function to call, and the schemas of input and output. */
 
 import Format from 'typebox/format'
 import { newBudget } from '../../../flows-dsl/budget.ts'
@@ -6,6 +6,7 @@ import { escapePointer } from '../../core/json.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { checkBudget, errorsWithin, TOO_COSTLY } from '../schema-errors.ts'
+import type { EntryPoint } from './sandbox/compile.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 type SchemaErrors = ReturnType<typeof errorsWithin>
@@ -25,6 +26,20 @@ export const isCheckedEarly = ({ kind = 'call', trigger, secrets }: Partial<Chec
 export function checkInputEarly(schema: Schema, input: Json): void {
   const errors = errorsWithin(schema, input, checkBudget(), Format.Test)
   if (!errors.includes(TOO_COSTLY)) rejectInput(errors)
+}
+
+const NEEDED = {
+  call: { name: 'default', detail: 'The function has no default export, so it is called at /http alone.' },
+  fetch: { name: 'fetch', detail: 'The function exports no `fetch`, so it serves no HTTP requests.' },
+} as const
+
+/**
+ * @param exports those of the version, as deployment has stored them
+ * @throws Problem `state_conflict`
+ */
+export function requireExport(exports: readonly EntryPoint[], kind: 'call' | 'fetch'): void {
+  const { name, detail } = NEEDED[kind]
+  if (!exports.includes(name)) throw new Problem('state_conflict', { detail })
 }
 
 /** @throws Problem `validation_failed` with the first errors, by pointers into the input */

@@ -7,7 +7,7 @@ import type { AdminScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import { sql } from '../../infra/postgres/sql.ts'
+import { sql, textArray } from '../../infra/postgres/sql.ts'
 import { creates, fieldProblem } from '../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 import { inThread } from '../threads/run-in-thread.ts'
@@ -15,7 +15,7 @@ import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS } from './config.ts'
 import type { FunctionConstants } from './exported-constants.ts'
 import { FUNCTION_COLUMNS, FunctionDetails, type VersionRow, withConstants } from './functions.ts'
-import { type Compiled, compileFunction, type Fault } from './sandbox/compile.ts'
+import { type Compiled, compileFunction, type EntryPoint, type Fault } from './sandbox/compile.ts'
 import { inlineMap, withoutInlineMap } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
 import { dropOldVersions } from './versions.ts'
@@ -87,13 +87,14 @@ interface StoredCode {
   readonly compiledMap: string | undefined
   readonly sourceMap: string | undefined
   readonly constants: FunctionConstants
+  readonly entryPoints: readonly EntryPoint[]
 }
 
 /** @returns undefined if there is no active workspace of that id */
 async function store(
   scope: AdminScope,
   { workspace_id, name, source, config = {} }: Deployment,
-  { compiled, compiledMap, sourceMap, constants }: StoredCode,
+  { compiled, compiledMap, sourceMap, constants, entryPoints }: StoredCode,
 ): Promise<VersionRow | undefined> {
   const sha256 = createHash('sha256').update(source).digest('hex')
   const change = JSON.stringify(config)
@@ -118,9 +119,9 @@ async function store(
         returning *
       ), v as (
         insert into function_versions (tenant_id, workspace_id, function_id, version, source, compiled, compiled_map,
-          source_map, sha256, bytes, tool, input_schema, output_schema, created_by)
+          source_map, sha256, bytes, exports, tool, input_schema, output_schema, created_by)
         select tenant_id, workspace_id, id, active_version, ${source}, ${compiled}, ${compiledMap ?? null}::text,
-          ${sourceMap ?? null}::text, ${sha256}, ${bytes}, ${tool}::jsonb, ${input}::jsonb, ${output}::jsonb, ${subject}
+          ${sourceMap ?? null}::text, ${sha256}, ${bytes}, ${textArray(entryPoints)}::text[], ${tool}::jsonb, ${input}::jsonb, ${output}::jsonb, ${subject}
         from deployed returning sha256, tool, input_schema, output_schema
       )
       select ${FUNCTION_COLUMNS}, v.tool, v.input_schema, v.output_schema from deployed f, v`
@@ -137,12 +138,12 @@ async function compile(scope: AdminScope, { source, source_map }: Deployment): P
   const compiled = await compileFunction(source, scope.tenantId ?? scope.actor.subject)
   if (compiled.faults !== undefined)
     throw functionInvalid(await originalFaults(scope, sourceMap, compiled.faults))
-  const { code } = compiled
+  const { code, entryPoints } = compiled
   const constants = await readConstants(scope, compiled, sourceMap)
   const map = inlineMap(code)
   if (map === undefined || map.length <= LIMITS.functionInlineMapBytesMax)
-    return { compiled: code, compiledMap: undefined, sourceMap, constants }
-  return { compiled: withoutInlineMap(code), compiledMap: map, sourceMap, constants }
+    return { compiled: code, compiledMap: undefined, sourceMap, constants, entryPoints }
+  return { compiled: withoutInlineMap(code), compiledMap: map, sourceMap, constants, entryPoints }
 }
 
 async function checkedMap(scope: AdminScope, text: string): Promise<string> {

@@ -4,7 +4,7 @@ import { hostAndPort } from '../../infra/http-client/egress.ts'
 
 const ENTRY = /^(?:\*|(\*\.)?(\[[0-9a-f:.]+\]|[^\s/:@?#*[\]\\%]+):([1-9]\d{0,4}))$/i
 
-/** What is wrong with an entry; undefined if it is valid. */
+/** Checks an entry. @returns the reason why it is not valid; undefined if it is */
 export function egressFault(entry: string): string | undefined {
   if (entry === '*' || serverOf(entry) !== undefined) return undefined
   return 'It is not `host:port`, `*.example.com:443` or `*`.'

@@ -32,7 +32,7 @@ export const FunctionTool = Type.Object(
 )
 export type FunctionTool = Static<typeof FunctionTool>
 
-/** What a version of a function says of itself. Members are absent if the module does not export them. */
+/** The constants that the module of a version exports. Members are absent if the module does not export them. */
 export interface FunctionConstants {
   readonly tool?: FunctionTool
   readonly input_schema?: JsonObject

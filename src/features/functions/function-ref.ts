@@ -1,4 +1,4 @@
-/** How operations name a function. */
+/** Resolves the names by which operations refer to a function. */
 
 import { Ref } from '../../access/operation-builders.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'

@@ -32,6 +32,8 @@ create table tenon.function_versions (
   sha256 text not null,
   -- Of source, compiled form and maps.
   bytes integer not null,
+  -- Those of `default` and `fetch` that the module exports.
+  exports text[] not null,
   -- The exports `tool`, `input` and `output` of the module, in the form of the API; null if the module has no such export.
   tool jsonb,
   input_schema jsonb,

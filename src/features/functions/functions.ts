@@ -3,6 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { adminOperation, Id, Input, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
+import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -63,6 +64,14 @@ export const FUNCTION_COLUMNS = sql`f.id, f.tenant_id, f.workspace_id, f.name, f
 const JOIN_VERSION = sql`join function_versions v on v.tenant_id = f.tenant_id
   and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version`
 const VERSIONED = sql`functions f ${JOIN_VERSION}`
+
+/**
+ * The first statement of a transaction that names a version of the function: a deployment, which drops old versions, changes the
+ * row of the function before. The next statement sees which versions it has left.
+ * @param target a condition on the function `f`
+ */
+export const lockFunction = (target: Sql): Sql =>
+  sql`select f.id from functions f where ${target} for no key update`
 
 /** @throws Problem `not_found` */
 export async function findFunctionId(scope: AdminScope, id: string): Promise<string> {
@@ -137,7 +146,8 @@ export const deleteFunction = adminOperation({
         and v.workspace_id = f.workspace_id and v.function_id = f.id and ${functionNamed(id)}`,
       sql`delete from functions f where ${functionNamed(id)} returning id`,
     ]
-    // The rows of its triggers are deleted with it.
+    await deleteRuns(scope, id)
+    // Its triggers, its aliases, and the runs that were started meanwhile are deleted with it.
     const remove = () => scope.batch(...statements)
     const target = { is: functionNamed(id) }
     const removed = writeTriggers(scope, target, { schedule: null }, remove)
@@ -149,6 +159,22 @@ export const deleteFunction = adminOperation({
     return { id: String(deleted['id']), deleted: true as const }
   },
 })
+
+/**
+ * Deletes the runs of a function with their lines, each batch in a transaction of its own: all of them together may take longer
+ * than one statement may. If the deletion of the function fails after it, a repeated call goes on.
+ */
+async function deleteRuns(scope: AdminScope, id: string): Promise<void> {
+  const { batchMax } = LIMITS.functionRetention
+  let deleted: readonly object[]
+  do
+    deleted = await scope.rows(sql`
+      delete from function_runs where ctid = any(array(
+        select r.ctid from functions f join function_runs r on r.tenant_id = f.tenant_id
+          and r.workspace_id = f.workspace_id and r.function_id = f.id
+        where ${functionNamed(id)} order by r.id limit ${batchMax})) returning id`)
+  while (deleted.length === batchMax)
+}
 
 /** The maps of a version. */
 export const findMaps = (

@@ -8,9 +8,9 @@ import { checkJson } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { DATA_ROLES, isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
-import type { FunctionTrigger, Json, SecretNames } from '../../core/work.ts'
+import type { FunctionCaller, FunctionTrigger, Json, SecretNames } from '../../core/work.ts'
 import { AliasName, VersionNumber } from '../version-aliases.ts'
-import { callTrigger } from './runs/run.ts'
+import { callerWithoutRights, callTrigger } from './runs/run.ts'
 import { operationPath, readOperation } from './runs/run-operation.ts'
 import { startRun } from './runs/start-run.ts'
 
@@ -23,7 +23,9 @@ const invokeInput = {
 
 const invokeOutput = Type.Object({
   run_id: Id('run'),
-  result: Type.Unknown({ description: 'What the function returned; an operation if nobody waits for it.' }),
+  result: Type.Unknown({
+    description: 'What the function returned; an operation if the caller does not wait.',
+  }),
   accepted: Type.Optional(Type.Boolean({ description: 'The run goes on: `result` is an operation.' })),
 })
 
@@ -51,13 +53,13 @@ export const invokeFunction = workspaceOperation({
     also: [202],
     location: ({ accepted, run_id }) => (accepted ? operationPath(run_id) : undefined),
   },
-  run: (scope, invocation) => invoke(scope, invocation, callTrigger(scope.actor)),
+  run: (scope, invocation) => invoke(scope, invocation, callTrigger(scope)),
 })
 
 /** `function.invoke` for a flow whose input has handles of secrets, which the sandbox replaces by their values. */
 export const invokeLending = (secrets: SecretNames): typeof invokeFunction => ({
   ...invokeFunction,
-  run: (scope, invocation) => invoke(scope, { ...invocation, secrets }, callTrigger(scope.actor)),
+  run: (scope, invocation) => invoke(scope, { ...invocation, secrets }, callTrigger(scope)),
 })
 
 /** `function.invoke` of a fixed version, for MCP tools: a redeployed function does not change what is published. */
@@ -69,7 +71,10 @@ export const invokeVersion = workspaceOperation({
     context: Type.Optional(Type.Object({}, { additionalProperties: true })),
   }),
   output: invokeOutput,
-  run: (scope, invocation) => invoke(scope, invocation, { kind: 'mcp' }),
+  run: (scope, invocation) => {
+    const { subject, onBehalfOf = subject } = scope.actor
+    return invoke(scope, { ...invocation, caller: callerWithoutRights(onBehalfOf) }, { kind: 'mcp' })
+  },
 })
 
 interface InvokeRequest {
@@ -82,11 +87,13 @@ interface InvokeRequest {
   readonly alias?: string
   readonly secrets?: SecretNames
   readonly respond_async?: boolean
+  /** By default the actor of the scope. */
+  readonly caller?: FunctionCaller
 }
 
 async function invoke(
   scope: WorkspaceScope,
-  { id, input = {}, version, alias, context, secrets, respond_async: isAsync = false }: InvokeRequest,
+  { id, input = {}, version, alias, context, secrets, respond_async: isAsync = false, caller }: InvokeRequest,
   trigger: FunctionTrigger,
 ): Promise<Static<typeof invokeOutput>> {
   checkJson('input', input, LIMITS.functionInputBytesMax)
@@ -99,6 +106,7 @@ async function invoke(
     ...(alias !== undefined && { alias }),
     ...(context !== undefined && { context: context as Json }),
     ...(secrets !== undefined && { secrets }),
+    ...(caller !== undefined && { caller }),
   })
   if (isAsync) return { run_id: runId, result: await readOperation(scope, runId, 0), accepted: true }
   try {

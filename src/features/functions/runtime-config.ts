@@ -6,6 +6,7 @@ import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { decryptSecret, type SecretValue } from '../flows/secrets.ts'
 import { DEFAULTS, type FunctionConfig } from './config.ts'
+import type { EntryPoint } from './sandbox/compile.ts'
 
 type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -13,6 +14,7 @@ type JsonSchema = Readonly<Record<string, unknown>>
 export interface RunnableVersion {
   /** JavaScript. */
   readonly compiled: string
+  readonly exports: readonly EntryPoint[]
   readonly input_schema: JsonSchema | null
   readonly output_schema: JsonSchema | null
   /** True if positions in the code are not those of the developer's files. */
@@ -48,7 +50,7 @@ export async function readRuntime(
   // The role reads the whole tenant.
   const row = await scope.row<Row>(sql`
     select f.config,
-      case when ${withVersion} then json_build_object('compiled', v.compiled, 'input_schema', v.input_schema,
+      case when ${withVersion} then json_build_object('compiled', v.compiled, 'exports', v.exports, 'input_schema', v.input_schema,
         'output_schema', v.output_schema, 'has_maps', v.compiled_map is not null or v.source_map is not null)
       end as version,
       (select jsonb_object_agg(s.name, encode(s.sealed, 'hex')) from flow_secrets s

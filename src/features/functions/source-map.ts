@@ -210,18 +210,34 @@ class SegmentReader {
 
 const broken = (what = 'what is no segment') => new MapInvalid(`\`mappings\` has ${what}.`)
 
-const INLINE = '//# sourceMappingURL=data:application/json;base64,'
+/** The beginning of the comment in which esbuild writes an inline map; its JSON in base64 follows. */
+const INLINE_MAP = '//# sourceMappingURL=data:application/json;base64,'
 
 /** The map that esbuild has written into its output, as JSON; undefined if there is none. */
 export function inlineMap(code: string): string | undefined {
-  const start = code.lastIndexOf(INLINE)
-  return start < 0 ? undefined : Buffer.from(code.slice(start + INLINE.length), 'base64').toString()
+  const start = code.lastIndexOf(INLINE_MAP)
+  return start < 0 ? undefined : Buffer.from(code.slice(start + INLINE_MAP.length), 'base64').toString()
 }
 
 /** The code without the map within it. */
 export function withoutInlineMap(code: string): string {
-  const start = code.lastIndexOf(INLINE)
+  const start = code.lastIndexOf(INLINE_MAP)
   return start < 0 ? code : code.slice(0, start)
+}
+
+/** Deno would apply a map in its place, and keep no names of files; and a map that a comment in the source names, otherwise. */
+const NO_MAP = `\n${INLINE_MAP}${Buffer.from('{"version":3,"sources":[],"names":[],"mappings":""}').toString('base64')}\n`
+
+/**
+ * Separates compiled code from its inline map, which the process reads only if it has to locate an error.
+ * @returns the code without its map in base64, and the map as it is in the comment; empty if it has none
+ */
+export function splitSourceMap(compiled: string): { readonly base64: Buffer; readonly map: string } {
+  const at = compiled.lastIndexOf(INLINE_MAP)
+  const tail = at < 0 ? '' : compiled.slice(at + INLINE_MAP.length).trimEnd()
+  const hasMap = /^[\w+/=]+$/.test(tail)
+  const code = (hasMap ? compiled.slice(0, at) : compiled) + NO_MAP
+  return { base64: Buffer.from(Buffer.from(code).toString('base64')), map: hasMap ? tail : '' }
 }
 
 /** The map from the compiled code to the source, and the one from a bundle to the developer's files. */

@@ -5,7 +5,7 @@ import { adminOperation, Input, Time } from '../../access/operation-builders.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { Problem } from '../../core/problem.ts'
+import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 import { VersionNumber } from '../version-aliases.ts'
@@ -16,6 +16,7 @@ import {
   FUNCTION_COLUMNS,
   FunctionRecord,
   findFunctionId,
+  lockFunction,
   withConstants,
 } from './functions.ts'
 
@@ -94,7 +95,9 @@ export const activateFunctionVersion = adminOperation({
         returning f.*, v.sha256
       )
       select ${FUNCTION_COLUMNS} from f join lateral (select f.sha256) v on true`
-    return findRow<FunctionRecord>(scope, 'function, or no such version of it', statement)
+    const [, [activated] = []] = await scope.batch(lockFunction(functionNamed(id)), statement)
+    if (activated === undefined) throw notFound('function, or no such version of it')
+    return activated as unknown as FunctionRecord
   },
 })
 

@@ -14,7 +14,7 @@ export function derivedRunId(msecs: number, seed: unknown): `run_${string}` {
   return typeId('run', seededIds(msecs, () => digest.subarray(0, 16)).uuid())
 }
 
-/** What identifies an event. */
+/** The attributes that together identify an event (CloudEvents 1.0). */
 export const eventIdentity = (event: JsonObject): readonly unknown[] => [
   fieldOf(event, 'source'),
   fieldOf(event, 'id'),

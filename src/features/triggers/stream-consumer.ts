@@ -47,7 +47,7 @@ interface Handled<State> {
 export interface Consumption<State extends ConsumerState> {
   /** @returns undefined if it was deleted, which ends the consumer */
   load(system: SystemScope): Promise<State | undefined>
-  /** Whether the state must be loaded again after entries were read. */
+  /** True if the state must be loaded again after entries were read. */
   isStale?(state: State): boolean
   /**
    * Handles entries of one stream. If it throws, it gets them again after a pause.

@@ -3,7 +3,7 @@
 import { Redis } from 'ioredis'
 import { Problem } from '../../core/problem.ts'
 
-/** What happens on a channel that is open. */
+/** The callbacks of an open channel. */
 export interface Receiver {
   /** A message, in the order of its sender. */
   message(bytes: Buffer): void
@@ -27,7 +27,7 @@ export class Channels {
 
   constructor(url: string, onError: (error: unknown) => void) {
     this.#publisher = new Redis(url, OPTIONS)
-    // A channel that was lost is not opened again, since nobody knows what was lost.
+    // A channel that was lost is not opened again, since there is no record of the messages that were lost.
     this.#subscriber = new Redis(url, { ...OPTIONS, autoResubscribe: false })
     this.#onError = onError
     this.#publisher.on('error', onError)

@@ -81,6 +81,19 @@ describe('entry', () => {
     expect(revoked?.['after']).toBe(sha256(canonical((await call('GET', path, { as: admin })).body)))
   })
 
+  test('audit entry: deleted run of a function: no digest of its input and result', async () => {
+    const { workspaceId: workspace_id, operator: as, service } = testWorkspace
+    const body = { workspace_id, name: 'audited', source: 'export default () => "a result"' }
+    const { id } = await ok(call('POST', '/v1/functions', { as, body }))
+    const invoked = await call('POST', '/v1/functions/audited/invoke', { as: service, body: {} })
+    const path = `/v1/functions/${id}/runs/${invoked.headers.get('x-run-id')}`
+    const deleted = await ok(call('DELETE', path, { as }))
+    expect((await entriesOfWorkspace(testWorkspace))[0]).toMatchObject({
+      ...{ operation: 'function_run.delete', outcome: 'done', before: null },
+      after: sha256(canonical(deleted)),
+    })
+  })
+
   test('audit entry: request repeated under its key: one entry', async () => {
     const headers = { 'idempotency-key': 'once', 'x-request-id': 'once' }
     const replies = [await createKey({}, headers), await createKey({}, headers)]

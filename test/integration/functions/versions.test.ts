@@ -1,8 +1,15 @@
 /** Versions and aliases of functions: which one a call runs, who may name one, and which are kept. */
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { Client } from 'pg'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { ok, publishMcpServer } from '../../support/clients/mcp.ts'
-import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -25,6 +32,35 @@ const deploy = (name: string, value: number, config?: object) =>
 const invoke = async (target: string, as = workspace.service) => {
   const { status, body } = await call('POST', `/v1/functions/${target}`, { as, body: {} })
   return status === 200 ? body : [status, body.code, body.detail]
+}
+
+/** A request meets a lock of the given statements, which are committed once it waits. */
+async function during<T>(
+  statements: readonly string[],
+  id: string,
+  request: () => Promise<T>,
+  whenWaiting = async () => {},
+): Promise<T> {
+  const other = new Client({ connectionString: inject('tenon').databaseUrl })
+  await other.connect()
+  try {
+    await other.query('begin')
+    for (const statement of statements) await other.query(statement, [id])
+    const { rows } = await other.query('select pg_backend_pid() as pid')
+    const reply = request()
+    await eventually(async () => {
+      const waiting = await asSuperuser(
+        'select from pg_stat_activity where $1::integer = any(pg_blocking_pids(pid))',
+        [rows[0].pid],
+      )
+      return waiting.length > 0 ? true : undefined
+    })
+    await whenWaiting()
+    await other.query('commit')
+    return await reply
+  } finally {
+    await other.end()
+  }
 }
 
 describe('versions', () => {
@@ -59,13 +95,28 @@ describe('versions', () => {
     ])
   })
 
+  test('dropped while it is activated, or an alias is set to it: not found, and calls go on', async () => {
+    const { id } = await deploy('dropped', 1)
+    for (const value of [2, 3]) await deploy('dropped', value)
+    // As a deployment does it, which holds the row of the function until it has dropped old versions.
+    const drop = (version: number) => [
+      'update tenon.functions set updated_at = now() where id = $1',
+      `delete from tenon.function_versions where function_id = $1 and version = ${version}`,
+    ]
+    const activated = await during(drop(1), id, () => admin('POST', `/${id}/versions/1/activate`, {}))
+    expect(activated.status).toBe(404)
+    const set = await during(drop(2), id, () => admin('PUT', `/${id}/aliases/old`, { version: 2 }))
+    expect(set.status).toBe(404)
+    expect(await invoke('dropped/invoke')).toBe(3)
+  })
+
   test('beyond a hundred: the oldest are dropped, except those that something calls', async () => {
     const { id } = await deploy('many', 1)
     // The server of the workspace pins version 1.
     await publishMcpServer(workspace, 'pins', { call_many: { enabled: true } })
     await asSuperuser(
-      `insert into tenon.function_versions (tenant_id, workspace_id, function_id, version, source, compiled, sha256, bytes, created_by)
-       select tenant_id, workspace_id, function_id, n, source, compiled, sha256, bytes, created_by
+      `insert into tenon.function_versions (tenant_id, workspace_id, function_id, version, source, compiled, sha256, bytes, exports, created_by)
+       select tenant_id, workspace_id, function_id, n, source, compiled, sha256, bytes, exports, created_by
        from tenon.function_versions, generate_series(2, 1000) n where function_id = $1`,
       [id],
     )
@@ -93,6 +144,31 @@ describe('versions', () => {
     expect(numbers).toHaveLength(104)
     expect(await invoke('many/invoke?version=20')).toBe(1)
   })
+})
+
+test('a function with many runs is deleted: they go in batches, each for itself', async () => {
+  const { id } = await deploy('busy', 1)
+  await asSuperuser(
+    `insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async,
+       status, ended_at)
+     select tenant_id, workspace_id, 'run_busy_' || lpad(n::text, 4, '0'), id, 1, '{"kind":"api"}', 'x', true, 'completed', now()
+     from tenon.functions, generate_series(1, 450) n where id = $1`,
+    [id],
+  )
+  const count = async () => {
+    const [row] = await asSuperuser<{ n: number }>(
+      'select count(*)::integer as n from tenon.function_runs where function_id = $1',
+      [id],
+    )
+    return row?.n
+  }
+  const last = "select from tenon.function_runs where function_id = $1 and id = 'run_busy_0450' for update"
+  let left: number | undefined
+  const whenWaiting = async () => {
+    left = await count()
+  }
+  const deleted = await during([last], id, () => admin('DELETE', `/${id}`), whenWaiting)
+  expect([left, deleted.status, await count()]).toEqual([50, 200, 0])
 })
 
 describe('aliases', () => {

@@ -1,8 +1,9 @@
-/** On whose behalf the code of a run acts, for each trigger. */
+/** On whose behalf the code of a run acts, and with which rights. */
 
 import { expect, test } from 'vitest'
 import { actorOfCode, noRights } from '../../../src/activities/function/code-actor.ts'
-import type { FunctionCaller, FunctionTrigger } from '../../../src/core/work.ts'
+import type { FunctionCaller } from '../../../src/core/work.ts'
+import { callerWithoutRights } from '../../../src/features/functions/runs/run.ts'
 
 const RUN = { workflowId: 'ten_1:ws_1:fn_1:0199', chainDepth: 2 }
 const OF_RUN = { subject: RUN.workflowId, chainDepth: 2, onBehalfOf: 'mia' }
@@ -14,39 +15,37 @@ const USER: FunctionCaller = {
   user: { id: 'mia', email: 'mia@example.com', emailVerified: true, claims: { team: 'a' } },
   scopes: ['functions:write'],
 }
-const actor = (kind: FunctionTrigger['kind'], scopes: string[] = [], caller = USER) =>
-  actorOfCode(RUN, { caller, trigger: { kind } }, scopes)
+const actor = (scopes: string[] = [], caller = USER) => actorOfCode(RUN, { caller }, scopes)
 
-test.each(['api', 'http', 'flow', 'function', 'redrive'] as const)(
-  '%s: the caller, with its scopes',
-  (kind) => {
-    const { clientId, groups, role, user } = USER
-    expect(actor(kind)).toEqual({
-      ...OF_RUN,
-      clientId,
-      groups,
-      role,
-      user,
-      scopes: new Set(['functions:write']),
-    })
-  },
-)
-
-test('a caller without restrictions: none are added', () => {
-  expect(actor('api', [], { subject: 'mia', role: 'service' })).toEqual({ ...OF_RUN, role: 'service' })
+test('the caller, with its scopes', () => {
+  const { clientId, groups, role, user } = USER
+  expect(actor()).toEqual({ ...OF_RUN, clientId, groups, role, user, scopes: new Set(['functions:write']) })
 })
 
-test.each(['schedule', 'event', 'mcp'] as const)(
-  '%s: nobody, unless the function declares scopes',
+test('a caller without restrictions: none are added', () => {
+  expect(actor([], { subject: 'mia', role: 'service' })).toEqual({ ...OF_RUN, role: 'service' })
+})
+
+test('a caller without rights: nothing is allowed, unless the function declares scopes', () => {
+  const caller = callerWithoutRights('trigger:trg_1')
+  expect(actor([], caller)).toBeUndefined()
+  const service = {
+    ...OF_RUN,
+    onBehalfOf: 'trigger:trg_1',
+    role: 'service',
+    scopes: new Set(['events:write']),
+  }
+  expect(actor(['events:write'], caller)).toEqual(service)
+})
+
+test.each(['schedule', 'event', 'mcp', 'redrive'] as const)(
+  '%s without rights: says what to declare',
   (kind) => {
-    expect(actor(kind)).toBeUndefined()
-    expect(noRights({ trigger: { kind } }).detail).toMatch(/^A run that .+ has started .+ `scopes`/)
-    const service = { ...OF_RUN, role: 'service', scopes: new Set(['events:write']) }
-    expect(actor(kind, ['events:write'])).toEqual(service)
+    expect(noRights({ trigger: { kind } }).detail).toMatch(/^The run has no caller with rights .+ `scopes`/)
   },
 )
 
 test('declared scopes: nothing of the caller is left but its name', () => {
   const service = { ...OF_RUN, role: 'service', scopes: new Set(['collections:read']) }
-  expect(actor('api', ['collections:read'])).toEqual(service)
+  expect(actor(['collections:read'])).toEqual(service)
 })

@@ -3,22 +3,17 @@
 import type { RawRequest } from '../../../core/bytes.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
+import { belongsToConnection, isFieldValue, isToken } from '../../../infra/http-client/header-fields.ts'
 import type { HttpRequestHead, HttpResponseHead } from '../sandbox/invocation.ts'
 
 const { functionHttp: limits } = LIMITS
 
 type Headers = HttpRequestHead['headers']
 
-/** Of a connection, not of a message (RFC 9110 §7.6.1), and the framing of the body. */
-const HOP_BY_HOP = [
-  ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'],
-]
-
 /** Credentials of the platform, and headers that it sets. */
 const KEPT_FROM_CODE = new Set([
-  ...HOP_BY_HOP,
   ...['expect', 'http2-settings'],
-  ...['apikey', 'x-api-key', 'authorization', 'proxy-authorization', 'cookie', 'cookie2'],
+  ...['apikey', 'x-api-key', 'authorization', 'cookie', 'cookie2'],
   ...['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-prefix', 'x-forwarded-proto'],
   ...['host', 'x-real-ip', 'x-request-id'],
 ])
@@ -56,7 +51,8 @@ function passed(headers: Headers): Headers {
   const named = new Set(connectionOptions(headers))
   return headers.filter(([name, value]) => {
     const lower = name.toLowerCase()
-    return !KEPT_FROM_CODE.has(lower) && !named.has(lower) && !HOLDS_KEY.test(value)
+    const isWithheld = KEPT_FROM_CODE.has(lower) || belongsToConnection(lower) || named.has(lower)
+    return !isWithheld && !HOLDS_KEY.test(value)
   })
 }
 
@@ -82,16 +78,15 @@ function withoutKey(query = ''): string {
  * requests to the origin, on proxies before the platform.
  */
 const KEPT_FROM_CLIENT = new Set([
-  ...HOP_BY_HOP,
   ...['content-length', 'set-cookie', 'set-cookie2', 'timing-allow-origin'],
   ...['x-request-id', 'x-run-id', 'x-problem-code', 'x-stability', 'idempotent-replayed'],
   ...['content-security-policy', 'content-security-policy-report-only', 'x-content-type-options'],
   ...['strict-transport-security', 'public-key-pins', 'public-key-pins-report-only', 'expect-ct', 'alt-svc'],
   ...['clear-site-data', 'service-worker-allowed', 'origin-agent-cluster', 'accept-ch', 'critical-ch'],
-  ...['nel', 'report-to', 'reporting-endpoints', 'proxy-status', 'x-sendfile', 'x-reproxy-url'],
-  ...['www-authenticate', 'proxy-authenticate', 'authentication-info', 'x-lighttpd-send-file'],
+  ...['nel', 'report-to', 'reporting-endpoints', 'x-sendfile', 'x-reproxy-url'],
+  ...['www-authenticate', 'authentication-info', 'x-lighttpd-send-file'],
 ])
-const KEPT_FROM_CLIENT_PREFIX = /^(?:access-control-|cross-origin-|ratelimit|x-ratelimit-|x-accel-|proxy-)/
+const KEPT_FROM_CLIENT_PREFIX = /^(?:access-control-|cross-origin-|ratelimit|x-ratelimit-|x-accel-)/
 
 /** Of every response. A page of a function runs no scripts, since it would run them in the origin of the platform. */
 const OWN_HEADERS = {
@@ -100,10 +95,6 @@ const OWN_HEADERS = {
   'x-accel-buffering': 'no',
 }
 const SANDBOX = { 'content-security-policy': 'sandbox' }
-
-const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
-/** RFC 9110 §5.5: no line break, no NUL. */
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
 /**
  * Checks the head that the code gives. @returns it without the headers that are not the code's
@@ -116,12 +107,13 @@ export function responseHead({ status, headers }: HttpResponseHead): HttpRespons
   if (headers.length > limits.headersMax || bytes > limits.headBytesMax)
     throw invalid(`A Response has at most ${limits.headersMax} headers with ${limits.headBytesMax} bytes.`)
   for (const [name, value] of headers)
-    if (!NAME.test(name) || !VALUE.test(value))
+    if (!isToken(name) || !isFieldValue(value))
       throw invalid(`The Response has an invalid header: ${JSON.stringify(name.slice(0, 100))}.`)
   const named = new Set(connectionOptions(headers))
   const kept = headers.filter(([name]) => {
     const lower = name.toLowerCase()
-    return !KEPT_FROM_CLIENT.has(lower) && !KEPT_FROM_CLIENT_PREFIX.test(lower) && !named.has(lower)
+    const isWithheld = KEPT_FROM_CLIENT.has(lower) || KEPT_FROM_CLIENT_PREFIX.test(lower)
+    return !isWithheld && !belongsToConnection(lower) && !named.has(lower)
   })
   return { status, headers: kept }
 }

@@ -25,7 +25,7 @@ export interface Transport {
 
 /** First byte of a message. After it follow the number of the message, 32 bits, and its content. */
 const KINDS = {
-  /** Does nothing: its sender learns whether somebody receives it. */
+  /** Does nothing: its sender learns whether the other end receives it. */
   ping: 0x70,
   /** JSON of the head of the response. */
   head: 0x68,
@@ -92,12 +92,12 @@ export class Peer {
     return this.#head.promise
   }
 
-  /** @returns whether somebody receives it */
+  /** @returns whether the other end receives it */
   sendHead(head: HttpResponseHead): Promise<boolean> {
     return this.#send('head', Buffer.from(JSON.stringify(head)))
   }
 
-  /** @returns whether somebody receives it */
+  /** @returns whether the other end receives it */
   ping(): Promise<boolean> {
     return this.#send('ping')
   }
@@ -107,7 +107,7 @@ export class Peer {
     await this.#until(() => this.#granted > 0)
   }
 
-  /** Sends bytes as fast as the other end takes them. @returns whether somebody receives them */
+  /** Sends bytes as fast as the other end takes them. @returns whether they were received */
   async write(bytes: Uint8Array): Promise<boolean> {
     for (let from = 0; from < bytes.byteLength; from += limits.chunkBytesMax) {
       await this.granted()
@@ -132,7 +132,7 @@ export class Peer {
     }
   }
 
-  /** Tells the other end that this one gives up. @returns whether somebody receives it */
+  /** Tells the other end that this one gives up. @returns whether it was received */
   async abort({ code, detail }: Problem): Promise<boolean> {
     this.fail(new Problem(code, { ...(detail !== undefined && { detail }) }))
     return this.#send('abort', Buffer.from(JSON.stringify({ code, detail }))).catch(() => false)

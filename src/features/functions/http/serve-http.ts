@@ -8,8 +8,7 @@ import { type ByteReply, type ByteSource, Raw, type RawRequest } from '../../../
 import { LIMITS } from '../../../core/limits.ts'
 import { DATA_ROLES } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
-import { CHAIN_DEPTH_HEADER } from '../../../core/run.ts'
-import type { FunctionTrigger, Json } from '../../../core/work.ts'
+import type { Json } from '../../../core/work.ts'
 import { forCaller } from '../invoke.ts'
 import { startRun } from '../runs/start-run.ts'
 import type { HttpResponseHead } from '../sandbox/invocation.ts'
@@ -69,7 +68,8 @@ async function respond(
     runId,
     kind: 'fetch',
     input: requestHead(request, new URL(addressOf(scope, '/')).origin) as unknown as Json,
-    trigger: triggerOf(request),
+    // The scope has the chain depth of a request that a run has sent.
+    trigger: { kind: 'http' },
     isAsync: false,
   })
   const giveUp = async (problem: Problem) => {
@@ -87,7 +87,7 @@ async function respond(
       (error: unknown) => peer.fail(error),
     )
   sendBody(peer, request).catch((error: unknown) => {
-    // A body that nobody reads any more is no failure.
+    // A body that is no longer read is no failure.
     const isOver = peer.isClosed || peer.failed.aborted || request.gone.aborted
     if (!isOver && error instanceof Problem) abort(error)
   })
@@ -100,12 +100,6 @@ async function respond(
 const CLIENT_GONE = 'The client closed the connection before it had the whole response.'
 const NO_END = 'The end of the response was lost.'
 const NOT_ENDED = 'a function that serves a client who is gone was not ended'
-
-/** A request from a run of a function names the number of runs that have started one another. */
-function triggerOf({ headers }: RawRequest): FunctionTrigger {
-  const [, depth = ''] = headers.find(([name]) => name.toLowerCase() === CHAIN_DEPTH_HEADER) ?? []
-  return { kind: 'http', ...(/^[0-9]{1,4}$/.test(depth) && { chain_depth: Number(depth) }) }
-}
 
 /** Sends the body as the code reads it. A body that is not asked for is not read. */
 async function sendBody(peer: Peer, { method, body }: RawRequest): Promise<void> {

@@ -1,8 +1,8 @@
 /** A run of a function: the shapes that its start, its workflow and its record share. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { typeId } from '../../../core/ids.ts'
-import type { Actor } from '../../../core/policy.ts'
+import { isUuid, typeId } from '../../../core/ids.ts'
+import { owns, withoutScheduledTime } from '../../../core/tenant.ts'
 import type { FunctionCaller, FunctionTrigger } from '../../../core/work.ts'
 
 /** The rights with which the code of a run may call the platform: those of its caller, or of the caller of the calling run. */
@@ -18,9 +18,24 @@ export function callerOf({ actor }: WorkspaceScope): FunctionCaller {
   }
 }
 
-/** The trigger of a call of `function.invoke`: an execution of a flow or a function, by the id of its workflow, or a request. */
-export function callTrigger({ subject }: Pick<Actor, 'subject'>): FunctionTrigger {
-  const [, , from = '', uuid] = subject.split(':')
-  if (uuid === undefined) return { kind: 'api' }
-  return { kind: from.startsWith('fn_') ? 'function' : 'flow', id: typeId('run', uuid.slice(0, 36)) }
+/**
+ * The caller of a run that was started without rights on data: by a schedule, an event, or a client of an MCP server, which
+ * may call its tools and nothing else of the workspace. The code has the scopes that its function declares, and no others.
+ */
+export const callerWithoutRights = (subject: string): FunctionCaller => ({
+  subject,
+  role: 'service',
+  scopes: [],
+})
+
+/**
+ * The trigger of a call of `function.invoke`: a run of a function or an execution of a flow, whose subject is the id of its
+ * workflow, or a request. Subjects of tokens may have any form: only a workflow of this workspace counts.
+ */
+export function callTrigger({ actor, ref }: Pick<WorkspaceScope, 'actor' | 'ref'>): FunctionTrigger {
+  const [, , from = '', uuid = ''] = withoutScheduledTime(actor.subject).split(':')
+  const isFunction = from.startsWith('fn_')
+  if (!(isFunction || from.startsWith('flow_')) || !owns(ref, actor.subject) || !isUuid(uuid))
+    return { kind: 'api' }
+  return { kind: isFunction ? 'function' : 'flow', id: typeId('run', uuid) }
 }

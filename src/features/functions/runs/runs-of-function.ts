@@ -152,6 +152,7 @@ const discardRun = adminOperation({
   input: Input(RUN),
   output: Type.Object({ id: Type.String(), ...OWNER, deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${RUNS}/{run}` },
+  forgets: true,
   run: async (scope, { id, run }) => {
     const { within, functionId } = await findFunction(scope, id)
     await deleteRun(within, run, functionId)

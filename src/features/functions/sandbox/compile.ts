@@ -15,11 +15,18 @@ export interface Fault extends Position {
 const EXPORTS = ['input', 'output', 'tool', 'config'] as const
 export type ExportName = (typeof EXPORTS)[number]
 
-/** `exported`: those of these constants that the module exports. `mayImport` is false only if it imports nothing. */
+/** The exports that the platform calls: `default` with an input, `fetch` with an HTTP request. */
+const ENTRY_POINTS = ['default', 'fetch'] as const
+export type EntryPoint = (typeof ENTRY_POINTS)[number]
+
+/**
+ * `exported` and `entryPoints`: those of these names that the module exports. `mayImport` is false only if it imports nothing.
+ */
 export type Compiled =
   | {
       readonly code: string
       readonly exported: readonly ExportName[]
+      readonly entryPoints: readonly EntryPoint[]
       readonly mayImport: boolean
       readonly faults?: never
     }
@@ -64,9 +71,11 @@ export async function compileFunction(source: string, holder: string): Promise<C
 async function compiled(source: string): Promise<Compiled> {
   const { out, err, died } = await esbuild(source)
   const exported = died ? [] : exportedNames(out)
-  if (exported.includes('default') || exported.includes('fetch'))
+  const entryPoints = ENTRY_POINTS.filter((name) => exported.includes(name))
+  if (entryPoints.length > 0)
     return {
       code: out,
+      entryPoints,
       exported: EXPORTS.filter((name) => exported.includes(name)),
       mayImport: /\bimport\b|\bfrom\s*["'`]/.test(out),
     }
@@ -82,7 +91,7 @@ async function compiled(source: string): Promise<Compiled> {
  * The names that a module exports: esbuild writes them last, as `export{handler as default,tool};`. Searched from the end,
  * since a source may repeat such a text so often that a regular expression takes seconds.
  */
-export function exportedNames(code: string): string[] {
+function exportedNames(code: string): string[] {
   const at = code.lastIndexOf('//# sourceMappingURL=')
   const module = at < 0 ? code : code.slice(0, at)
   const last = module.slice(module.lastIndexOf('export{'))

@@ -2,8 +2,8 @@
 
 import { CHANNEL } from './guest/channel.ts'
 import { ERRORS } from './guest/errors.ts'
-import { HOST_CALLS, TENON_MODULE } from './guest/host-calls.ts'
 import { MAIN } from './guest/main.ts'
+import { HOST_CALLS, TENON_MODULE } from './guest/platform-calls.ts'
 
 const IMPORTS = `import { AsyncLocalStorage } from 'node:async_hooks'`
 

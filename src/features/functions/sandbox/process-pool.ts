@@ -6,6 +6,7 @@
 import { availableParallelism } from 'node:os'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
+import { splitSourceMap } from '../source-map.ts'
 import { IdleProcesses, type WarmProcess } from './idle-processes.ts'
 import type { Invocation, Outcome } from './invocation.ts'
 import { type Described, describeLayers, findIsolation, type Isolation } from './isolation.ts'
@@ -14,7 +15,6 @@ import { FunctionProcess } from './process.ts'
 import { Reaper } from './reaper.ts'
 import { runInvocation } from './run-invocation.ts'
 import { FairSlots } from './slots.ts'
-import { splitSourceMap } from './source-map.ts'
 
 const { functionSandbox: limits } = LIMITS
 const SLOTS = availableParallelism() * LIMITS.functionSlotsPerCore

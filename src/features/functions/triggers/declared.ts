@@ -80,5 +80,6 @@ export function eventSpec(triggers: NonNullable<DeclaredTriggers['triggers']>): 
   return { topics, streams }
 }
 
-export const hearsTopic = ({ topics }: EventSpec, topic: string): boolean =>
+/** True if the trigger starts runs for events of the topic. */
+export const matchesTrigger = ({ topics }: EventSpec, topic: string): boolean =>
   topics.some((pattern) => matchesTopic(pattern, topic))

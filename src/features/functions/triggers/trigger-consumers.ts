@@ -15,9 +15,9 @@ export interface FunctionTriggerState extends ConsumerState {
   readonly spec: EventSpec
 }
 
-/** What became of entries that were handled in order. */
+/** Counts of entries that were handled in order. */
 export interface EventResult {
-  /** How many were handled, from the first. The others come again, since the function has too many runs in flight. */
+  /** The number of entries that were handled, from the first. The others come again, since the function has too many runs in flight. */
   readonly count: number
   /** Of the handled ones: those of its topics, those that started a run, and those that started none. */
   readonly seen: number

@@ -4,7 +4,7 @@ import type { JsonObject } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { FunctionTriggerInput, ScheduledRun } from '../../../core/run.ts'
-import type { FunctionCaller, Json } from '../../../core/work.ts'
+import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import {
   chainDepth,
@@ -13,16 +13,11 @@ import {
   eventTime,
   wasDueBeforeResumption,
 } from '../../triggers/starts.ts'
+import { callerWithoutRights } from '../runs/run.ts'
 import { startRun } from '../runs/start-run.ts'
 import type { ScheduleSpec } from './declared.ts'
 
-/** A triggered run has no caller: its code has the scopes that the function declares, and no others. */
 export const triggerSubject = (triggerId: string): string => `trigger:${triggerId}`
-const callerFor = (triggerId: string): FunctionCaller => ({
-  subject: triggerSubject(triggerId),
-  role: 'service',
-  scopes: [],
-})
 
 /**
  * Starts the run of a due schedule. Idempotent: its id derives from the trigger and the due time.
@@ -44,7 +39,7 @@ export async function startScheduledRun(
   if (!due.begun) {
     const input = (due.spec.input ?? {}) as Json
     const trigger = { kind: 'schedule', id: trigger_id } as const
-    const caller = callerFor(trigger_id)
+    const caller = callerWithoutRights(triggerSubject(trigger_id))
     await startRun(scope, { id: function_id, input, trigger, isAsync: true, caller, runId: id })
   }
   await scope.batch(sql`
@@ -83,7 +78,7 @@ export async function startEventRun(
   if (row.begun) return id
   if (row.free < 1) return 'full'
   const trigger = { kind: 'event', id: triggerId, chain_depth: chainDepth([event]) } as const
-  const caller = callerFor(triggerId)
+  const caller = callerWithoutRights(triggerSubject(triggerId))
   await startRun(scope, { id: functionId, input: event as Json, trigger, isAsync: true, caller, runId: id })
   return id
 }

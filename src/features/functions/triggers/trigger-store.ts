@@ -72,7 +72,7 @@ interface Place {
   readonly is_scheduled: boolean
 }
 
-/** Where the function is, or will be created. */
+/** Selects the tenant and the workspace in which the function is, or will be created. */
 function placeOf({ is, created }: Target): Sql {
   const scheduled = sql`exists (select from function_triggers t where t.tenant_id = f.tenant_id
     and t.workspace_id = f.workspace_id and t.function_id = f.id and t.kind = 'schedule') as is_scheduled`

@@ -1,7 +1,9 @@
 /** Names of headers: those that are valid, and those that requests to a source set themselves. */
 
+import { isToken } from '../../../infra/http-client/header-fields.ts'
+
 /** A token of at most 100 characters (RFC 9110 §5.6.2). */
-export const isHeaderName = (name: string): boolean => /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/.test(name)
+export const isHeaderName = (name: string): boolean => name.length <= 100 && isToken(name)
 
 /** Headers that control the connection or the framing of a message (RFC 9110 §7.6.1, RFC 9112), in lower case. */
 const CONNECTION_HEADERS = [
