@@ -43,9 +43,14 @@ export interface HostServices {
   readonly stop: (reason: Suspended) => void
   /** Aborts when the invocation is to end. */
   readonly signal: AbortSignal
+  /** Waits for other runs, which may use the slot of this one meanwhile. */
+  readonly lend: <T>(work: () => Promise<T>) => Promise<T>
   /** The connection of the client whose request the code serves. */
   readonly http?: HttpExchange | undefined
 }
+
+/** Methods that wait for runs of functions, which need slots of the same tenant. */
+const WAITS_FOR_RUNS: ReadonlySet<string> = new Set(['functions.invoke', 'flows.start'])
 
 export class PlatformHost implements InvocationHost {
   readonly http?: HttpExchange
@@ -89,7 +94,8 @@ export class PlatformHost implements InvocationHost {
     const args = method.argumentsOf(given)
     if (this.#actor === undefined) throw noRights(this.#run)
     const scope = await this.#whileActive(this.#services.acting(this.#actor))
-    return (await this.#untilEnded(this.#perform(method, scope, args))) as Json
+    const work = () => this.#untilEnded(this.#perform(method, scope, args))
+    return (await (WAITS_FOR_RUNS.has(name) ? this.#services.lend(work) : work())) as Json
   }
 
   async fetch(request: GuestRequest): Promise<GuestResponse> {

@@ -45,7 +45,7 @@ export async function runFunction(
   lent?: CallSecrets,
 ): Promise<Json> {
   const { functions, record } = services
-  const slot = await functions.acquire(record.ref.tenantId, cancellationSignal(), run.is_async)
+  const slot = await functions.acquire(record.ref.tenantId, cancellationSignal(), run.kind === 'fetch')
   return runInSlot(slot, services, run, lent).finally(slot.release)
 }
 
@@ -60,7 +60,7 @@ export async function runFunctionInline(
   lent?: CallSecrets,
 ): Promise<{ readonly result: Json } | null> {
   const { functions, record } = services
-  const slot = functions.tryAcquire(record.ref.tenantId)
+  const slot = functions.tryAcquire(record.ref.tenantId, run.kind === 'fetch')
   if (slot === undefined) return null
   return { result: await runInSlot(slot, services, run, lent).finally(slot.release) }
 }
@@ -145,7 +145,11 @@ async function invoke(
   return withHttpExchange(services.record, run, (http, gone = NEVER) =>
     whileActive(services.active, async (suspended, stop) => {
       const signal = AbortSignal.any([cancellationSignal(), suspended, gone])
-      const host = new PlatformHost({ ...services, mask, log, signal, stop, http }, run, runtime)
+      const host = new PlatformHost(
+        { ...services, mask, log, signal, stop, http, lend: slot.lend },
+        run,
+        runtime,
+      )
       try {
         return await slot.run({ ...invocation, signal, host })
       } finally {

@@ -94,7 +94,7 @@ export const FUNCTION_LIMITS = {
   /** The pauses of an asynchronous run for which no slot was free double from `minMs` to `maxMs`. */
   functionAsyncPause: { minMs: 1_000, maxMs: 15_000 },
   functionHeartbeatMs: 10_000,
-  functionSlotsPerCore: 4,
+  functionSlotsPerCore: 8,
   /** Activities that a worker takes, for each slot: those that wait must not keep it from taking another tenant's. */
   functionActivitiesPerSlot: 4,
   functionWarmProcesses: 2,

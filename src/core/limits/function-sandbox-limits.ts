@@ -17,6 +17,8 @@ export const FUNCTION_SANDBOX_LIMITS = {
     reuseMemoryShare: 0.75,
     /** Slots that one tenant may hold, as a share of all. */
     tenantShare: 0.75,
+    /** The share of these that HTTP requests may hold. */
+    httpShare: 0.5,
     /** Calls of the host that an invocation may have open. The program in the process queues others. */
     callsOpenMax: 64,
     callsAtOnce: 16,

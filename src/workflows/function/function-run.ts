@@ -60,10 +60,9 @@ function runInline(input: FunctionRunInput): Promise<{ readonly result: Json } |
   return runFunctionInline(input)
 }
 
-/** Makes an attempt. One for which no slot is free has not begun: an asynchronous run asks again after a pause. */
+/** Makes an attempt. One for which no slot is free has not begun: it asks again after a pause. */
 async function runQueued(input: FunctionRunInput): Promise<Json> {
-  if (!input.is_async) return runAttempt(input, LIMITS.functionQueueMs)
-  const untilMs = Date.now() + LIMITS.functionAsyncQueueMs
+  const untilMs = Date.now() + (input.is_async ? LIMITS.functionAsyncQueueMs : LIMITS.functionQueueMs)
   for (let asked = 1; ; asked++) {
     // Runs that were rejected together ask again one by one.
     const waitMs = Math.round(pauseMs(asked, LIMITS.functionAsyncPause) * (0.5 + Math.random()))

@@ -6,6 +6,7 @@
 import { availableParallelism } from 'node:os'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
+import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
 import { splitSourceMap } from '../source-map.ts'
 import { IdleProcesses, type WarmProcess } from './idle-processes.ts'
 import type { Invocation, Outcome } from './invocation.ts'
@@ -14,22 +15,27 @@ import { isFatal, outcomeOf } from './outcome.ts'
 import { FunctionProcess } from './process.ts'
 import { Reaper } from './reaper.ts'
 import { runInvocation } from './run-invocation.ts'
-import { FairSlots } from './slots.ts'
+import { FairSlots, type HeldSlot } from './slots.ts'
 
 const { functionSandbox: limits } = LIMITS
 const SLOTS = availableParallelism() * LIMITS.functionSlotsPerCore
+const SLOTS_OF_TENANT = Math.ceil(SLOTS * limits.tenantShare)
 const BUSY = 'All slots for functions are taken. Try again later.'
 
 /** The right to run invocations of a tenant, one at a time. `run` throws as {@link Functions.run} does. */
 export interface FunctionSlot {
   run(invocation: Invocation): Promise<Outcome>
+  /** Waits for other runs, which may use the slot meanwhile. */
+  lend<T>(work: () => Promise<T>): Promise<T>
   /** Idempotent. */
   release(): void
 }
 
 export class Functions {
   readonly #deno: string | undefined
-  readonly #slots = new FairSlots(SLOTS, Math.ceil(SLOTS * limits.tenantShare), LIMITS.functionQueueMs)
+  readonly #slots = new FairSlots(SLOTS, SLOTS_OF_TENANT, LIMITS.functionQueueMs)
+  /** Of these, a tenant's HTTP requests hold a part: slow clients keep a slot for as long as they like. */
+  readonly #http = new KeyedSemaphore(Math.ceil(SLOTS_OF_TENANT * limits.httpShare), LIMITS.functionQueueMs)
   readonly #idle = new IdleProcesses()
   readonly #reaper = new Reaper()
   /** Processes without code, of the default size; another size starts a new process. */
@@ -70,23 +76,41 @@ export class Functions {
   }
 
   /**
-   * Waits for a slot, for callers that have work to do before they run in it.
-   * @param isAsync true for a caller that asks again: it is rejected at once if as many of its tenant wait as there are
-   *   slots
+   * Waits for a slot, for callers that have work to do before they run in it. At once rejected if as many of its tenant wait as
+   * there are slots; such a caller asks again.
+   * @param isHttp true for an HTTP request; a part of the slots is open to these
    * @throws Problem `overloaded`, `run_cut_off`
    */
-  async acquire(tenantId: string, signal: AbortSignal, isAsync = false): Promise<FunctionSlot> {
-    return this.#slotOf(await this.#slots.acquire(tenantId, BUSY, signal, isAsync ? SLOTS : undefined))
+  async acquire(tenantId: string, signal: AbortSignal, isHttp = false): Promise<FunctionSlot> {
+    const leave = isHttp ? await this.#http.acquire(tenantId, BUSY) : undefined
+    try {
+      return this.#slotOf(tenantId, await this.#slots.acquire(tenantId, BUSY, signal, SLOTS), leave)
+    } catch (error) {
+      leave?.()
+      throw error
+    }
   }
 
   /** @returns undefined if no slot is free now */
-  tryAcquire(tenantId: string): FunctionSlot | undefined {
+  tryAcquire(tenantId: string, isHttp = false): FunctionSlot | undefined {
+    const leave = isHttp ? this.#http.tryAcquire(tenantId) : undefined
+    if (isHttp && leave === undefined) return undefined
     const release = this.#slots.tryAcquire(tenantId)
-    return release && this.#slotOf(release)
+    if (release === undefined) leave?.()
+    return release && this.#slotOf(tenantId, release, leave)
   }
 
-  #slotOf(release: () => void): FunctionSlot {
-    return { run: (invocation) => this.#runInSlot(invocation), release }
+  #slotOf(tenantId: string, release: () => void, leave: () => void = () => {}): FunctionSlot {
+    const held: HeldSlot = { tenant: tenantId, release, lends: 0, isGivenUp: false }
+    return {
+      run: (invocation) => this.#runInSlot(invocation),
+      lend: (work) => this.#slots.lend(held, work),
+      release: () => {
+        held.isGivenUp = true
+        held.release()
+        leave()
+      },
+    }
   }
 
   /** Ends all processes. */

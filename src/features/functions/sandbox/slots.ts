@@ -7,6 +7,17 @@ interface Waiting {
   readonly proceed: () => void
 }
 
+/** A slot that its holder may lend. */
+export interface HeldSlot {
+  readonly tenant: string
+  /** Idempotent. */
+  release: () => void
+  /** Works under way for which it is lent. */
+  lends: number
+  /** True once the holder needs it no more. */
+  isGivenUp: boolean
+}
+
 export class FairSlots {
   readonly #max: number
   readonly #maxOfTenant: number
@@ -15,11 +26,34 @@ export class FairSlots {
   /** The tenant that was served last is the last. */
   readonly #waiting = new Map<string, Waiting[]>()
   #total = 0
+  #lent = 0
 
   constructor(max: number, maxOfTenant: number, waitMs: number) {
     this.#max = max
     this.#maxOfTenant = maxOfTenant
     this.#waitMs = waitMs
+  }
+
+  /**
+   * Does work for which the holder of a slot only waits: another may have the slot meanwhile. The holder gets it back at once,
+   * so that for a while more than `max` may be held. As many are lent as there are slots; others keep theirs.
+   */
+  async lend<T>(slot: HeldSlot, work: () => Promise<T>): Promise<T> {
+    if (slot.lends === 0) {
+      if (this.#lent >= this.#max) return work()
+      this.#lent += 1
+      slot.release()
+    }
+    slot.lends += 1
+    try {
+      return await work()
+    } finally {
+      slot.lends -= 1
+      if (slot.lends === 0) {
+        this.#lent -= 1
+        if (!slot.isGivenUp) slot.release = this.#hold(slot.tenant)
+      }
+    }
   }
 
   /** @returns releases the slot; idempotent. Undefined if none is free now */
@@ -88,6 +122,7 @@ export class FairSlots {
   }
 
   #serveNext(): void {
+    if (this.#total >= this.#max) return
     const tenants = [...this.#waiting.keys()].filter((tenant) => this.#mayHold(tenant))
     const heldBy = (tenant: string) => this.#held.get(tenant) ?? 0
     const [next] = tenants.toSorted((a, b) => heldBy(a) - heldBy(b))

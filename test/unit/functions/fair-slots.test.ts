@@ -1,0 +1,50 @@
+/** Slots of running invocations: lent while their holder waits for other runs, and given back once. */
+
+import { expect, test } from 'vitest'
+import { FairSlots, type HeldSlot } from '../../../src/features/functions/sandbox/slots.ts'
+
+const NEVER = new AbortController().signal
+
+async function held(slots: FairSlots, tenant = 'ten_a'): Promise<HeldSlot> {
+  return { tenant, release: await slots.acquire(tenant, 'busy', NEVER), lends: 0, isGivenUp: false }
+}
+
+test('parents that wait for children: the children get their slots, at any depth', async () => {
+  const slots = new FairSlots(2, 2, 1_000)
+  const call = async (depth: number): Promise<number> => {
+    const slot = await held(slots)
+    const result = depth === 0 ? 0 : await slots.lend(slot, () => call(depth - 1))
+    slot.isGivenUp = true
+    slot.release()
+    return result + 1
+  }
+  expect(await Promise.all([call(1), call(1), call(1), call(1)])).toEqual([2, 2, 2, 2])
+  expect([slots.tryAcquire('ten_a'), slots.tryAcquire('ten_a'), slots.tryAcquire('ten_a')]).toEqual([
+    expect.any(Function),
+    expect.any(Function),
+    undefined,
+  ])
+})
+
+test('a slot that is given up while it is lent, or lent twice at once: no slot is lost', async () => {
+  const slots = new FairSlots(1, 1, 1_000)
+  const slot = await held(slots)
+  const child = Promise.withResolvers<void>()
+  const lent = [slots.lend(slot, () => child.promise), slots.lend(slot, () => child.promise)]
+  expect(slots.tryAcquire('ten_b')).toEqual(expect.any(Function))
+  const other = await held(new FairSlots(1, 1, 1_000))
+  slot.isGivenUp = true
+  slot.release()
+  child.resolve()
+  await Promise.all(lent)
+  expect(other.lends).toBe(0)
+  expect(slots.tryAcquire('ten_a')).toBeUndefined()
+})
+
+test('a tenant that waits with as many as there may wait: the next one is refused at once', async () => {
+  const slots = new FairSlots(1, 1, 1_000)
+  await held(slots)
+  const waiting = slots.acquire('ten_a', 'busy', NEVER, 1)
+  await expect(slots.acquire('ten_a', 'busy', NEVER, 1)).rejects.toMatchObject({ code: 'overloaded' })
+  await expect(waiting).rejects.toMatchObject({ code: 'overloaded' })
+})
