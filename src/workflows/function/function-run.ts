@@ -8,11 +8,13 @@ import {
   proxyLocalActivities,
   setCurrentDetails,
   sleep,
+  uuid4,
 } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import { type FunctionRunInput, type Json, QUEUES, type SuspendedFailure } from '../../core/work.ts'
+import { nowMs } from '../flow/logical-clock.ts'
 
 const RECORD: LocalActivityOptions = {
   startToCloseTimeout: '10s',
@@ -62,18 +64,21 @@ function runInline(input: FunctionRunInput): Promise<{ readonly result: Json } |
 
 /** Makes an attempt. One for which no slot is free has not begun: it asks again after a pause. */
 async function runQueued(input: FunctionRunInput): Promise<Json> {
-  const untilMs = Date.now() + (input.is_async ? LIMITS.functionAsyncQueueMs : LIMITS.functionQueueMs)
+  const untilMs = nowMs() + (input.is_async ? LIMITS.functionAsyncQueueMs : LIMITS.functionQueueMs)
   for (let asked = 1; ; asked++) {
     // Runs that were rejected together ask again one by one.
-    const waitMs = Math.round(pauseMs(asked, LIMITS.functionAsyncPause) * (0.5 + Math.random()))
+    const waitMs = Math.round(pauseMs(asked, LIMITS.functionAsyncPause) * (0.5 + random()))
     try {
-      return await runAttempt(input, untilMs - Date.now())
+      return await runAttempt(input, untilMs - nowMs())
     } catch (error) {
-      if (!isOverloaded(error) || Date.now() + waitMs >= untilMs) throw error
+      if (!isOverloaded(error) || nowMs() + waitMs >= untilMs) throw error
     }
     await sleep(waitMs, { summary: 'until a slot is free' })
   }
 }
+
+/** From 0 to 1; the same when the workflow is replayed. */
+const random = (): number => Number.parseInt(uuid4().slice(0, 4), 16) / 0xffff
 
 const isOverloaded = (error: unknown): boolean => {
   const failed = toFailure(error)

@@ -7,6 +7,8 @@ interface Waiting {
   readonly proceed: () => void
 }
 
+const LENT_PER_SLOT = 4
+
 /** A slot that its holder may lend. */
 export interface HeldSlot {
   readonly tenant: string
@@ -36,11 +38,13 @@ export class FairSlots {
 
   /**
    * Does work for which the holder of a slot only waits: another may have the slot meanwhile. The holder gets it back at once,
-   * so that for a while more than `max` may be held. As many are lent as there are slots; others keep theirs.
+   * so that for a while more than `max` may be held. The process of the holder stays, so their number is limited.
+   * @throws Problem `overloaded`
    */
   async lend<T>(slot: HeldSlot, work: () => Promise<T>): Promise<T> {
     if (slot.lends === 0) {
-      if (this.#lent >= this.#max) return work()
+      if (this.#lent >= LENT_PER_SLOT * this.#max)
+        throw new Problem('overloaded', { detail: 'Too many runs wait for runs that they have started.' })
       this.#lent += 1
       slot.release()
     }
