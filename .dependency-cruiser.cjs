@@ -13,7 +13,7 @@ const INTERFACES = [
   'collections/(documents-api|rules/change-events|schemas/(evaluate-schema|is-compatible|schema-language))',
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
-  'functions/(exported-constants|functions|invoke|runs/retention|source-map)',
+  'functions/(exported-constants|functions|invoke|runs/(open-runs|retention)|source-map)',
   'mcp-servers/(calls/kept-results|remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',

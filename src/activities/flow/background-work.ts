@@ -26,6 +26,7 @@ import type { EntryHandler, TriggerState } from '../../features/flows/triggers/t
 import { startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
 import { reconcileRun } from '../../features/functions/runs/reconcile-run.ts'
 import { removeExpiredRuns } from '../../features/functions/runs/retention.ts'
+import { startQueued } from '../../features/functions/runs/start-queued.ts'
 import type { Retention } from '../../features/tenants/workspace-settings.ts'
 import { chainDepth } from '../../features/triggers/starts.ts'
 import type { Log } from '../../infra/log.ts'
@@ -134,7 +135,9 @@ export function createRepair(access: Access): (candidate: RepairCandidate) => Pr
     } else if ('isLate' in candidate) {
       if (mayStart) await reportUnmetExpectations(scope)
     } else if ('functionRun' in candidate) await reconcileRun(scope, candidate.functionRun, mayStart)
-    else if ('runRetention' in candidate) await removeAllExpiredRuns(scope, candidate.runRetention)
+    else if ('functionQueue' in candidate) {
+      if (mayStart) await startQueued(scope, candidate.functionQueue)
+    } else if ('runRetention' in candidate) await removeAllExpiredRuns(scope, candidate.runRetention)
     else if ('execution' in candidate) await reconcileExecution(scope, candidate.execution, mayStart)
     else if (mayStart) await promoteQueued(scope, candidate.flow, candidate.key)
   }

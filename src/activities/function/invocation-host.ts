@@ -12,6 +12,7 @@ import type { Actor } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { FunctionEgress } from '../../features/functions/egress.ts'
+import { currentCaller } from '../../features/functions/runs/current-rights.ts'
 import type { RuntimeConfig } from '../../features/functions/runtime-config.ts'
 import type {
   GuestRequest,
@@ -57,6 +58,7 @@ export class PlatformHost implements InvocationHost {
   readonly #services: HostServices
   readonly #run: FunctionRunInput
   readonly #actor: Actor | undefined
+  #current: Promise<Actor | undefined> | undefined
   readonly #egress: FunctionEgress
   readonly #reads = new ReadTally()
   readonly #ended = new AbortController()
@@ -92,8 +94,9 @@ export class PlatformHost implements InvocationHost {
     this.#count()
     const method = findMethod(name)
     const args = method.argumentsOf(given)
-    if (this.#actor === undefined) throw noRights(this.#run)
-    const scope = await this.#whileActive(this.#services.acting(this.#actor))
+    const actor = await this.#currentActor()
+    if (actor === undefined) throw noRights(this.#run)
+    const scope = await this.#whileActive(this.#services.acting(actor))
     const work = () => this.#untilEnded(this.#perform(method, scope, args))
     return (await (WAITS_FOR_RUNS.has(name) ? this.#services.lend(work) : work())) as Json
   }
@@ -116,6 +119,24 @@ export class PlatformHost implements InvocationHost {
   log(line: LogLine): void {
     const { log, mask } = this.#services
     log.add({ ...line, text: mask.line(line.text) })
+  }
+
+  /** Read once for an attempt. @throws Problem `forbidden` if the caller, as whom the code acts, has lost its rights */
+  #currentActor(): Promise<Actor | undefined> {
+    this.#current ??= this.#readActor().catch((error: unknown) => {
+      this.#current = undefined
+      throw error
+    })
+    return this.#current
+  }
+
+  /** An asynchronous run may begin or be repeated long after its caller was authenticated. */
+  async #readActor(): Promise<Actor | undefined> {
+    if (!this.#run.is_async || this.#declaresScopes || this.#actor === undefined) return this.#actor
+    const { caller, lost } = await currentCaller(this.#services.record, this.#run)
+    if (lost !== undefined)
+      throw new Problem('forbidden', { detail: `The run has no rights any more: ${lost}.` })
+    return actorOfCode(this.#services.call, { ...this.#run, caller }, [])
   }
 
   #count(): void {

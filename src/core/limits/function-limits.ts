@@ -59,8 +59,11 @@ export const FUNCTION_LIMITS = {
   functionWatchPollMs: 2_000,
   /** Lines that are read at once for a follower. */
   functionLogLinesReadAtOnce: 500,
-  /** Dead letters that one call runs again. */
+  /** Dead letters that one call runs again, and those that it looks at: it passes over those that it refuses. */
   functionRedrivesAtOnce: 100,
+  functionRedrivesSeenMax: 500,
+  /** Queued runs of a function that one process starts at once, before the reconciler starts others. */
+  functionStartsAtOnce: 20,
   /** How long runs are kept by default. The reconciler looks at `workspacesSeenMax` workspaces in one round. */
   functionRetention: {
     runs: '7d',

@@ -3,11 +3,14 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { uuidOf } from '../../../src/core/ids.ts'
 import { type WorkspaceRef, workflowId } from '../../../src/core/tenant.ts'
+import { addUser, createUserApp, userTokens } from '../../support/clients/users.ts'
+import { declaredWithRules } from '../../support/fixtures/access-rules.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
 import { ASYNC, FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
 import {
   addTestWorkspace,
+  asSuperuser,
   type Caller,
   call,
   createTestWorkspace,
@@ -156,4 +159,34 @@ test('run that is cancelled in Temporal between its attempts: ends at once', asy
     dead_letter: true,
     error: { code: 'run_cut_off', detail: 'It was cancelled.' },
   })
+})
+
+test('asynchronous run of a user of the platform: acts as this user, and not once the claims of the user have changed', async () => {
+  const app = await createUserApp(workspace)
+  const user = await addUser(app)
+  const as = { authorization: `Bearer ${(await userTokens(app, user)).body['access_token']}` }
+  const { collection } = await declaredWithRules(workspace, { user: { read: true } })
+  const id = await runs.deploy(
+    'personal',
+    `export default (_input, { tenon }) => tenon.collections.list('${collection}')
+      .then(() => 'listed', ({ code }) => code)`,
+    { user: true },
+  )
+  const outcome = async () => (await runs.ended(id, await runs.start(id, {}, as))).result
+  expect(await outcome()).toBe('listed')
+  await asSuperuser(`update tenon.users set claims = '{"team":"red"}' where id = $1`, [user.id])
+  expect(await outcome()).toBe('forbidden')
+})
+
+test('key that is revoked during an asynchronous run: its code may call nothing more', async () => {
+  const keys = keysOf(workspace)
+  const key = await keys.make()
+  const id = await runs.deploy(
+    'revoked',
+    `export default (_input, { tenon }) => new Promise((done) => setTimeout(done, 1_000))
+      .then(() => tenon.events.publish('made', { n: 1 })).then(() => 'published', ({ code }) => code)`,
+  )
+  const run = await runs.start(id, {}, { apikey: key.key })
+  await keys.revoke(key.id)
+  expect((await runs.ended(id, run)).result).toBe('forbidden')
 })

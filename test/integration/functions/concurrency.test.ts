@@ -1,8 +1,18 @@
-/** `concurrency`: how many runs of a function there are at once; callers wait or queue, and slots survive crashes. */
+/**
+ * `concurrency`: how many runs of a function there are at once; callers wait or queue, slots survive crashes, and a queue keeps no
+ * rights that were revoked.
+ */
 
 import { beforeAll, expect, test } from 'vitest'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
-import { asSuperuser, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { keysOf } from '../../support/fixtures/keys.ts'
+import {
+  asSuperuser,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { startCountedApi } from '../../support/stack/counted-api.ts'
 
 let workspace: TestWorkspace
 let runs: FunctionRuns
@@ -61,15 +71,25 @@ test.concurrent('failed run: gives its slot back', async () => {
 
 test.concurrent('caller whose turn does not come in time: 429 function_busy with Retry-After, and nothing was run', async () => {
   const id = await runs.deploy('busy', SLEEPS, { concurrency: 1, timeout: '60s' })
-  const held = await runs.start(id, { ms: 22_000 })
+  const held = await runs.start(id, { ms: 4_000 })
   await runs.until(id, held, ({ status }) => status === 'running')
-  const refused = await runs.invoke(id)
+  const waiting = runs.invoke(id)
+  const [late = ''] = await eventually(async () => {
+    const others = (await runs.ids(id)).filter((run) => run !== held)
+    return others.length > 0 ? others : undefined
+  })
+  // As if the caller had waited 18 of its 20 s.
+  await asSuperuser(
+    "update tenon.function_runs set created_at = created_at - interval '18 seconds' where id = $1",
+    [late],
+  )
+  const refused = await waiting
   expect([refused.status, refused.body.code]).toEqual([429, 'function_busy'])
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
   expect(await runs.ids(id)).toEqual([held])
-  await runs.ended(id, held)
+  expect((await runs.ended(id, held)).status).toBe('completed')
   expect((await runs.invoke(id, { ms: 1 })).status).toBe(200)
-}, 40_000)
+})
 
 test.concurrent('slot that a crash left behind: freed by the reconciler; the queue goes on', async () => {
   const id = await runs.deploy('crashed', SLEEPS, { concurrency: 1 })
@@ -83,4 +103,69 @@ test.concurrent('slot that a crash left behind: freed by the reconciler; the que
   const queued = await runs.start(id, { ms: 2 })
   expect(await runs.ended(id, queued)).toMatchObject({ status: 'completed', result: 2 })
   expect((await runs.read(id, lost ?? '')).error.code).toBe('run_cut_off')
+})
+
+/** Inserts queued runs as processes leave them that end before they start one. */
+const enqueue = (id: string, count: number, key: string) =>
+  asSuperuser(
+    `insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async, slot, input,
+        caller, due_at)
+      select $1, $2, 'run_' || lpad(n::text, 26, '0'), $3, 1, '{"kind":"api"}', $4, true, 'awaited', '{"ms":1}',
+        json_build_object('subject', $4::text, 'role', 'service'), now() from generate_series(1, $5::integer) n`,
+    [workspace.tenantId, workspace.workspaceId, id, key, count],
+  )
+
+test.concurrent('queue of a key that was revoked: its runs fail, more than are started at once; then the next one runs', async () => {
+  const keys = keysOf(workspace)
+  const key = await keys.make()
+  await keys.revoke(key.id)
+  const id = await runs.deploy('revoked', SLEEPS, { concurrency: 1 })
+  await enqueue(id, 25, key.id)
+  const last = await runs.start(id, { ms: 5 })
+  expect(await runs.ended(id, last)).toMatchObject({ status: 'completed', result: 5 })
+  const ended = await asSuperuser(
+    `select distinct status, attempts, is_dead_letter, error ->> 'code' as code from tenon.function_runs
+      where function_id = $1 and id <> $2`,
+    [id, last],
+  )
+  expect(ended).toEqual([{ status: 'failed', attempts: 0, is_dead_letter: true, code: 'forbidden' }])
+})
+
+test.concurrent('queued run of a key that has lost a scope: acts without it', async () => {
+  const keys = keysOf(workspace)
+  const key = await keys.make({ scopes: ['functions:write', 'events:write'] })
+  const id = await runs.deploy(
+    'narrowed',
+    `export default async ({ ms }, { tenon }) => {
+      if (ms) return new Promise((done) => setTimeout(done, ms))
+      return tenon.events.publish('made', { n: 1 }).then(() => 'published', ({ code }) => code)
+    }`,
+    { concurrency: 1 },
+  )
+  const held = await runs.start(id, { ms: 1_500 })
+  await runs.until(id, held, ({ status }) => status === 'running')
+  const queued = await runs.start(id, {}, { apikey: key.key })
+  await keys.change(key.id, { scopes: ['functions:write'] })
+  expect((await runs.ended(id, queued)).result).toBe('insufficient_scope')
+})
+
+test.concurrent('caller whose workflow cannot be started: an error, and the next one gets the slot at once', async () => {
+  const id = await runs.deploy('unreachable', SLEEPS, { concurrency: 1 })
+  const api = await startCountedApi({
+    TEMPORAL_NAMESPACE: 'none',
+    TENON_EAGER_START_SOCKET: undefined,
+  })
+  try {
+    const { statusCode } = await api.app.inject({
+      method: 'POST',
+      url: `/v1/functions/${id}/invoke`,
+      headers: { ...workspace.service, 'content-type': 'application/json' },
+      payload: '{"ms":1}',
+    })
+    expect(statusCode).toBeGreaterThanOrEqual(500)
+    expect(await runs.ids(id)).toEqual([])
+    expect((await runs.invoke(id, { ms: 1 })).status).toBe(200)
+  } finally {
+    await api.close()
+  }
 })

@@ -1,6 +1,7 @@
 /** Dead letters: failed asynchronous runs, which are run again once, with their input and no more rights, or discarded. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
+import { randomIds, typeId } from '../../../src/core/ids.ts'
 import { ASYNC, FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
 import {
@@ -74,7 +75,7 @@ describe('redrive', () => {
     const letters = [await deadLetter(id, { n: 1 }), await deadLetter(id, { n: 2 })]
     await runs.deploy('all', FIXED)
     const { body } = await runs.call('POST', `/v1/functions/${id}/redrive`)
-    expect(body).toMatchObject({ refused: [], has_more: false })
+    expect(body).toMatchObject({ refused: [], has_more: false, next: null })
     expect(body.redriven.map(({ run }: { run: string }) => run)).toEqual(letters)
     const results = await Promise.all(
       body.redriven.map(async ({ as }: { as: string }) => (await runs.ended(id, as)).result),
@@ -82,6 +83,33 @@ describe('redrive', () => {
     expect(results).toEqual([2, 3])
     expect((await runs.call('POST', `/v1/functions/${id}/redrive`)).body.redriven).toEqual([])
   })
+})
+
+/** Inserts dead letters of a key that does not exist, which are older than all others. */
+const addRefused = (id: string, count: number) =>
+  asSuperuser(
+    `insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async, status, input,
+        caller, is_dead_letter, ended_at)
+      select $1, $2, 'run_' || lpad(n::text, 26, '0'), $3, 1, '{"kind":"api"}', 'key_x', true, 'failed', '{}',
+        '{"subject":"key_x","role":"service"}', true, now() from generate_series(1, $4::integer) n`,
+    [workspace.tenantId, workspace.workspaceId, id, count],
+  )
+
+test('redrive of all: passes over those that are refused; `next` goes on behind them', async () => {
+  const id = await runs.deploy('passed', BROKEN)
+  const letter = await deadLetter(id)
+  await addRefused(id, 500)
+  const all = (query = '') => runs.call('POST', `/v1/functions/${id}/redrive${query}`)
+  const first = (await all()).body
+  expect([first.redriven, first.refused.length, first.has_more]).toEqual([[], 500, true])
+  const second = (await all(`?after=${first.next}`)).body
+  expect([second.redriven.map(({ run }: { run: string }) => run), second.has_more]).toEqual([[letter], false])
+  await asSuperuser(
+    "delete from tenon.function_runs where function_id = $1 and id < 'run_0000000000000000000000040'",
+    [id],
+  )
+  const again = await deadLetter(id)
+  expect((await all()).body.redriven.map(({ run }: { run: string }) => run)).toContain(again)
 })
 
 describe('rights of a redriven run', () => {
@@ -132,6 +160,23 @@ describe('rights of a redriven run', () => {
       role: 'user',
       user: { id: 'mia', claims: { team: 'red' } },
     })
+  })
+
+  test('groups of the caller: not given again; client that was deleted: refused', async () => {
+    const id = await runs.deploy('grouped', BROKEN)
+    const withMore = async (more: object) => {
+      const run = await deadLetter(id)
+      const caller = { subject: 'someone', role: 'service', ...more }
+      await asSuperuser('update tenon.function_runs set caller = $2 where id = $1', [
+        run,
+        JSON.stringify(caller),
+      ])
+      return run
+    }
+    const { body } = await redrive(id, await withMore({ groups: ['finance'] }))
+    expect(await callerOf(body.id)).toEqual({ subject: 'someone', role: 'service' })
+    const refused = await redrive(id, await withMore({ clientId: typeId('client', randomIds.uuid()) }))
+    expect([refused.status, refused.body.code]).toEqual([409, 'state_conflict'])
   })
 
   test('suspended workspace: refused', async () => {

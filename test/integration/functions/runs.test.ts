@@ -121,28 +121,54 @@ const makeDue = (run: string) =>
   asSuperuser('update tenon.function_runs set due_at = now() where id = $1', [run])
 
 /** Inserts a record as an API leaves it that is killed before it starts the workflow. */
-async function abandon(functionId: string, { isAsync }: { isAsync: boolean }): Promise<string> {
+async function abandon(functionId: string, isAsync: boolean, { key = 'key_x', status = 'queued' } = {}) {
   const id = typeId('run', randomIds.uuid())
   await asSuperuser(
     `insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async, input,
-        caller)
-      values ($1, $2, $3, $4, 1, '{"kind":"api"}', 'key_x', $5, '{}', '{"subject":"key_x","role":"service"}')`,
-    [workspace.tenantId, workspace.workspaceId, id, functionId, isAsync],
+        status, caller, due_at)
+      values ($1, $2, $3, $4, 1, '{"kind":"api"}', 'key_x', $5, '{}', $6, $7, now())`,
+    [
+      ...[workspace.tenantId, workspace.workspaceId, id, functionId, isAsync, status],
+      JSON.stringify({ subject: key, role: 'service' }),
+    ],
   )
   return id
 }
 
 describe('orphans', () => {
-  test('record whose workflow never started: ended as run_cut_off; an asynchronous one is a dead letter', async () => {
+  test('record whose workflow never started: started if it is asynchronous, and its caller has rights; else ended', async () => {
     const id = await runs.deploy('abandoned', 'export default () => 1')
-    const waiting = await abandon(id, { isAsync: false })
-    const nobody = await abandon(id, { isAsync: true })
-    await Promise.all([waiting, nobody].map(makeDue))
-    const ended = await Promise.all([waiting, nobody].map((run) => runs.ended(id, run)))
-    expect(ended.map(({ status, error, dead_letter }) => [status, error.code, dead_letter])).toEqual([
+    const key = (await keysOf(workspace).make()).id
+    const orphans = await Promise.all([
+      abandon(id, false, { key }),
+      abandon(id, true, { key }),
+      abandon(id, true),
+      // Its code may have run.
+      abandon(id, true, { key, status: 'running' }),
+    ])
+    const ended = await Promise.all(orphans.map((run) => runs.ended(id, run)))
+    expect(ended.map(({ status, error, dead_letter }) => [status, error?.code, dead_letter])).toEqual([
       ['failed', 'run_cut_off', false],
+      ['completed', undefined, false],
+      ['failed', 'forbidden', true],
       ['failed', 'run_cut_off', true],
     ])
+  })
+
+  test('thousands of runs of one workspace that are due, and its queues: do not delay the repair of another', async () => {
+    const other = await createTestWorkspace()
+    const busy = await new FunctionRuns(other).deploy('busy', 'export default () => 1', { concurrency: 1 })
+    await asSuperuser(
+      `insert into tenon.function_runs (tenant_id, workspace_id, id, function_id, version, trigger, started_by, is_async, slot,
+          input, caller, due_at)
+        select $1, $2, 'run_' || lpad(n::text, 26, '0'), $3, 1, '{"kind":"api"}', 'key_x', n % 2 = 0,
+          case when n = 1 then 'held' when n % 2 = 0 then 'awaited' end, '{}', '{"subject":"key_x","role":"service"}',
+          now() - interval '1 hour' from generate_series(1, 6000) n`,
+      [other.tenantId, other.workspaceId, busy],
+    )
+    const id = await runs.deploy('behind', 'export default () => 1')
+    expect((await runs.ended(id, await abandon(id, false), 10_000)).error.code).toBe('run_cut_off')
+    await asSuperuser('delete from tenon.function_runs where function_id = $1', [busy])
   })
 
   test('run that goes on: left alone by the reconciler', async () => {

@@ -11,31 +11,32 @@ import type { Database } from '../../../infra/postgres/database.ts'
 import { type Leadership, LeaderTask } from '../../../infra/postgres/leader-task.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import { type OpenRunCandidate, OpenRuns } from '../../functions/runs/open-runs.ts'
 import { hasExpired, type OldestRuns } from '../../functions/runs/retention.ts'
 import { DELETE_EXPIRED_RESULTS } from '../../mcp-servers/calls/kept-results.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
 
 /** An execution or a queue to repair within its workspace. */
-export type RepairCandidate = { readonly ref: WorkspaceRef } & (
-  | { readonly execution: string }
-  /** A flow and a concurrency key with a free slot and waiting executions. */
-  | { readonly flow: string; readonly key: string }
-  /** A workspace whose ended executions may have expired. */
-  | { readonly retention: Retention }
-  /** An open run of a function. */
-  | { readonly functionRun: string }
-  /** A workspace whose ended runs of functions have expired. */
-  | { readonly runRetention: Retention }
-  /** A workspace with overdue executions, or with flows that may have missed a start. */
-  | { readonly isLate: true }
-)
+export type RepairCandidate =
+  | OpenRunCandidate
+  | ({ readonly ref: WorkspaceRef } & (
+      | { readonly execution: string }
+      /** A flow and a concurrency key with a free slot and waiting executions. */
+      | { readonly flow: string; readonly key: string }
+      /** A workspace whose ended executions may have expired. */
+      | { readonly retention: Retention }
+      /** A workspace whose ended runs of functions have expired. */
+      | { readonly runRetention: Retention }
+      /** A workspace with overdue executions, or with flows that may have missed a start. */
+      | { readonly isLate: true }
+    ))
 
 const TASK = {
   reason: 'reconciler',
   lock: 7_302_519,
   failureMessage: 'reconciling executions failed',
 } as const
-const { againSeconds, soonSeconds, runSeconds, atOnce, pollMs } = LIMITS.reconciler
+const { againSeconds, soonSeconds, atOnce, pollMs } = LIMITS.reconciler
 const { workspacesSeenMax: seenMax, pauseMs } = LIMITS.functionRetention
 const { workspacesSeenMax, workspacesMax } = LIMITS.alerts
 
@@ -44,6 +45,7 @@ export class ExecutionReconciler {
   readonly #log: Log
   /** The last workspace that was looked at for late executions; empty to begin with the first. */
   #after = ''
+  readonly #openRuns = new OpenRuns()
   readonly #expiredRuns = new ExpiredRuns()
 
   constructor(database: Database, log: Log) {
@@ -80,13 +82,12 @@ export class ExecutionReconciler {
   }
 
   async #findCandidates(system: SystemScope): Promise<RepairCandidate[]> {
-    const [due = [], blocking = [], free = [], expiring = [], late = [], runs = []] = (await system.batch(
+    const [due = [], blocking = [], free = [], expiring = [], late = []] = (await system.batch(
       UNCHECKED,
       BLOCKING,
       FREE,
       EXPIRING,
       lateWorkspaces(this.#after),
-      UNCHECKED_RUNS,
       DELETE_EXPIRED_RESULTS,
     )) as unknown as Row[][]
     const next = late.length === workspacesMax ? late.at(-1)?.workspace_id : late[0]?.more_behind
@@ -96,7 +97,7 @@ export class ExecutionReconciler {
       ...[...due, ...blocking].map((row) => ({ ref: refOf(row), execution: row.id })),
       ...free.map((row) => ({ ref: refOf(row), flow: row.id, key: row.key })),
       ...expiring.map((row) => ({ ref: refOf(row), retention: row.retention })),
-      ...runs.map((row) => ({ ref: refOf(row), functionRun: row.id })),
+      ...(await this.#openRuns.find(system)),
       ...(await this.#expiredRuns.find(system)),
       // Without a late workspace, one row has the end of the look.
       ...late
@@ -146,16 +147,6 @@ const UNCHECKED = sql`
         and a.execution_id = e.id and a.state = 'queued') then ${soonSeconds}::integer else ${againSeconds}::integer end)
   from due where e.tenant_id = due.tenant_id and e.workspace_id = due.workspace_id and e.id = due.id
   returning e.tenant_id, e.workspace_id, e.id`
-
-/** Open runs of functions, each once in `runSeconds`. */
-const UNCHECKED_RUNS = sql`
-  with due as (
-    select tenant_id, workspace_id, id from function_runs where ended_at is null and due_at < now()
-    order by due_at limit ${atOnce} for update skip locked
-  )
-  update function_runs r set due_at = now() + make_interval(secs => ${runSeconds}::integer)
-  from due where r.tenant_id = due.tenant_id and r.workspace_id = due.workspace_id and r.id = due.id
-  returning r.tenant_id, r.workspace_id, r.id`
 
 /** The next workspaces with ended runs, which a recursion finds one by one in the index, and the end of the oldest of each. */
 const oldestRuns = (after: string): Sql => sql`

@@ -9,7 +9,7 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryTransient } from '../../../infra/retry.ts'
 import type { LogLine, Usage } from '../sandbox/invocation.ts'
 import { notifyRunChanged } from './run-changes.ts'
-import { startQueued } from './start-run.ts'
+import { passOn } from './start-queued.ts'
 
 /**
  * Counts an attempt before the code runs, so that code whose worker was lost does not run again.
@@ -44,7 +44,7 @@ export async function completeRun(
   ]
   const store = () => scope.batchShared('writing', ...statements)
   const [ended = []] = await retryTransient(LIMITS.functionRecordMs, store)
-  await afterEnd(scope, runId, ended as unknown as EndedRow[])
+  afterEnd(scope, runId, ended as unknown as EndedRow[])
 }
 
 /** The error of a run, as its record shows it. Lines and columns are those of the source. */
@@ -71,7 +71,7 @@ export async function failRun(
     update function_runs set status = 'failed', ended_at = now(), error = ${JSON.stringify(withoutHandles(error as unknown as Json))}::json, ${measured(usage)},
       is_dead_letter = is_async
     where id = ${runId} and ended_at is null returning function_id, slot`)
-  await afterEnd(scope, runId, ended)
+  afterEnd(scope, runId, ended)
   return ended.length > 0
 }
 
@@ -80,13 +80,10 @@ interface EndedRow {
   readonly slot: string | null
 }
 
-/** Wakes followers, and passes the slot on. What is not started here, the reconciler starts. Never rejects. */
-async function afterEnd(scope: WorkspaceScope, runId: string, [ended]: readonly EndedRow[]): Promise<void> {
+/** Wakes followers, and passes the slot on, without waiting: the worker has other work for its own slot. */
+function afterEnd(scope: WorkspaceScope, runId: string, [ended]: readonly EndedRow[]): void {
   notifyRunChanged(scope, runId)
-  if (ended === undefined || ended.slot === null) return
-  await startQueued(scope, ended.function_id).catch((error: unknown) =>
-    scope.logError(error, 'queued function runs not started'),
-  )
+  if (ended !== undefined && ended.slot !== null) passOn(scope, ended.function_id)
 }
 
 /** Without a measurement, the duration is that since the first start. */

@@ -3,17 +3,15 @@
  * admin's, and gives the new run none of its own rights.
  */
 
-import { isDeepStrictEqual } from 'node:util'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { isSubjectActive } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { EndUser } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { FunctionCaller } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { consumeQuota } from '../../quotas/quotas-api.ts'
-import { startQueued, startRecorded } from './start-run.ts'
+import { narrowedCaller } from './current-rights.ts'
+import { startQueued, startRecorded } from './start-queued.ts'
 
 interface DeadLetter {
   readonly id: string
@@ -39,7 +37,8 @@ export async function redriveRun(scope: WorkspaceScope, functionId: string, runI
   // A request that is repeated with its Idempotency-Key has the ids of the first one.
   if (letter.redriven_as === id) return id
   if (!letter.is_dead_letter || letter.caller === null) throw noDeadLetter(letter)
-  const caller = await narrowed(scope, letter.caller)
+  const { caller, lost } = await narrowedCaller(scope, letter.caller)
+  if (lost !== undefined) throw lostRights(lost)
   await consumeQuota(scope, 'invocations_per_day')
   const created = await createRedrive(scope, { id, of: runId, caller })
   if (created === undefined) throw noDeadLetter({ ...letter, redriven_as: 'another run' })
@@ -74,46 +73,6 @@ function createRedrive(
     returning id, slot`)
 }
 
-/**
- * The rights that a caller had, without those that it has lost since.
- * @throws Problem `state_conflict` if it may do nothing any more, or is a user who was changed: how their rights differ cannot
- *   be told, since rules compare documents with any value of a user
- */
-async function narrowed(scope: WorkspaceScope, caller: FunctionCaller): Promise<FunctionCaller> {
-  const { subject, user } = caller
-  if (subject.startsWith('key_')) return narrowedKey(scope, caller)
-  if (!(await isSubjectActive(scope, subject))) throw lostRights(`${subject} was deleted or disabled`)
-  if (user !== undefined && !(await isUnchanged(scope, user)))
-    throw lostRights(`the values of ${subject} that rules read have changed`)
-  return caller
-}
-
-/** Of a key that was rotated, its replacement counts. */
-async function narrowedKey(scope: WorkspaceScope, caller: FunctionCaller): Promise<FunctionCaller> {
-  const key = await scope.row<{ scopes: string[] }>(sql`
-    with recursive line as (
-      select * from api_keys where id = ${caller.subject}
-      union all
-      select newer.* from api_keys newer join line on newer.id = line.replaced_by
-    )
-    select scopes from line
-    where revoked_at is null and disabled_at is null and (expires_at is null or expires_at > now())
-    order by created_at desc limit 1`)
-  if (key === undefined) throw lostRights(`the key ${caller.subject} is not valid any more`)
-  if (key.scopes.length === 0) return caller
-  const scopes = caller.scopes?.filter((scope) => key.scopes.includes(scope)) ?? key.scopes
-  return { ...caller, scopes }
-}
-
-/** Users of other issuers have no record here. */
-async function isUnchanged(scope: WorkspaceScope, user: EndUser): Promise<boolean> {
-  const now = await scope.row<{ email: string; verified: boolean; claims: object }>(sql`
-    select email, email_verified_at is not null as verified, claims from users where id = ${user.id}`)
-  if (now === undefined) return true
-  const { email, verified, claims } = now
-  return email === user.email && verified === user.emailVerified && isDeepStrictEqual(claims, user.claims)
-}
-
 const lostRights = (reason: string): Problem =>
   new Problem('state_conflict', {
     detail: `The run cannot have the rights of its caller again: ${reason}.`,
@@ -124,23 +83,40 @@ interface Redriven {
   readonly redriven: { run: string; as: string }[]
   readonly refused: { run: string; detail: string }[]
   readonly has_more: boolean
+  /** The last dead letter that was looked at; null if there are no more. */
+  readonly next: string | null
 }
 
-/** Runs the oldest dead letters of a function again. @throws Problem as {@link redriveRun}, if none was run again */
-export async function redriveAll(scope: WorkspaceScope, functionId: string): Promise<Redriven> {
-  const max = LIMITS.functionRedrivesAtOnce
+/**
+ * Runs the oldest dead letters of a function again, and passes over those that it refuses.
+ * @param after the `next` of the previous call; empty for the first
+ * @throws Problem as {@link redriveRun}, if none was run again
+ */
+export async function redriveAll(
+  scope: WorkspaceScope,
+  functionId: string,
+  after: string,
+): Promise<Redriven> {
+  const { functionRedrivesAtOnce: max, functionRedrivesSeenMax: seenMax } = LIMITS
   const letters = await scope.rows<{ id: string }>(sql`
-    select id from function_runs where function_id = ${functionId} and is_dead_letter order by id limit ${max + 1}`)
+    select id from function_runs where function_id = ${functionId} and is_dead_letter and id > ${after}
+    order by id limit ${seenMax + 1}`)
   const [redriven, refused]: [Redriven['redriven'], Redriven['refused']] = [[], []]
-  for (const { id: run } of letters.slice(0, max)) {
+  const seen = () => redriven.length + refused.length
+  const done = (): Redriven => {
+    const has_more = seen() < letters.length
+    return { redriven, refused, has_more, next: has_more ? (letters[seen() - 1]?.id ?? null) : null }
+  }
+  for (const { id: run } of letters.slice(0, seenMax)) {
+    if (redriven.length === max) break
     try {
       redriven.push({ run, as: await redriveRun(scope, functionId, run) })
     } catch (error) {
       if (!(error instanceof Problem)) throw error
       if (error.code === 'state_conflict') refused.push({ run, detail: error.message })
       else if (redriven.length === 0) throw error
-      else return { redriven, refused, has_more: true }
+      else return done()
     }
   }
-  return { redriven, refused, has_more: letters.length > max }
+  return done()
 }

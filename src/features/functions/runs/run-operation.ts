@@ -7,6 +7,7 @@ import Type, { type Static } from 'typebox'
 import { asRunKeeper } from '../../../access/access.ts'
 import { Id, Input, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
 import { DATA_ROLES, isPublicRole } from '../../../core/policy.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
@@ -54,7 +55,8 @@ export async function readOperation(
       const operation = await readNow(keeper, runId, starterOf(scope))
       const leftMs = untilMs - performance.now()
       if (operation.finished_at !== null || leftMs <= 0) return shownTo(scope, operation)
-      await watch.next(leftMs)
+      // A message may be lost.
+      await watch.next(Math.min(leftMs, LIMITS.functionWatchPollMs))
     }
   } finally {
     watch.stop()

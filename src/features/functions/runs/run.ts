@@ -3,7 +3,29 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid, typeId } from '../../../core/ids.ts'
 import { owns, withoutScheduledTime } from '../../../core/tenant.ts'
-import type { FunctionCaller, FunctionTrigger } from '../../../core/work.ts'
+import type { FunctionCaller, FunctionTrigger, Json, SecretNames } from '../../../core/work.ts'
+
+/** What a run is started with. */
+export interface RunRequest {
+  /** Id or name of the function, or `name@alias`. */
+  readonly id: string
+  /** By default the active version, or that of the alias. */
+  readonly version?: number
+  readonly alias?: string
+  readonly kind?: 'call' | 'fetch'
+  readonly input: Json
+  /** Members of the second argument of the code. */
+  readonly context?: Json
+  readonly trigger: FunctionTrigger
+  /** True if nobody waits: the record keeps input and result, and a failed run is a dead letter. */
+  readonly isAsync: boolean
+  /** Secrets of a calling execution, whose handles the input has. */
+  readonly secrets?: SecretNames
+  /** By default the actor of the scope. */
+  readonly caller?: FunctionCaller
+  /** The id of the run, if it derives from its trigger: repeated starts are one run. */
+  readonly runId?: string
+}
 
 /** The rights with which the code of a run may call the platform: those of its caller, or of the caller of the calling run. */
 export function callerOf({ actor }: WorkspaceScope): FunctionCaller {

@@ -129,19 +129,25 @@ const Redriven = Type.Object({
   refused: Type.Array(Type.Object({ run: Type.String(), detail: Type.String() }), {
     description: 'Dead letters whose caller has lost rights since.',
   }),
-  has_more: Type.Boolean({ description: 'Repeat the call for further dead letters.' }),
+  has_more: Type.Boolean({
+    description: 'Repeat the call for further dead letters, with `next` as `after`.',
+  }),
+  next: Type.Union([Type.String(), Type.Null()], { description: 'The last dead letter that was looked at.' }),
 })
 
 const redriveFunction = adminOperation({
   name: 'function_run.redrive_all',
   summary: 'Run the oldest dead letters of a function again, up to 100',
   ...ADMIN,
-  input: Input({ id: FunctionRef }),
+  input: Input({
+    id: FunctionRef,
+    after: Type.Optional(Type.String({ maxLength: 200, description: '`next` of the previous call.' })),
+  }),
   output: Redriven,
   http: { method: 'POST', path: '/v1/functions/{id}/redrive' },
-  run: async (scope, { id }) => {
+  run: async (scope, { id, after = '' }) => {
     const { within, functionId } = await findActiveFunction(scope, id)
-    return { ...ownerOf(within), ...(await redriveAll(within, functionId)) }
+    return { ...ownerOf(within), ...(await redriveAll(within, functionId, after)) }
   },
 })
 

@@ -42,7 +42,11 @@ create table tenon.function_runs (
 -- Ids begin with the time.
 create index on tenon.function_runs (tenant_id, workspace_id, function_id, id desc);
 create index on tenon.function_runs (tenant_id, workspace_id, function_id, id) where is_dead_letter;
-create index on tenon.function_runs (due_at) where ended_at is null;
+-- For the reconciler: open runs of each workspace, by the time of their next check; and queues, of which it checks the first run.
+create index function_runs_due on tenon.function_runs (workspace_id, due_at)
+  where ended_at is null and (slot is distinct from 'awaited' or not is_async);
+create index function_runs_queued on tenon.function_runs (workspace_id, function_id, id)
+  where ended_at is null and slot = 'awaited' and is_async;
 -- The slots of a function: those that are held, then those that are awaited, in their order.
 create index on tenon.function_runs (tenant_id, workspace_id, function_id, slot desc, id)
   where slot is not null and ended_at is null;
@@ -57,7 +61,7 @@ grant insert (id, function_id, version, trigger, started_by, is_async, slot, inp
   on tenon.function_runs to tenon_service, tenon_anon, tenon_user;
 -- The reconciler reads which runs of all tenants are open or may have expired, and nothing of their content.
 create policy reconciler on tenon.function_runs to tenon_reconciler using (true);
-grant select (tenant_id, workspace_id, id, is_dead_letter, due_at, ended_at), update (due_at)
+grant select (tenant_id, workspace_id, id, function_id, is_async, slot, is_dead_letter, due_at, ended_at), update (due_at)
   on tenon.function_runs to tenon_reconciler;
 
 create table tenon.function_run_logs (

@@ -14,16 +14,16 @@ import { notifyRunChanged, watchRun } from './run-changes.ts'
  * @throws Problem `function_busy` after `functionQueueMs`; then the record is deleted, since nothing was run
  */
 export async function awaitSlot(scope: WorkspaceScope, functionId: string, runId: string): Promise<void> {
-  const untilMs = performance.now() + LIMITS.functionQueueMs
   const watch = watchRun(scope, runId)
   try {
-    for (;;) {
-      const [, admitted = []] = await scope.batch(lock(functionId), admit(functionId, sql`id = ${runId}`))
-      if (admitted.length > 0) return
-      const leftMs = untilMs - performance.now()
-      if (leftMs <= 0) break
-      await watch.next(Math.min(leftMs, LIMITS.functionWatchPollMs))
+    let turn = await takeSlot(scope, functionId, runId)
+    while (!turn.is_over && turn.left_ms > 0) {
+      await watch.next(Math.min(turn.left_ms, LIMITS.functionWatchPollMs))
+      // Looks without the lock first, on which all callers of the function would wait for one another.
+      const { left_ms, is_next } = await look(scope, functionId, runId)
+      turn = is_next ? await takeSlot(scope, functionId, runId) : { left_ms, is_over: false }
     }
+    if (turn.is_over) return
   } finally {
     watch.stop()
   }
@@ -35,14 +35,43 @@ export async function awaitSlot(scope: WorkspaceScope, functionId: string, runId
   })
 }
 
+interface Turn {
+  /** How long the caller still waits. */
+  readonly left_ms: number
+  /** The run holds a slot, or has ended: a call that is repeated finds the run of the first one. */
+  readonly is_over: boolean
+}
+
+const LEFT = sql`(${LIMITS.functionQueueMs}::integer - extract(epoch from now() - created_at) * 1000)::float8 as left_ms`
+const GONE = { left_ms: 0, is_over: false, is_next: false }
+
+async function takeSlot(scope: WorkspaceScope, functionId: string, runId: string): Promise<Turn> {
+  const [, , [turn] = []] = await scope.batch(
+    lock(functionId),
+    admit(functionId, sql`id = ${runId}`, 1),
+    sql`select ${LEFT}, slot = 'held' or ended_at is not null as is_over from function_runs where id = ${runId}`,
+  )
+  return (turn as unknown as Turn | undefined) ?? GONE
+}
+
+const look = async (scope: WorkspaceScope, functionId: string, runId: string) =>
+  (await scope.row<Turn & { is_next: boolean }>(sql`
+    select ${LEFT}, id in (select id from (${placed(functionId)}) placed) as is_next from function_runs where id = ${runId}`)) ??
+  GONE
+
 /**
  * Gives free slots to asynchronous runs, and wakes the callers whose turn it is. The scope is an admin's.
+ * @param max runs at once
  * @returns the runs that are to be started
  */
-export async function admitQueued(scope: WorkspaceScope, functionId: string): Promise<readonly string[]> {
+export async function admitQueued(
+  scope: WorkspaceScope,
+  functionId: string,
+  max: number,
+): Promise<readonly string[]> {
   const [, admitted = [], callers = []] = await scope.batch(
     lock(functionId),
-    admit(functionId, sql`is_async`),
+    admit(functionId, sql`is_async`, max),
     waitingCallers(functionId),
   )
   for (const { id } of callers) notifyRunChanged(scope, String(id))
@@ -70,9 +99,9 @@ const placed = (functionId: string): Sql => sql`
   limit (select coalesce((config ->> 'concurrency')::integer, ${LIMITS.functionConfig.concurrencyMax}) from functions
     where id = ${functionId})`
 
-const admit = (functionId: string, which: Sql): Sql => sql`
+const admit = (functionId: string, which: Sql, max: number): Sql => sql`
   update function_runs r set slot = 'held'
-  from (select id from (${placed(functionId)}) placed where slot = 'awaited' and ${which}) next
+  from (select id from (${placed(functionId)}) placed where slot = 'awaited' and ${which} order by id limit ${max}) next
   where r.id = next.id and r.ended_at is null returning r.id`
 
 const waitingCallers = (functionId: string): Sql => sql`

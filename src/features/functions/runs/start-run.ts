@@ -2,51 +2,19 @@
 
 import { asRunKeeper } from '../../../access/access.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { workflowsOf } from '../../../access/scope-services.ts'
-import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { isPublicRole } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import { workflowId } from '../../../core/tenant.ts'
-import { durationMs } from '../../../core/units.ts'
-import {
-  type FunctionCaller,
-  type FunctionRunInput,
-  type FunctionTrigger,
-  type Json,
-  QUEUES,
-  type SecretNames,
-} from '../../../core/work.ts'
+import type { FunctionTrigger } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { consumption } from '../../quotas/quotas-api.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { checkInputEarly, isCheckedEarly } from '../check-run.ts'
-import type { FunctionConfig } from '../config.ts'
-import { DEFAULTS } from '../config.ts'
-import { callerOf } from './run.ts'
-import { admitQueued, awaitSlot } from './slots.ts'
-
-export interface RunRequest {
-  /** Id or name of the function, or `name@alias`. */
-  readonly id: string
-  /** By default the active version, or that of the alias. */
-  readonly version?: number
-  readonly alias?: string
-  readonly kind?: 'call' | 'fetch'
-  readonly input: Json
-  /** Members of the second argument of the code. */
-  readonly context?: Json
-  readonly trigger: FunctionTrigger
-  /** True if nobody waits: the record keeps input and result, and a failed run is a dead letter. */
-  readonly isAsync: boolean
-  /** Secrets of a calling execution, whose handles the input has. */
-  readonly secrets?: SecretNames
-  /** By default the actor of the scope. */
-  readonly caller?: FunctionCaller
-  /** The id of the run, if it derives from its trigger: repeated starts are one run. */
-  readonly runId?: string
-}
+import { callerOf, type RunRequest } from './run.ts'
+import { type Invocable, runInput, startWorkflow, waitMs, workflowOf } from './run-workflow.ts'
+import { awaitSlot } from './slots.ts'
+import { passOn, startQueued } from './start-queued.ts'
 
 export interface StartedRun {
   readonly runId: string
@@ -55,11 +23,7 @@ export interface StartedRun {
   readonly waitMs: number
 }
 
-interface Invocable {
-  readonly id: string
-  readonly name: string
-  readonly version: number
-  readonly config: Partial<FunctionConfig>
+interface Checked extends Invocable {
   readonly input_schema: Readonly<Record<string, unknown>> | null
 }
 
@@ -82,55 +46,28 @@ export async function startRun(scope: WorkspaceScope, request: RunRequest): Prom
       return started
     }
     await awaitSlot(admin, invoked.id, runId)
+    await startWorkflow(scope, run).catch(async (error: unknown) => {
+      await giveUp(admin, invoked.id, runId)
+      throw error
+    })
+    return started
   }
   await startWorkflow(scope, run)
   return started
 }
 
+/**
+ * Passes on the slot of a run whose workflow could not be started, and deletes its record, so that a call with the same id may
+ * follow. A workflow that has started nevertheless finds no record, and runs nothing.
+ */
+async function giveUp(admin: WorkspaceScope, functionId: string, runId: string): Promise<void> {
+  const deleted = await admin
+    .rows(sql`delete from function_runs where id = ${runId} and status = 'queued' returning id`)
+    .catch((error: unknown) => admin.logError(error, 'slot of a function run not passed on'))
+  if (deleted?.length) passOn(admin, functionId)
+}
+
 const isLimited = ({ config }: Invocable): boolean => (config.concurrency ?? null) !== null
-
-const workflowOf = ({ ref }: WorkspaceScope, run: FunctionRunInput): string =>
-  workflowId(ref, run.function.id, uuidOf(run.run_id))
-
-const waitMs = (run: FunctionRunInput): number => workflowTimeoutMs(run) + LIMITS.functionHeartbeatMs / 2
-
-/** Starts the asynchronous runs that get a slot now. The scope is an admin's. A run that cannot be started keeps its slot. */
-export async function startQueued(scope: WorkspaceScope, functionId: string): Promise<void> {
-  for (const id of await admitQueued(scope, functionId)) await startRecorded(scope, id)
-}
-
-interface RecordedRow extends Omit<Invocable, 'input_schema'> {
-  readonly trigger: FunctionTrigger
-  readonly input: Json
-  readonly context: Json | null
-  readonly caller: FunctionCaller
-}
-
-/** Starts an asynchronous run by its record, unless it has ended. Idempotent. The scope is an admin's. */
-export async function startRecorded(scope: WorkspaceScope, runId: string): Promise<void> {
-  const row = await scope.row<RecordedRow>(sql`
-    select f.id, f.name, r.version, f.config, r.trigger, r.input, r.context, r.caller
-    from function_runs r join functions f on f.id = r.function_id
-    where r.id = ${runId} and r.is_async and r.ended_at is null`)
-  if (row === undefined) return
-  const { trigger, input, context, caller, ...invoked } = row
-  const request = { id: row.id, input, trigger, caller, isAsync: true, ...(context !== null && { context }) }
-  await startWorkflow(scope, runInput(scope, runId, invoked, request, trigger))
-}
-
-async function startWorkflow(scope: WorkspaceScope, run: FunctionRunInput): Promise<void> {
-  const { id, name, version } = run.function
-  await workflowsOf(scope).start({
-    type: 'functionRun',
-    queue: QUEUES.flows,
-    subject: id,
-    uuid: uuidOf(run.run_id),
-    input: run,
-    summary: `Function ${name} v${version}`,
-    attributes: { FlowId: id, FlowVersion: String(version), TriggerKind: run.trigger.kind },
-    timeoutMs: workflowTimeoutMs(run),
-  })
-}
 
 /** The chain depth of a run that another run, an execution or an event has started. @throws Problem `state_conflict` */
 function deeper({ actor }: WorkspaceScope, given: FunctionTrigger): { readonly chain_depth?: number } {
@@ -157,7 +94,7 @@ async function createRecord(
   runId: string,
   request: RunRequest,
   trigger: FunctionTrigger,
-): Promise<Invocable> {
+): Promise<Checked> {
   const { input, isAsync, context, caller = callerOf(scope) } = request
   const stored = (value: unknown) => (isAsync && value !== undefined ? JSON.stringify(value) : null)
   const { id, version } = selectVersion(scope, runId, request)
@@ -167,7 +104,7 @@ async function createRecord(
     case when config ->> 'concurrency' is not null then 'awaited' end,
     ${stored(input)}::json, ${stored(caller)}::json, ${stored(context)}::json`
   const insert = sql`insert into function_runs (id, function_id, version, trigger, started_by, is_async, slot, input, caller, context)`
-  const invoked = await scope.row<Invocable>(sql`
+  const invoked = await scope.row<Checked>(sql`
     with f as (
       select f.id, f.name, f.config, v.version, v.input_schema from functions f join function_versions v
         on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.function_id = f.id
@@ -226,36 +163,4 @@ async function whatIsMissing(scope: WorkspaceScope, id: string, request: RunRequ
   const found = await scope.row(sql`select id from functions where id = ${id} or name = ${id}`)
   if (found === undefined) return notFound(PUBLIC_NOUNS[scope.actor.role] ?? 'function')
   return notFound(aliasOf(request).alias === undefined ? 'function version' : 'function alias')
-}
-
-function runInput(
-  scope: WorkspaceScope,
-  run_id: string,
-  { id, name, version, config }: Omit<Invocable, 'input_schema'>,
-  { kind = 'call', input, context, secrets, isAsync, caller = callerOf(scope) }: RunRequest,
-  trigger: FunctionTrigger,
-): FunctionRunInput {
-  const { timeout, memory_mb, retries, idempotent } = { ...DEFAULTS, ...config }
-  const timeoutMs = durationMs(timeout)
-  return {
-    run_id,
-    function: { id, name, version },
-    kind,
-    input,
-    caller,
-    trigger,
-    timeout_ms: isAsync ? timeoutMs : Math.min(timeoutMs, LIMITS.functionTimeoutMs.syncMax),
-    memory_mb,
-    is_async: isAsync,
-    attempts_max: isAsync && idempotent ? retries + 1 : 1,
-    ...(context !== undefined && { context }),
-    ...(secrets !== undefined && { secrets }),
-  }
-}
-
-/** The workflow ends a run that waited for a slot, ran and was repeated as long as it may; this is for a workflow that fails to. */
-function workflowTimeoutMs({ timeout_ms, attempts_max, is_async }: FunctionRunInput): number {
-  const queueMs = is_async ? LIMITS.functionAsyncQueueMs : LIMITS.functionQueueMs
-  const attemptMs = queueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
-  return attempts_max * (attemptMs + LIMITS.functionRetry.maxMs)
 }

@@ -1,0 +1,73 @@
+/** The rights of the caller of a run, without those that the caller has lost since the run was created. */
+
+import { isDeepStrictEqual } from 'node:util'
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { isSubjectActive } from '../../../access/scope-services.ts'
+import type { EndUser } from '../../../core/policy.ts'
+import type { FunctionCaller, FunctionTrigger } from '../../../core/work.ts'
+import { sql } from '../../../infra/postgres/sql.ts'
+
+/** `lost`: why the caller may do nothing any more. */
+export type CurrentCaller =
+  | { readonly caller: FunctionCaller; readonly lost?: undefined }
+  | { readonly caller?: undefined; readonly lost: string }
+
+const lost = (reason: string): CurrentCaller => ({ lost: reason })
+
+/**
+ * For a run that starts late or is repeated. Groups stay, since its issuer cannot be asked for them. The scopes of a run that
+ * another function has started stay, too: they may be those that the other function declares.
+ */
+export async function currentCaller(
+  scope: WorkspaceScope,
+  { caller, trigger }: { readonly caller: FunctionCaller; readonly trigger: FunctionTrigger },
+): Promise<CurrentCaller> {
+  const current = await narrowed(scope, caller)
+  return current.caller !== undefined && trigger.kind === 'function' ? { caller } : current
+}
+
+/** For a run that is created again, perhaps weeks later: without the groups of the caller. */
+export async function narrowedCaller(scope: WorkspaceScope, caller: FunctionCaller): Promise<CurrentCaller> {
+  const { groups: _groups, ...without } = caller
+  return narrowed(scope, without)
+}
+
+/**
+ * A user who was changed has lost all rights: how they differ cannot be told, since rules compare documents with any value of a
+ * user.
+ */
+async function narrowed(scope: WorkspaceScope, caller: FunctionCaller): Promise<CurrentCaller> {
+  const { subject, clientId, user } = caller
+  if (subject.startsWith('key_')) return narrowedKey(scope, caller)
+  for (const id of new Set([subject, clientId ?? subject]))
+    if (!(await isSubjectActive(scope, id))) return lost(`${id} was deleted or disabled`)
+  if (user !== undefined && !(await isUnchanged(scope, user)))
+    return lost(`the values of ${subject} that rules read have changed`)
+  return { caller }
+}
+
+/** Of a key that was rotated, its replacement counts. */
+async function narrowedKey(scope: WorkspaceScope, caller: FunctionCaller): Promise<CurrentCaller> {
+  const key = await scope.row<{ scopes: string[] }>(sql`
+    with recursive line as (
+      select * from api_keys where id = ${caller.subject}
+      union all
+      select newer.* from api_keys newer join line on newer.id = line.replaced_by
+    )
+    select scopes from line
+    where revoked_at is null and disabled_at is null and (expires_at is null or expires_at > now())
+    order by created_at desc limit 1`)
+  if (key === undefined) return lost(`the key ${caller.subject} is not valid any more`)
+  if (key.scopes.length === 0) return { caller }
+  const scopes = caller.scopes?.filter((scope) => key.scopes.includes(scope)) ?? key.scopes
+  return { caller: { ...caller, scopes } }
+}
+
+/** Users of other issuers have no record here. */
+async function isUnchanged(scope: WorkspaceScope, user: EndUser): Promise<boolean> {
+  const now = await scope.row<{ email: string; verified: boolean; claims: object }>(sql`
+    select email, email_verified_at is not null as verified, claims from users where id = ${user.id}`)
+  if (now === undefined) return true
+  const { email, verified, claims } = now
+  return email === user.email && verified === user.emailVerified && isDeepStrictEqual(claims, user.claims)
+}

@@ -1,0 +1,74 @@
+/** The workflow of a run: its input, its timeouts and its start. */
+
+import type { WorkspaceScope } from '../../../access/scope.ts'
+import { workflowsOf } from '../../../access/scope-services.ts'
+import { uuidOf } from '../../../core/ids.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { workflowId } from '../../../core/tenant.ts'
+import { durationMs } from '../../../core/units.ts'
+import { type FunctionRunInput, type FunctionTrigger, QUEUES } from '../../../core/work.ts'
+import type { FunctionConfig } from '../config.ts'
+import { DEFAULTS } from '../config.ts'
+import { callerOf, type RunRequest } from './run.ts'
+
+/** A version of a function, with the configuration of the function. */
+export interface Invocable {
+  readonly id: string
+  readonly name: string
+  readonly version: number
+  readonly config: Partial<FunctionConfig>
+}
+
+export const workflowOf = ({ ref }: WorkspaceScope, run: FunctionRunInput): string =>
+  workflowId(ref, run.function.id, uuidOf(run.run_id))
+
+/** How long a caller waits at most for the end of a run. */
+export const waitMs = (run: FunctionRunInput): number =>
+  workflowTimeoutMs(run) + LIMITS.functionHeartbeatMs / 2
+
+/** Idempotent. @throws Problem `dependency_unavailable` */
+export async function startWorkflow(scope: WorkspaceScope, run: FunctionRunInput): Promise<void> {
+  const { id, name, version } = run.function
+  await workflowsOf(scope).start({
+    type: 'functionRun',
+    queue: QUEUES.flows,
+    subject: id,
+    uuid: uuidOf(run.run_id),
+    input: run,
+    summary: `Function ${name} v${version}`,
+    attributes: { FlowId: id, FlowVersion: String(version), TriggerKind: run.trigger.kind },
+    timeoutMs: workflowTimeoutMs(run),
+  })
+}
+
+export function runInput(
+  scope: WorkspaceScope,
+  run_id: string,
+  { id, name, version, config }: Invocable,
+  { kind = 'call', input, context, secrets, isAsync, caller = callerOf(scope) }: RunRequest,
+  trigger: FunctionTrigger,
+): FunctionRunInput {
+  const { timeout, memory_mb, retries, idempotent } = { ...DEFAULTS, ...config }
+  const timeoutMs = durationMs(timeout)
+  return {
+    run_id,
+    function: { id, name, version },
+    kind,
+    input,
+    caller,
+    trigger,
+    timeout_ms: isAsync ? timeoutMs : Math.min(timeoutMs, LIMITS.functionTimeoutMs.syncMax),
+    memory_mb,
+    is_async: isAsync,
+    attempts_max: isAsync && idempotent ? retries + 1 : 1,
+    ...(context !== undefined && { context }),
+    ...(secrets !== undefined && { secrets }),
+  }
+}
+
+/** The workflow ends a run that waited for a slot, ran and was repeated as long as it may; this is for a workflow that fails to. */
+function workflowTimeoutMs({ timeout_ms, attempts_max, is_async }: FunctionRunInput): number {
+  const queueMs = is_async ? LIMITS.functionAsyncQueueMs : LIMITS.functionQueueMs
+  const attemptMs = queueMs + timeout_ms + 2 * LIMITS.functionHeartbeatMs
+  return attempts_max * (attemptMs + LIMITS.functionRetry.maxMs)
+}
