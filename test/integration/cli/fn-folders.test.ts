@@ -91,7 +91,7 @@ test('runs and logs: newest runs with their failures, and the lines that they pr
 })
 
 test('versions: listed, activated, rolled back; a deleted function is gone', async () => {
-  expect((await tenon('versions', 'greet')).stdout).toMatch(/v2 +yes[^]*v1 +20/)
+  expect((await tenon('versions', 'greet')).stdout).toMatch(/v2 +yes[\s\S]*v1 +20/)
   expect((await tenon('rollback', 'greet')).stdout).toBe('greet v1\n')
   expect((await tenon('activate', 'greet', 'v2')).stdout).toBe('greet v2\n')
   expect((await tenon('list')).stdout).toMatch(/greet +v2/)

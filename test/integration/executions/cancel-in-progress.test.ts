@@ -4,13 +4,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createEntry, Runs, type Shown } from '../../support/fixtures/executions.ts'
 import { functionRuns } from '../../support/fixtures/suspension.ts'
-import {
-  call,
-  createTestWorkspace,
-  eventually,
-  type TestWorkspace,
-  unique,
-} from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 import { BlockingServer } from '../../support/servers/blocking-server.ts'
 
 let workspace: TestWorkspace
