@@ -193,6 +193,16 @@ describe('streams', () => {
     expect(error?.code).toBe('tenant_suspended')
   })
 
+  test('a key that is revoked meanwhile: ends the response, and the run has that reason', async () => {
+    const key = { workspace_id: workspace.workspaceId, kind: 'anon', name: 'leaked' }
+    const leaked = (await call('POST', '/v1/api-keys', { as: workspace.operator, body: key })).body
+    const response = await fetch(`${inject('tenon').url}${at('/ticks')}`, { headers: { apikey: leaked.key } })
+    await call('DELETE', `/v1/api-keys/${leaked.id}`, { as: workspace.operator })
+    await expect(response.text()).rejects.toThrow('terminated')
+    const { error } = await endedRun(String(response.headers.get('x-run-id')))
+    expect(error?.code).toBe('api_key_revoked')
+  })
+
   test('a client that leaves before the head: ends the run', async () => {
     const id = await deploy('waits', 'export const fetch = () => new Promise(() => {})', { timeout: '30s' })
     const sent = request(`${inject('tenon').url}${at('/', 'waits')}`, {
