@@ -23,6 +23,7 @@ import { recordSink } from './flow/record-sink.ts'
 import { createFunctionEventHandler } from './function/function-events.ts'
 import { HttpRequests } from './http/http-requests.ts'
 import { createActivities } from './index.ts'
+import { sdkFields } from './sdk-log.ts'
 import { patchSdk } from './sdk-patches/index.ts'
 import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
 import { buildBundle } from './workflow-bundle.ts'
@@ -35,7 +36,7 @@ async function main(): Promise<void> {
   const log = openLog(config.LOG_LEVEL, 'worker')
   Runtime.install({
     shutdownSignals: [],
-    logger: new DefaultLogger('WARN', (entry) => log.warn(entry.meta, entry.message)),
+    logger: new DefaultLogger('WARN', (entry) => log.warn(sdkFields(entry), entry.message)),
   })
   const { platform } = openPlatform(config, log, LIMITS.payloads.patienceMs)
   const connection = await NativeConnection.connect({

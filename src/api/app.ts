@@ -46,7 +46,9 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     genReqId: requestId,
     // One logger for all requests: each line names its request.
     childLoggerFactory: (logger) => logger,
-    frameworkErrors: (error, request, reply) => void sendProblem(error, request, reply as FastifyReply),
+    // Before any hook.
+    frameworkErrors: (error, request, reply) =>
+      void sendProblem(error, request, (reply as FastifyReply).header('vary', VARY)),
     clientErrorHandler,
     // A list of addresses; if it is empty, X-Forwarded-For is ignored.
     trustProxy: platform.config.TENON_TRUSTED_PROXIES || false,
@@ -69,8 +71,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     // On the raw response: the issuer, MCP and event streams reply without Fastify.
     for (const [name, value] of guards) reply.raw.setHeader(name, value)
     reply.header('x-request-id', request.id)
-    // A cache must not give the reply of one caller to another.
-    reply.header('vary', 'Authorization, apikey, Accept, Origin')
+    reply.header('vary', VARY)
     done(request.url.length > LIMITS.urlBytesMax ? new Problem('uri_too_long') : undefined)
   })
   app.addHook('onRequest', (request, reply, done) => {
@@ -221,6 +222,9 @@ const NO_STORE = { 'cache-control': 'private, no-store' }
 
 /** Requests that fail before the first hook, such as a malformed path, lack the headers that hooks set. */
 const PROBLEM_HEADERS = { ...NO_STORE, ...BROWSER_GUARDS }
+
+/** A cache must not give the reply of one caller to another. */
+const VARY = 'Authorization, apikey, Accept, Origin'
 
 /** Sends the problem of an error, and logs an internal one. */
 function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {

@@ -44,9 +44,16 @@ export function rawRequest(
   }
 }
 
-/** Aborted when the client closes the connection before it has the whole response. */
+/** Of replies that {@link whenGone} watches. */
+const GONE = new WeakMap<FastifyReply['raw'], AbortController>()
+
+/**
+ * Aborted when the connection closes before the client has the whole response. The reason is a Problem if the caller lost its
+ * right meanwhile; otherwise the client has closed it.
+ */
 export function whenGone({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController()
+  GONE.set(raw, controller)
   const abort = () => {
     if (!raw.writableFinished) controller.abort()
   }
@@ -196,7 +203,10 @@ async function* withDeadlines(
   recheck: () => Promise<void>,
 ): AsyncGenerator<Uint8Array> {
   for await (const chunk of chunks) {
-    await recheck()
+    await recheck().catch((refusal: unknown) => {
+      GONE.get(raw)?.abort(refusal)
+      throw refusal
+    })
     const late = setTimeout(() => raw.destroy(), LIMITS.streamStallMs)
     try {
       yield chunk

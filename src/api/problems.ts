@@ -20,6 +20,7 @@ const FRAMEWORK: Readonly<Record<string, ProblemCode>> = {
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'request_malformed',
   FST_ERR_CTP_INVALID_JSON_BODY: 'body_invalid',
   FST_ERR_BAD_URL: 'route_not_found',
+  FST_ERR_MAX_PARAM_LENGTH: 'route_not_found',
   FST_ERR_ROUTE_MISSING_CONTENT_TYPE: 'media_type_unsupported',
 }
 

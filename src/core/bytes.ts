@@ -27,7 +27,7 @@ export interface RawRequest {
   /** The id under which it is logged. */
   readonly id: string
   readonly body: ByteSource
-  /** Aborted when the client closes the connection before it has the response. */
+  /** Aborted when the connection closes before the client has the response; a Problem is the reason if the caller lost its right. */
   readonly gone: AbortSignal
 }
 

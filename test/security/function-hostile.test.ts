@@ -41,6 +41,7 @@ describe('what code throws and returns', () => {
         name: () => Object.assign(new Error('m'), { name: { toString: trap } }), huge: () => new Error('x'.repeat(5e6)),
         odd: () => new Error('nul \\0 half \\ud800 escape \\u001b[31m'), forged: () => Object.assign(new Error('m'), { code: 'tenant_suspended', status: 200 }),
         stack: () => Object.assign(new Error('m'), { stack: 'data:application/javascript;base64,'.repeat(1e5) }),
+        far: () => Object.assign(new Error('m'), { stack: 'data:application/javascript;base64,AA:999999999:1' }),
       }
       const RETURNED = {
         cycle: () => { const a = {}; a.a = a; return a }, number: () => 10n, getter: () => ({ get x() { return trap() } }),
@@ -67,6 +68,8 @@ describe('what code throws and returns', () => {
       ...[...thrown, 'forged', 'stack'].map((name) => ({ thrown: name })),
       ...returned.map((name) => ({ returned: name })),
     ]
+    const { body: far } = await invoke(workspace.service, id, { thrown: 'far' })
+    expect([far.code, far.error]).toEqual(['function_error', { name: 'Error' }])
     for (const input of inputs) {
       const reply = await invoke(workspace.service, id, input)
       expect([input, reply.status, reply.body.code]).toEqual([input, 502, 'function_error'])

@@ -21,6 +21,10 @@ const set: [string, string][] = [
   ['service-worker-allowed', '/'], ['alt-svc', 'h3="evil.example:443"'], ['www-authenticate', 'Basic realm="x"'],
   ['x-accel-redirect', '/internal'], ['x-sendfile', '/etc/passwd'], ['cross-origin-resource-policy', 'cross-origin'],
   ['connection', 'x-hop'], ['x-hop', '1'], ['transfer-encoding', 'gzip'], ['content-length', '3'],
+  ['use-as-dictionary', 'match="/*"'], ['set-login', 'logged-out'], ['observe-browsing-topics', '?1'],
+  ['attribution-reporting-register-source', '{}'], ['attribution-reporting-register-trigger', '{}'],
+  ['activate-storage-access', 'load'], ['age', '99'], ['date', 'Thu, 01 Jan 1970 00:00:00 GMT'],
+  ['server', 'forged'], ['via', '1.1 forged'], ['surrogate-control', 'max-age=99'],
   ['content-type', 'text/html'], ['x-kept', 'yes'], ['vary', 'x-kept'],
 ]
 export const fetch = async (request: Request, context: object) => {
@@ -127,10 +131,13 @@ test('headers of the response: those of the platform stay, and a page of the cod
       'x-accel-redirect',
       'x-sendfile',
     ],
-    ...['x-hop', 'content-length'],
+    ...['x-hop', 'content-length', 'use-as-dictionary', 'set-login', 'observe-browsing-topics'],
+    ...['attribution-reporting-register-source', 'attribution-reporting-register-trigger'],
+    ...['activate-storage-access', 'age', 'server', 'via', 'surrogate-control'],
   ])
     expect([name, response.headers.get(name)]).toEqual([name, null])
   expect(response.headers.get('ratelimit')).not.toBe('forged')
+  expect(response.headers.get('date')).not.toContain('1970')
   expect([anon.get('access-control-allow-origin'), anon.get('access-control-allow-credentials')]).toEqual([
     '*',
     null,

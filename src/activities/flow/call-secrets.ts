@@ -3,6 +3,7 @@
 import { ApplicationFailure, TemporalFailure } from '@temporalio/common'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
+import { escapePointer } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
@@ -220,8 +221,20 @@ function encodingsOf(text: string): ReadonlySet<string> {
   const strict = percent.replaceAll(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)
   const quoted = percent.replaceAll("'", '%27')
   const encoded = [percent, strict, quoted, inForm(text)]
-  const all = [...encoded, ...encoded.map(lowerHex), inJson(text), inJson(inJson(text)), ...inBase64(text)]
+  const all = [
+    ...[...encoded, ...encoded.map(lowerHex)],
+    ...[inJson(text), inJson(inJson(text)), ...inBase64(text)],
+    ...[escapePointer(text), ...inHex(text)],
+    // URLs write their host in lower case.
+    text.toLowerCase(),
+  ]
   return new Set(all.filter((one) => one !== text))
+}
+
+/** The bytes in hexadecimal digits, in both cases. */
+function inHex(text: string): readonly string[] {
+  const digits = Buffer.from(text).toString('hex')
+  return [digits, digits.toUpperCase()]
 }
 
 const lowerHex = (text: string) => text.replaceAll(/%[0-9A-F]{2}/g, (code) => code.toLowerCase())

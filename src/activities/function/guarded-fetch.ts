@@ -71,9 +71,15 @@ function nextDepth({ chainDepth }: FetchRoute): string {
   })
 }
 
+const IS_HTTP = /^https?:$/
+
 /** @throws Problem `egress_refused` before the name of the server is resolved */
 async function senderFor(url: URL, route: FetchRoute): Promise<Omit<Sender, 'owner'>> {
   const { egress } = route
+  if (!IS_HTTP.test(url.protocol))
+    throw new Problem('egress_refused', {
+      detail: `A URL with \`${url.protocol.slice(0, 20)}\` is not sent: only http: and https: are.`,
+    })
   const admitted = egress.admits(url)
   if (admitted === undefined) throw notAdmitted(url)
   if (admitted === 'public') return { allowed: [], publicOnly: true }

@@ -1,6 +1,7 @@
 /** The worker's end of an HTTP request that a function serves. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { Suspended } from '../../access/tenant-states.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput } from '../../core/work.ts'
@@ -34,7 +35,9 @@ export async function withHttpExchange<T>(
     await exchange.complete()
     return result
   } catch (error) {
-    throw peer.failed.aborted ? withMembersOf(peer.failed.reason, error) : error
+    // A suspension closes the connection of the client, too.
+    if (error instanceof Suspended || !peer.failed.aborted) throw error
+    throw withMembersOf(peer.failed.reason, error)
   } finally {
     exchange.close()
   }

@@ -38,5 +38,6 @@ export const FUNCTION_SANDBOX_LIMITS = {
     logLineCostBytes: 16,
     errorBytesMax: 65_536,
     fileNameCharsMax: 200,
+    positionMax: 10_000_000,
   },
 } as const

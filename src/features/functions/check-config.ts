@@ -1,8 +1,10 @@
 /** Checks of a function's configuration that its schema cannot express. Deployment and configuration share them. */
 
 import Type, { type Static } from 'typebox'
+import { SECRET_NAME } from '../../../flows-dsl/components/use.ts'
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
 import type { AdminScope } from '../../access/scope.ts'
+import { shortPointer } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import { boundedMs } from '../../core/units.ts'
@@ -37,6 +39,8 @@ export async function checkConfig(
   const errors = [
     ...triggerErrors(change),
     ...listErrors('egress', change.egress, egressFault),
+    ...Object.keys(change.env ?? {}).flatMap(envErrors),
+    ...listErrors('secrets', change.secrets, secretFault),
     ...listErrors('scopes', change.scopes, scopeFault),
     ...(await retryErrors(scope, change, target)),
   ]
@@ -82,6 +86,20 @@ function listErrors(
     const detail = faultOf(one)
     return detail === undefined ? [] : [{ path: `/${name}/${index}`, detail }]
   })
+}
+
+const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/
+
+function envErrors(name: string): ConfigError[] {
+  if (ENV_NAME.test(name)) return []
+  const detail =
+    'The name has other characters than letters, digits and `_`, more than 64, or begins with a digit.'
+  return [{ path: `/env/${shortPointer(name)}`, detail }]
+}
+
+function secretFault(name: string): string | undefined {
+  if (SECRET_NAME.test(name)) return undefined
+  return 'It is no name of a secret: letters, digits, `_`, `.` and `-`, at most 63, with a letter or `_` first.'
 }
 
 function scopeFault(scope: string): string | undefined {

@@ -42,16 +42,13 @@ export const FunctionConfig = Type.Object({
   concurrency: Type.Union([Type.Integer({ minimum: 1, maximum: bounds.concurrencyMax }), Type.Null()], {
     description: 'How many runs there may be at once; null, the default, for no limit of its own.',
   }),
-  env: Type.Record(
-    Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,63}$' }),
-    Type.String({ maxLength: 4_096 }),
-    {
-      maxProperties: bounds.envMax,
-      // Without it, a name of another form would be left unchecked.
-      additionalProperties: false,
-      description: '`context.env`: settings that are no secrets.',
-    },
-  ),
+  env: Type.Record(Type.String(), Type.String({ maxLength: 4_096 }), {
+    maxProperties: bounds.envMax,
+    // Names that have line breaks would be left unchecked.
+    additionalProperties: false,
+    description:
+      '`context.env`: settings that are no secrets. A name has letters, digits and `_`, at most 64, and begins with no digit.',
+  }),
   secrets: Type.Array(Type.String({ maxLength: 64 }), {
     maxItems: bounds.secretsMax,
     uniqueItems: true,

@@ -83,6 +83,18 @@ describe('servers', () => {
     expect(upstream.requestsTo('/none')).toEqual([])
   })
 
+  test('a URL that is not http or https: refused with that reason, and no entry to add', async () => {
+    for (const { code, message } of await fetches([
+      ['about:blank'],
+      ['blob:https://a.example/1'],
+      ['ftp://a.example/'],
+    ]))
+      expect([code, message]).toEqual([
+        'egress_refused',
+        expect.stringMatching(/only http: and https: are\.$/),
+      ])
+  })
+
   test('a private address: takes the function’s entry and its own workspace’s, not `*` and not another workspace’s', async () => {
     const other = await addTestWorkspace(workspace)
     const [theirs, all] = await Promise.all([

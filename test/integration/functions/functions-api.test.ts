@@ -145,6 +145,8 @@ describe('deployment', () => {
     [{ config: { timeout: '901s' } }, 400],
     [{ config: { memory_mb: 63 } }, 400],
     [{ config: { net: ['*'] } }, 400],
+    [{ source: 'export const config = { env: { "a b": "x" } }\nexport default () => 1' }, 400],
+    [{ source: 'export const config = { secrets: ["../x"] }\nexport default () => 1' }, 400],
     [{ workspace_id: 'ws_00000000000000000000000000' }, 404],
   ])('deployment: %.60j: %i', async (change, status) => {
     const body = {
@@ -170,6 +172,28 @@ test('deployment: concurrent with deletion: one of the two takes effect, never h
     expect([200, 404]).toContain(reply.status)
     if (reply.status === 200) expect(reply.body).toBe(2)
   }
+})
+
+test('configuration: names of settings and secrets that have another form are refused with their place', async () => {
+  const config = { env: { 'a b': 'x', 'c\n': 'x', OK: 'x' }, secrets: ['fine', 'not fine'] }
+  const { status, body } = await deploy(workspace, 'named', 'export default () => 1', config)
+  expect([status, body.code]).toEqual([400, 'validation_failed'])
+  expect(body.errors.map(({ pointer }: { pointer: string }) => pointer)).toContain('/config/env/c\n')
+  const again = { ...config, env: { 'a b': 'x' } }
+  const second = await deploy(workspace, 'named', 'export default () => 1', again)
+  expect([second.status, second.body.errors]).toEqual([
+    400,
+    [
+      expect.objectContaining({
+        pointer: '/config/env/a b',
+        detail: expect.stringContaining('letters, digits'),
+      }),
+      expect.objectContaining({
+        pointer: '/config/secrets/1',
+        detail: expect.stringContaining('no name of a secret'),
+      }),
+    ],
+  ])
 })
 
 test('function: configured, listed, deleted: names resolve within the workspace of the credential', async () => {

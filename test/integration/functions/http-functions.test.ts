@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { suspend } from '../../support/fixtures/suspension.ts'
 import {
   asSuperuser,
   type Caller,
@@ -24,6 +25,9 @@ const ROUTES: Record<string, (request: Request) => Response | Promise<Response>>
     method: request.method, url: request.url, headers: [...request.headers], body: await request.text(),
   }),
   '/events': () => new Response(endless('data: 1\\n\\n'), { headers: { 'content-type': 'text/event-stream' } }),
+  '/ticks': () => new Response(new ReadableStream({
+    pull: async (to) => { await new Promise((done) => setTimeout(done, 50)); to.enqueue(encode('tick')) },
+  })),
   '/empty': () => new Response(null, { status: 204, headers: { etag: '"1"' } }),
   '/moved': () => new Response(null, { status: 307, headers: { location: 'elsewhere' } }),
   '/throws': () => { throw new Error('before the head') },
@@ -42,9 +46,9 @@ beforeAll(async () => {
   await deploy('web', SERVE, { anon: true, timeout: '5s' })
 })
 
-async function deploy(name: string, source: string, config: object = {}): Promise<string> {
-  const body = { workspace_id: workspace.workspaceId, name, source, config }
-  const made = await call('POST', '/v1/functions', { as: workspace.operator, body })
+async function deploy(name: string, source: string, config = {}, owner = workspace): Promise<string> {
+  const body = { workspace_id: owner.workspaceId, name, source, config }
+  const made = await call('POST', '/v1/functions', { as: owner.operator, body })
   expect(made.status, JSON.stringify(made.body)).toBe(201)
   return made.body.id
 }
@@ -177,6 +181,26 @@ describe('streams', () => {
       'run_cut_off',
       'The client closed the connection before it had the whole response.',
     ])
+  })
+
+  test('a tenant that is suspended meanwhile: ends the response, and the run has that reason', async () => {
+    const own = await createTestWorkspace()
+    await deploy('web', SERVE, { timeout: '20s' }, own)
+    const response = await fetch(`${inject('tenon').url}${at('/ticks')}`, { headers: { ...own.service } })
+    await suspend(own)
+    await expect(response.text()).rejects.toThrow('terminated')
+    const { error } = await endedRun(String(response.headers.get('x-run-id')))
+    expect(error?.code).toBe('tenant_suspended')
+  })
+
+  test('a key that is revoked meanwhile: ends the response, and the run has that reason', async () => {
+    const key = { workspace_id: workspace.workspaceId, kind: 'anon', name: 'leaked' }
+    const leaked = (await call('POST', '/v1/api-keys', { as: workspace.operator, body: key })).body
+    const response = await fetch(`${inject('tenon').url}${at('/ticks')}`, { headers: { apikey: leaked.key } })
+    await call('DELETE', `/v1/api-keys/${leaked.id}`, { as: workspace.operator })
+    await expect(response.text()).rejects.toThrow('terminated')
+    const { error } = await endedRun(String(response.headers.get('x-run-id')))
+    expect(error?.code).toBe('api_key_revoked')
   })
 
   test('a client that leaves before the head: ends the run', async () => {

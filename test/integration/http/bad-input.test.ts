@@ -22,6 +22,12 @@ function isProblem({ status, headers, body }: Reply, code: string): void {
   expect(JSON.stringify(body)).not.toMatch(/select |insert |at \w+ \(|node_modules|tenon_(app|service|anon)/)
 }
 
+test('routing: an id of more than 1024 characters: 404, with or without credentials', async () => {
+  const path = `/v1/operations/${'x'.repeat(1_100)}`
+  isProblem(await call('GET', path, {}), 'route_not_found')
+  isProblem(await call('GET', path, { as: workspace.service }), 'route_not_found')
+})
+
 test('routing: unknown path: 404; unknown method of a known path: 405 with Allow', async () => {
   isProblem(await call('GET', '/v1/nothing', { as: workspace.service }), 'route_not_found')
   const reply = await call('PATCH', '/v1/tenants', { as: workspace.operator, body: {} })

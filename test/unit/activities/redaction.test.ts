@@ -9,6 +9,7 @@ import { CallSecrets, inForm, inJson } from '../../../src/activities/flow/call-s
 import { CallHttpClient } from '../../../src/activities/http/call-http-client.ts'
 import { Tokens } from '../../../src/activities/http/oauth-tokens.ts'
 import { sendHttp } from '../../../src/activities/http/request-secrets.ts'
+import { escapePointer } from '../../../src/core/json.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import { handleOf, isHandle, withoutHandles } from '../../../src/core/secret-handle.ts'
@@ -38,6 +39,10 @@ describe('results', () => {
       inForm,
       (text) => encodeURIComponent(text).replaceAll(/%../g, (code) => code.toLowerCase()),
       (text) => new URL(`http://x/?${encodeURIComponent(text)}`).search,
+      escapePointer,
+      (text) => text.toLowerCase(),
+      (text) => Buffer.from(text).toString('hex'),
+      (text) => Buffer.from(text).toString('hex').toUpperCase(),
     ]
     fc.assert(
       fc.property(secret, around, around, fc.nat(spellings.length - 1), (text, before, after, which) => {
@@ -58,6 +63,14 @@ describe('results', () => {
       }),
       { numRuns: 500 },
     )
+  })
+
+  test('contain no secret in a host of a URL, a JSON pointer or hexadecimal digits', () => {
+    const text = 'Key/of~A1b2C3d4'
+    const hex = Buffer.from(text).toString('hex')
+    const said = [new URL('https://Key-Of-A1b2.example').host, `/a/${escapePointer(text)}/0`, `0x${hex}`]
+    const shown = secrecyOf({ key: text, host: 'Key-Of-A1b2' }).redactOutput([...said, hex.toUpperCase()])
+    expect(shown).toEqual(['***.example', '/a/***/0', '0x***', '***'])
   })
 
   test('contain the handle in place of the value, which may be passed on', () => {

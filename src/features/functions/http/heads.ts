@@ -85,6 +85,9 @@ const KEPT_FROM_CLIENT = new Set([
   ...['clear-site-data', 'service-worker-allowed', 'origin-agent-cluster', 'accept-ch', 'critical-ch'],
   ...['nel', 'report-to', 'reporting-endpoints', 'x-sendfile', 'x-reproxy-url'],
   ...['www-authenticate', 'authentication-info', 'x-lighttpd-send-file'],
+  ...['use-as-dictionary', 'set-login', 'observe-browsing-topics', 'activate-storage-access'],
+  ...['attribution-reporting-register-source', 'attribution-reporting-register-trigger'],
+  ...['age', 'date', 'server', 'via', 'surrogate-control'],
 ])
 const KEPT_FROM_CLIENT_PREFIX = /^(?:access-control-|cross-origin-|ratelimit|x-ratelimit-|x-accel-)/
 

@@ -77,9 +77,11 @@ async function respond(
     if (!(await peer.abort(problem))) await workflowsOf(scope).cancel(workflowId)
   }
   const abort = (problem: Problem) => void giveUp(problem).catch((error) => scope.logError(error, NOT_ENDED))
-  const whenGone = () => abort(new Problem('run_cut_off', { detail: CLIENT_GONE }))
-  request.gone.addEventListener('abort', whenGone)
-  if (request.gone.aborted) whenGone()
+  const { gone } = request
+  const whenGone = () =>
+    abort(gone.reason instanceof Problem ? gone.reason : new Problem('run_cut_off', { detail: CLIENT_GONE }))
+  gone.addEventListener('abort', whenGone)
+  if (gone.aborted) whenGone()
   workflowsOf(scope)
     .result(workflowId, waitMs)
     .then(

@@ -78,7 +78,9 @@ const outOfMemory = ({ memoryMb }: Invocation, members: Members) =>
 
 const textOf = (value: unknown) =>
   typeof value === 'string' ? value.slice(0, LIMITS.functionMessageCharsMax).replaceAll('\0', '\u{fffd}') : ''
-const isPosition = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) > 0
+/** Code may forge its stack: no source has as many lines or columns as that. */
+const isPosition = (value: unknown): value is number =>
+  Number.isInteger(value) && Number(value) > 0 && Number(value) <= LIMITS.functionSandbox.positionMax
 
 /** The name of a source in the source map of a bundle. It is shown, never opened. */
 function fileOf(file: unknown): { file?: string } {

@@ -1,0 +1,34 @@
+/** What the SDK says about failures of tenants' code, as the log of the platform has it. */
+
+import { ActivityFailure, ApplicationFailure, RetryState } from '@temporalio/common'
+import { expect, test } from 'vitest'
+import { sdkFields } from '../../../src/activities/sdk-log.ts'
+
+const failure = ApplicationFailure.create({
+  message: 'the detail of the tenant',
+  type: 'function_error',
+  nonRetryable: true,
+  details: [{ detail: 'the detail of the tenant' }, { logs: ['a line of the tenant'] }],
+})
+const meta = { activityType: 'runFunction', workflowId: 'ten_1:ws_1:fn_1:1', attempt: 1, taskToken: 'AAAA' }
+const shown = { activityType: 'runFunction', workflowId: 'ten_1:ws_1:fn_1:1', attempt: 1 }
+
+test('a failed activity: its code, type and workflow, and nothing that the tenant wrote', () => {
+  const fields = sdkFields({ meta: { ...meta, error: failure } })
+  expect(fields).toEqual({ ...shown, code: 'function_error' })
+})
+
+test('a failed workflow: the code of the cause', () => {
+  const error = new ActivityFailure('failed', 'runFunction', '1', RetryState.TIMEOUT, 'worker', failure)
+  expect(sdkFields({ meta: { workflowId: 'w', workflowType: 'functionRun', error } })).toEqual({
+    workflowId: 'w',
+    workflowType: 'functionRun',
+    code: 'function_error',
+  })
+})
+
+test('other lines, and those of the worker itself: unchanged', () => {
+  const ofWorker = { taskQueue: 'functions', error: new Error('no connection') }
+  expect(sdkFields({ meta: ofWorker })).toBe(ofWorker)
+  expect(sdkFields({ meta })).toBe(meta)
+})
