@@ -89,6 +89,7 @@ export class HostCalls {
         return this.#hasResponded ? () => this.#write(bytes) : undefined
       case 'read':
         return this.#isHttp ? () => this.#read() : undefined
+      case 'began':
       case 'log':
       case 'result':
       case 'error':

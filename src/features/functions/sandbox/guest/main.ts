@@ -7,6 +7,7 @@ let loading
 const answer = (invocation, kind, text) => {
   if (invocation.ended) return
   invocation.ended = true
+  clearTimers()
   const json = encode(text)
   send(invocation.nonce, kind, 0, json, NO_BYTES, json.length > invocation.limits.resultBytesMax)
 }
@@ -16,6 +17,8 @@ const fail = (invocation, thrown, fatal) =>
 for (const [name, thrownOf] of [['unhandledrejection', (event) => event.reason], ['error', (event) => event.error]])
   addEventListener(name, (event) => {
     event.preventDefault()
+    // Errors of an earlier invocation are none of the present one.
+    if (inCourse()?.ended) return
     if (current === undefined || current.ended) exit(1)
     fail(current, thrownOf(event), true)
   })
@@ -56,6 +59,7 @@ const invoke = async ({ nonce, kind, input, context, limits }) => {
     ...{ queue: [], open: new Map(), openBytes: 0, lastId: 0, logLeft: limits.logBytes + 1, ended: false },
   }
   current = invocation
+  send(invocation.nonce, 'g', 0)
   let isLoaded = false
   const work = async () => {
     loading ??= import(codeUrl)

@@ -1,7 +1,7 @@
 /** Part of the program in a function's process: calls of the worker, and what the code gets to make them. */
 
 export const HOST_CALLS = `
-/** The invocation in whose course the present code runs; timers that outlive it keep it. */
+/** The invocation in whose course the present code runs; promises that outlive it keep it. */
 const course = new AsyncLocalStorage()
 let current
 
@@ -90,6 +90,31 @@ const inCourse = () => course.getStore()
 const anyLog = makeLog(() => inCourse() ?? current)
 for (const [name, level] of Object.entries({ log: 'info', info: 'info', debug: 'debug', trace: 'debug', warn: 'warn', error: 'error' }))
   console[name] = anyLog[level]
+
+/** The timers that are set, with the functions that clear them. */
+const timers = new Map()
+const clearTimers = () => {
+  for (const [timer, clear] of timers) clear(timer)
+  timers.clear()
+}
+// A timer that outlived its invocation would run in the next one, whose caller is another.
+for (const kind of ['Timeout', 'Interval', 'Immediate']) {
+  const { ['set' + kind]: start, ['clear' + kind]: clear } = globalThis
+  globalThis['set' + kind] = (callback, ...rest) => {
+    if ((inCourse() ?? current)?.ended) return 0
+    const once = (...args) => {
+      timers.delete(timer)
+      callback(...args)
+    }
+    const timer = start(kind === 'Interval' || typeof callback !== 'function' ? callback : once, ...rest)
+    timers.set(timer, clear)
+    return timer
+  }
+  globalThis['clear' + kind] = (timer) => {
+    timers.delete(timer)
+    clear(timer)
+  }
+}
 
 /** The members of the running invocation's context, whichever it is. */
 const liveView = (name) => {
