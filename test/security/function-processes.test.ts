@@ -272,6 +272,19 @@ describe('much of everything', () => {
   })
 })
 
+test('raw output that is cut within characters: whole in the log, so that secrets are found in it', async () => {
+  const host = testHost()
+  const source = `export default async () => {
+    for (const out of [Deno.stdout, Deno.stderr])
+      for (const byte of new TextEncoder().encode('pässwörd€😀\\n')) {
+        out.writeSync(Uint8Array.of(byte))
+        await new Promise((done) => setTimeout(done, 2))
+      }
+    await new Promise((done) => setTimeout(done, 50)) }`
+  await run(source, { host })
+  expect(host.lines.map(({ text }) => text)).toEqual(['pässwörd€😀', 'pässwörd€😀'])
+})
+
 describe('errors', () => {
   const withMap = (sources: string[]) =>
     `export default () => { throw new Error("no") }\n//# ${'source'}MappingURL=data:application/json;base64,${Buffer.from(
