@@ -53,14 +53,27 @@ export async function guardedFetch(
     const inbound = await route.send({ ...hop, headers }, sender, bounds).catch((error: unknown) => {
       throw sender.publicOnly === true ? withServerNamed(error, hop.url) : error
     })
-    const next = redirectOf(hop, inbound)
-    if (next === undefined) return responseOf(inbound)
+    const next = request.redirect === 'manual' ? undefined : redirectOf(hop, inbound)
+    if (next === undefined) {
+      const response = await responseOf(inbound)
+      return followed === 0 ? response : { ...response, url: withoutFragment(hop.url) }
+    }
+    if (request.redirect === 'error') throw redirects(hop.url)
     if (followed === redirectsMax)
       throw new Problem('upstream_invalid', {
         detail: `${hostAndPort(hop.url)} redirects further: at most ${redirectsMax} redirects are followed.`,
       })
     hop = next
   }
+}
+
+const redirects = (url: URL) =>
+  new Problem('upstream_invalid', {
+    detail: `${hostAndPort(url)} redirects, and the request has \`redirect: "error"\`.`,
+  })
+
+function withoutFragment({ href }: URL): string {
+  return href.split('#', 1)[0] ?? href
 }
 
 /** The API and the hosted MCP servers of this platform read it if the request comes back to them. */

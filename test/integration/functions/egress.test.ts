@@ -17,10 +17,11 @@ import { configure } from '../../support/stack/workspace-settings.ts'
 /** Sends the requests of its input. The result has what each got. */
 const FETCHES = `export default async ({ requests }) => {
   const got = []
-  for (const [url, init] of requests) {
+  for (const [to, init] of requests) {
     try {
-      const response = await fetch(url, init)
-      got.push({ status: response.status, headers: [...response.headers], text: await response.text() })
+      const response = await fetch(to, init)
+      const { status, headers, url, redirected } = response
+      got.push({ status, url, redirected, headers: [...headers], text: await response.text() })
     } catch ({ name, message, code }) {
       got.push({ name, message, code })
     }
@@ -59,7 +60,12 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all([upstream.close(), second.close()]))
 
-type Init = { method?: string; headers?: Record<string, string>; body?: string }
+type Init = {
+  redirect?: 'manual' | 'error'
+  method?: string
+  headers?: Record<string, string>
+  body?: string
+}
 const fetches = (
   requests: readonly (readonly [url: string, init?: Init | undefined])[],
   of = id,
@@ -171,6 +177,20 @@ describe('redirects', () => {
       ])
     }
     expect(await echoed('/same', post)).toMatchObject({ method: 'POST', body: 'a=1' })
+  })
+
+  test('`redirect`: follow tells the last URL, manual gets the redirect itself, error throws; nothing more is sent', async () => {
+    const url = `${upstream.origin}/echo`
+    expect(await fetchOne('/to-echo#top')).toMatchObject({ status: 200, url: `${url}?n=1`, redirected: true })
+    expect(await fetchOne('/echo#top')).toMatchObject({ status: 200, url, redirected: false })
+    const before = second.requests.length
+    const manual = await fetchOne('/elsewhere', { redirect: 'manual' })
+    const from = { status: 307, url: `${upstream.origin}/elsewhere`, redirected: false }
+    expect(manual).toMatchObject(from)
+    expect(manual.headers).toContainEqual(['location', `${second.origin}/echo`])
+    const failed = await fetchOne('/elsewhere', { redirect: 'error' })
+    expect(failed).toMatchObject({ name: 'TypeError', code: 'upstream_invalid' })
+    expect(second.requests.length).toBe(before)
   })
 
   test('to another origin: without authorization and cookies', async () => {

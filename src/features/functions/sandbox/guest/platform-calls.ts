@@ -141,8 +141,8 @@ globalThis.fetch = async (resource, init) => {
   const invocation = inCourse()
   const max = invocation?.limits.bodyBytesMax ?? 0
   if (body.length > max) throw new TypeError('The body of a request may have ' + max + ' bytes.')
-  const { method, url, signal } = request
-  const head = encode(stringify({ method, url, headers: [...request.headers], hasBody: request.body !== null }))
+  const { method, url, signal, redirect } = request
+  const head = encode(stringify({ method, url, redirect, headers: [...request.headers], hasBody: request.body !== null }))
   const aborted = new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
   const reply = await Promise.race([ask(invocation, 'f', head, body), aborted])
   const answer = parse(decode(reply.json))
@@ -152,7 +152,8 @@ globalThis.fetch = async (resource, init) => {
   }
   const { status, headers } = answer
   const response = new RealResponse(BODYLESS.includes(status) ? null : reply.bytes, { status, headers })
-  Object.defineProperty(response, 'url', { value: url })
+  Object.defineProperty(response, 'url', { value: answer.url ?? url.split('#')[0] })
+  Object.defineProperty(response, 'redirected', { value: answer.url !== undefined })
   return response
 }
 
