@@ -336,6 +336,21 @@ describe('HTTP', () => {
     expect([heads, body]).toEqual([[{ status: 201, headers: [['b', '1'], ...[]] }], 'ab'])
   })
 
+  test.each([
+    ['was read', 'await response.text()'],
+    ['is being read', 'response.body.getReader()'],
+    ['was cancelled', 'await response.body.cancel()'],
+  ])('body that %s: fails before the head', async (_name, read) => {
+    const respond = () => Promise.reject(new Error('It got a head.'))
+    const served = serve(`async () => { const response = new Response('x'); ${read}; return response }`, {
+      respond,
+    })
+    await expect(served).rejects.toMatchObject({
+      code: 'function_error',
+      members: { error: { name: 'TypeError' } },
+    })
+  })
+
   test('endless body: no more is produced than the client takes; its stream is cancelled when the client is gone', async () => {
     let left = 5
     const write = () => (left-- > 0 ? Promise.resolve() : Promise.reject(new Error('gone')))

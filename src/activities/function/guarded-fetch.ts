@@ -55,7 +55,7 @@ export async function guardedFetch(
     })
     const next = request.redirect === 'manual' ? undefined : redirectOf(hop, inbound)
     if (next === undefined) {
-      const response = await responseOf(inbound)
+      const response = await responseOf(hop, inbound)
       return followed === 0 ? response : { ...response, url: withoutFragment(hop.url) }
     }
     if (request.redirect === 'error') throw redirects(hop.url)
@@ -191,7 +191,14 @@ const DECODERS = {
 } as const
 
 /** The response with its body decoded: some servers encode what was asked for as it is. */
-async function responseOf({ status, headers, cookies = [], body }: Inbound): Promise<GuestResponse> {
+async function responseOf(
+  { url }: Hop,
+  { status, headers, cookies = [], body }: Inbound,
+): Promise<GuestResponse> {
+  if (status < 200 || status > 599) {
+    const detail = `${hostAndPort(url)} answers with the status ${status}; 200 to 599 are valid.`
+    throw new Problem('upstream_invalid', { detail })
+  }
   const coding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   const isEncoded = Object.hasOwn(DECODERS, coding) && body.length > 0
   // Cookies are a list of their own.

@@ -53,6 +53,7 @@ beforeAll(async () => {
     '/bomb': () => ({ headers: { 'content-encoding': 'gzip' }, text: gzipSync(Buffer.alloc(11_000_000)) }),
     '/large': () => ({ text: Buffer.alloc(10_485_761) }),
     '/hangs': () => ({ hangs: true }),
+    '/odd': () => ({ status: 999 }),
   })
   workspace = await createTestWorkspace()
   await configure(workspace, { egress: { allow: [upstream.host, second.host] } })
@@ -154,6 +155,7 @@ describe('requests', () => {
     expect(await fetchOne('/zip')).toMatchObject({ status: 200, text: 'zipped' })
     expect(await fetchOne('/bomb')).toMatchObject({ code: 'upstream_invalid' })
     expect(await fetchOne('/large')).toMatchObject({ code: 'upstream_invalid' })
+    expect(await fetchOne('/odd')).toMatchObject({ name: 'TypeError', code: 'upstream_invalid' })
     const short = await deployed(workspace, FETCHES, { egress: [upstream.host], timeout: '1s' })
     const { body } = await invoke(workspace.service, short, { requests: [[`${upstream.origin}/hangs`]] })
     expect(body.code).toBe('function_timeout')

@@ -36,10 +36,12 @@ const serve = async (invocation, handler, context) => {
   const body = hasBody ? new ReadableStream({ pull }, { highWaterMark: 0 }) : null
   const response = await handler(new RealRequest(url, { method, headers, body }), context)
   if (!(response instanceof RealResponse)) throw new TypeError('The export fetch did not return a Response.')
+  if (response.bodyUsed) throw new TypeError('The body of the Response was read already.')
+  // It throws for a body that other code reads.
+  const reader = response.body?.getReader()
   const head = encode(stringify({ status: response.status, headers: [...response.headers] }))
   const accepted = await ask(invocation, 'h', head)
   if (accepted.kind === 'e') throw new TenonError(parse(decode(accepted.json)))
-  const reader = response.body?.getReader()
   while (reader !== undefined) {
     const { done, value } = await reader.read()
     if (done) break
