@@ -61,6 +61,7 @@ describe('state of a process', () => {
     ['rejection', 'void (async () => { await sleep(5); throw new Error("left") })()'],
     ['endless loop', 'setTimeout(() => { for (;;); }, 1); setImmediate(() => { for (;;); })'],
     ['exit', 'setInterval(() => Deno.exit(3), 1)'],
+    ['timeout of a signal', 'AbortSignal.timeout(1).onabort = () => Deno.exit(3)'],
     ['timer of a promise', 'again.promise.then(() => setTimeout(() => Deno.exit(3), 1))'],
     ['rejection of a promise', 'again.promise.then(() => { throw new Error("left") })'],
   ])('%s that an invocation left: does not affect the next', async (name, left) => {

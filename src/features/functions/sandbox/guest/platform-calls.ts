@@ -116,6 +116,15 @@ for (const kind of ['Timeout', 'Interval', 'Immediate']) {
   }
 }
 
+const TIMER_MAX_MS = 2 ** 31 - 1
+const startTimeout = globalThis.setTimeout
+AbortSignal.timeout = (ms) => {
+  if (!(ms >= 0)) throw new TypeError('AbortSignal.timeout takes a number of milliseconds from 0.')
+  const controller = new AbortController()
+  startTimeout(() => controller.abort(new DOMException('Signal timed out.', 'TimeoutError')), min(ms, TIMER_MAX_MS))
+  return controller.signal
+}
+
 /** The members of the running invocation's context, whichever it is. */
 const liveView = (name) => {
   const now = () => inCourse()?.context[name] ?? {}
