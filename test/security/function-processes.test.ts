@@ -56,6 +56,49 @@ describe('state of a process', () => {
     expect(result).toBeLessThan(100)
   })
 
+  const SLEEP = 'const sleep = (ms) => new Promise((done) => setTimeout(done, ms));'
+  test.each([
+    ['rejection', 'void (async () => { await sleep(5); throw new Error("left") })()'],
+    ['endless loop', 'setTimeout(() => { for (;;); }, 1); setImmediate(() => { for (;;); })'],
+    ['exit', 'setInterval(() => Deno.exit(3), 1)'],
+    ['timeout of a signal', 'AbortSignal.timeout(1).onabort = () => Deno.exit(3)'],
+    ['timer of a promise', 'again.promise.then(() => setTimeout(() => Deno.exit(3), 1))'],
+    ['rejection of a promise', 'again.promise.then(() => { throw new Error("left") })'],
+  ])('%s that an invocation left: does not affect the next', async (name, left) => {
+    const source = `${SLEEP} const again = Promise.withResolvers()
+      export default async ({ again: isAgain }) => {
+        if (!isAgain) { ${left}; return 'left' }
+        again.resolve(); await sleep(30); return 'unharmed' }`
+    const given = { key: `ten_m:ws:${name}:1`, timeoutMs: 3_000 }
+    await run(source, given)
+    const next = await run(source, { ...given, input: { again: true } })
+    expect(next).toMatchObject({ result: 'unharmed', usage: { cold: false } })
+  })
+
+  test('rejection of its own, in a warm process: fails it', async () => {
+    const source = `const again = Promise.withResolvers()
+      export default async (input) => {
+        if (!input.again) { again.promise.then(() => { throw new Error('left') }); return 'first' }
+        again.resolve()
+        void (async () => { await null; throw new Error('own') })()
+        await new Promise(() => {}) }`
+    const key = 'ten_o:ws:fn:1'
+    await run(source, { key })
+    const message = expect.stringContaining('own')
+    await expect(run(source, { key, input: { again: true } })).rejects.toMatchObject({ detail: message })
+  })
+
+  test('process that ends before the code is called: the invocation runs in another', async () => {
+    // The program in the process reads the nonce of an invocation with it.
+    const source = `export default ({ again }) => {
+      Uint8Array.fromHex = () => Deno.exit(3)
+      return again ?? 'first' }`
+    const key = 'ten_n:ws:fn:1'
+    await run(source, { key })
+    const next = await run(source, { key, input: { again: 'second' } })
+    expect(next).toMatchObject({ result: 'second', usage: { cold: true } })
+  })
+
   test.each([
     ['a timeout', 'for (;;) {}', { timeoutMs: 300 }, 'function_timeout'],
     [
@@ -97,7 +140,7 @@ describe('calls after the end', () => {
     ['context', '', 'kept.tenon.flows.get("late")'],
     ['import', 'import { tenon } from "tenon"', 'tenon.flows.get("late")'],
     ['fetch', '', 'fetch("http://late.test/")'],
-  ])('timer of an earlier invocation, by %s: refused', async (name, head, late) => {
+  ])('promise of an earlier invocation, by %s: refused', async (name, head, late) => {
     const made: unknown[] = []
     const host = testHost({
       call: (method) => Promise.resolve(made.push(method)),
@@ -105,11 +148,12 @@ describe('calls after the end', () => {
     })
     const source = `${head}
       let kept
+      const again = Promise.withResolvers()
       const told = Promise.withResolvers()
       export default async (input, c) => {
-        if (kept) return told.promise
+        if (kept) { again.resolve(); return told.promise }
         kept = c
-        setTimeout(() => ${late}.then(() => told.resolve('made'), ({ code }) => told.resolve(code)), 20)
+        again.promise.then(() => ${late}).then(() => told.resolve('made'), ({ code }) => told.resolve(code))
       }`
     const given = { key: `ten_l:ws:${name}:1`, host }
     await run(source, given)
@@ -229,6 +273,19 @@ describe('much of everything', () => {
   })
 })
 
+test('raw output that is cut within characters: whole in the log, so that secrets are found in it', async () => {
+  const host = testHost()
+  const source = `export default async () => {
+    for (const out of [Deno.stdout, Deno.stderr])
+      for (const byte of new TextEncoder().encode('pässwörd€😀\\n')) {
+        out.writeSync(Uint8Array.of(byte))
+        await new Promise((done) => setTimeout(done, 2))
+      }
+    await new Promise((done) => setTimeout(done, 50)) }`
+  await run(source, { host })
+  expect(host.lines.map(({ text }) => text)).toEqual(['pässwörd€😀', 'pässwörd€😀'])
+})
+
 describe('errors', () => {
   const withMap = (sources: string[]) =>
     `export default () => { throw new Error("no") }\n//# ${'source'}MappingURL=data:application/json;base64,${Buffer.from(
@@ -278,6 +335,21 @@ describe('HTTP', () => {
       {},
     )
     expect([heads, body]).toEqual([[{ status: 201, headers: [['b', '1'], ...[]] }], 'ab'])
+  })
+
+  test.each([
+    ['was read', 'await response.text()'],
+    ['is being read', 'response.body.getReader()'],
+    ['was cancelled', 'await response.body.cancel()'],
+  ])('body that %s: fails before the head', async (_name, read) => {
+    const respond = () => Promise.reject(new Error('It got a head.'))
+    const served = serve(`async () => { const response = new Response('x'); ${read}; return response }`, {
+      respond,
+    })
+    await expect(served).rejects.toMatchObject({
+      code: 'function_error',
+      members: { error: { name: 'TypeError' } },
+    })
   })
 
   test('endless body: no more is produced than the client takes; its stream is cancelled when the client is gone', async () => {

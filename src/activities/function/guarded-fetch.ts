@@ -53,14 +53,27 @@ export async function guardedFetch(
     const inbound = await route.send({ ...hop, headers }, sender, bounds).catch((error: unknown) => {
       throw sender.publicOnly === true ? withServerNamed(error, hop.url) : error
     })
-    const next = redirectOf(hop, inbound)
-    if (next === undefined) return responseOf(inbound)
+    const next = request.redirect === 'manual' ? undefined : redirectOf(hop, inbound)
+    if (next === undefined) {
+      const response = await responseOf(hop, inbound)
+      return followed === 0 ? response : { ...response, url: withoutFragment(hop.url) }
+    }
+    if (request.redirect === 'error') throw redirects(hop.url)
     if (followed === redirectsMax)
       throw new Problem('upstream_invalid', {
         detail: `${hostAndPort(hop.url)} redirects further: at most ${redirectsMax} redirects are followed.`,
       })
     hop = next
   }
+}
+
+const redirects = (url: URL) =>
+  new Problem('upstream_invalid', {
+    detail: `${hostAndPort(url)} redirects, and the request has \`redirect: "error"\`.`,
+  })
+
+function withoutFragment({ href }: URL): string {
+  return href.split('#', 1)[0] ?? href
 }
 
 /** The API and the hosted MCP servers of this platform read it if the request comes back to them. */
@@ -184,7 +197,14 @@ const DECODERS = {
 } as const
 
 /** The response with its body decoded: some servers encode what was asked for as it is. */
-async function responseOf({ status, headers, cookies = [], body }: Inbound): Promise<GuestResponse> {
+async function responseOf(
+  { url }: Hop,
+  { status, headers, cookies = [], body }: Inbound,
+): Promise<GuestResponse> {
+  if (status < 200 || status > 599) {
+    const detail = `${hostAndPort(url)} answers with the status ${status}; 200 to 599 are valid.`
+    throw new Problem('upstream_invalid', { detail })
+  }
   const coding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   const isEncoded = Object.hasOwn(DECODERS, coding) && body.length > 0
   // Cookies are a list of their own.

@@ -17,10 +17,11 @@ import { configure } from '../../support/stack/workspace-settings.ts'
 /** Sends the requests of its input. The result has what each got. */
 const FETCHES = `export default async ({ requests }) => {
   const got = []
-  for (const [url, init] of requests) {
+  for (const [to, init] of requests) {
     try {
-      const response = await fetch(url, init)
-      got.push({ status: response.status, headers: [...response.headers], text: await response.text() })
+      const response = await fetch(to, init)
+      const { status, headers, url, redirected } = response
+      got.push({ status, url, redirected, headers: [...headers], text: await response.text() })
     } catch ({ name, message, code }) {
       got.push({ name, message, code })
     }
@@ -52,6 +53,7 @@ beforeAll(async () => {
     '/bomb': () => ({ headers: { 'content-encoding': 'gzip' }, text: gzipSync(Buffer.alloc(11_000_000)) }),
     '/large': () => ({ text: Buffer.alloc(10_485_761) }),
     '/hangs': () => ({ hangs: true }),
+    '/odd': () => ({ status: 999 }),
   })
   workspace = await createTestWorkspace()
   await configure(workspace, { egress: { allow: [upstream.host, second.host] } })
@@ -59,7 +61,12 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all([upstream.close(), second.close()]))
 
-type Init = { method?: string; headers?: Record<string, string>; body?: string }
+type Init = {
+  redirect?: 'manual' | 'error'
+  method?: string
+  headers?: Record<string, string>
+  body?: string
+}
 const fetches = (
   requests: readonly (readonly [url: string, init?: Init | undefined])[],
   of = id,
@@ -160,6 +167,7 @@ describe('requests', () => {
     expect(await fetchOne('/zip')).toMatchObject({ status: 200, text: 'zipped' })
     expect(await fetchOne('/bomb')).toMatchObject({ code: 'upstream_invalid' })
     expect(await fetchOne('/large')).toMatchObject({ code: 'upstream_invalid' })
+    expect(await fetchOne('/odd')).toMatchObject({ name: 'TypeError', code: 'upstream_invalid' })
     const short = await deployed(workspace, FETCHES, { egress: [upstream.host], timeout: '1s' })
     const { body } = await invoke(workspace.service, short, { requests: [[`${upstream.origin}/hangs`]] })
     expect(body.code).toBe('function_timeout')
@@ -183,6 +191,20 @@ describe('redirects', () => {
       ])
     }
     expect(await echoed('/same', post)).toMatchObject({ method: 'POST', body: 'a=1' })
+  })
+
+  test('`redirect`: follow tells the last URL, manual gets the redirect itself, error throws; nothing more is sent', async () => {
+    const url = `${upstream.origin}/echo`
+    expect(await fetchOne('/to-echo#top')).toMatchObject({ status: 200, url: `${url}?n=1`, redirected: true })
+    expect(await fetchOne('/echo#top')).toMatchObject({ status: 200, url, redirected: false })
+    const before = second.requests.length
+    const manual = await fetchOne('/elsewhere', { redirect: 'manual' })
+    const from = { status: 307, url: `${upstream.origin}/elsewhere`, redirected: false }
+    expect(manual).toMatchObject(from)
+    expect(manual.headers).toContainEqual(['location', `${second.origin}/echo`])
+    const failed = await fetchOne('/elsewhere', { redirect: 'error' })
+    expect(failed).toMatchObject({ name: 'TypeError', code: 'upstream_invalid' })
+    expect(second.requests.length).toBe(before)
   })
 
   test('to another origin: without authorization and cookies', async () => {

@@ -30,6 +30,7 @@ const HOST_KINDS: Readonly<Record<HostFrameKind, string>> = {
 
 /** From the process, with the largest sizes. */
 const GUEST_KINDS = {
+  g: { kind: 'began', json: 0, bytes: 0 },
   c: { kind: 'call', json: limits.callBytesMax, bytes: 0 },
   f: { kind: 'fetch', json: limits.headBytesMax, bytes: limits.bodyBytesMax },
   l: { kind: 'log', json: 16, bytes: limits.logLineBytesMax },

@@ -5,7 +5,13 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import type { GuestFrame, HostFrameKind } from './frames.ts'
-import type { GuestRequest, HttpResponseHead, Invocation, InvocationHost } from './invocation.ts'
+import {
+  type GuestRequest,
+  type HttpResponseHead,
+  type Invocation,
+  type InvocationHost,
+  REDIRECT_MODES,
+} from './invocation.ts'
 
 const { functionSandbox: limits } = LIMITS
 
@@ -89,6 +95,7 @@ export class HostCalls {
         return this.#hasResponded ? () => this.#write(bytes) : undefined
       case 'read':
         return this.#isHttp ? () => this.#read() : undefined
+      case 'began':
       case 'log':
       case 'result':
       case 'error':
@@ -109,13 +116,15 @@ export class HostCalls {
   }
 
   async #fetch(json: Buffer, bytes: Buffer): Promise<Reply> {
-    const { method, url, headers, hasBody } = parsed(json)
+    const { method, url, headers, hasBody, redirect } = parsed(json)
     if (typeof method !== 'string' || typeof url !== 'string' || !isHeaders(headers))
       throw invalid('It is no request.')
-    const request: GuestRequest = { method, url, headers, ...(hasBody === true && { body: bytes }) }
+    const mode = REDIRECT_MODES.find((each) => each === redirect) ?? 'follow'
+    const body = hasBody === true && { body: bytes }
+    const request: GuestRequest = { method, url, headers, redirect: mode, ...body }
     const response = await this.#host.fetch(request)
     if (response.body.length > limits.replyBytesMax) throw tooLarge('response', response.body.length)
-    const head = { status: response.status, headers: response.headers }
+    const head = { status: response.status, headers: response.headers, url: response.url }
     return ['bytes', JSON.stringify(head), bufferOf(response.body)]
   }
 

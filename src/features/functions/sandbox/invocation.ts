@@ -46,12 +46,19 @@ export interface GuestRequest {
   readonly url: string
   readonly headers: readonly (readonly [name: string, value: string])[]
   readonly body?: Uint8Array
+  /** As in the Fetch standard; `follow` by default. */
+  readonly redirect?: RedirectMode
 }
+
+export const REDIRECT_MODES = ['follow', 'manual', 'error'] as const
+type RedirectMode = (typeof REDIRECT_MODES)[number]
 
 export interface GuestResponse {
   readonly status: number
   readonly headers: readonly (readonly [name: string, value: string])[]
   readonly body: Uint8Array
+  /** The URL that has answered, if redirects were followed to it. */
+  readonly url?: string
 }
 
 export interface LogLine {

@@ -1,5 +1,6 @@
 /** The log of one invocation: lines within a limit, and the last of them for a problem document. */
 
+import { StringDecoder } from 'node:string_decoder'
 import { LIMITS } from '../../../core/limits.ts'
 import type { LogLine } from './invocation.ts'
 
@@ -47,6 +48,8 @@ export class InvocationLog {
 /** Bytes that code or the engine wrote past the frames, as lines of text. */
 export class RawOutput {
   readonly #add: (text: string) => void
+  /** Chunks end anywhere, also within a character. */
+  readonly #decoder = new StringDecoder('utf8')
   #rest = ''
   #bytes = 0
   #crash = ''
@@ -59,7 +62,7 @@ export class RawOutput {
   take(chunk: Buffer): boolean {
     this.#bytes += chunk.length
     if (this.#bytes > LIMITS.functionNoiseBytesMax) return false
-    const lines = (this.#rest + chunk.toString()).split('\n')
+    const lines = (this.#rest + this.#decoder.write(chunk)).split('\n')
     this.#rest = lines.pop() ?? ''
     if (this.#rest.length > limits.logLineBytesMax) this.#rest = this.#pass(this.#rest)
     for (const line of lines) this.#pass(line)
@@ -68,7 +71,7 @@ export class RawOutput {
 
   /** Adds an incomplete last line. */
   flush(): void {
-    this.#rest = this.#pass(this.#rest)
+    this.#rest = this.#pass(this.#rest + this.#decoder.end())
   }
 
   /** True if V8 ended the process because its heap was full. */

@@ -14,7 +14,7 @@ import { type Described, describeLayers, findIsolation, type Isolation } from '.
 import { isFatal, outcomeOf } from './outcome.ts'
 import { FunctionProcess } from './process.ts'
 import { Reaper } from './reaper.ts'
-import { runInvocation } from './run-invocation.ts'
+import { type Report, runInvocation } from './run-invocation.ts'
 import { FairSlots, type HeldSlot } from './slots.ts'
 
 const { functionSandbox: limits } = LIMITS
@@ -129,26 +129,40 @@ export class Functions {
   }
 
   async #runInSlot(invocation: Invocation): Promise<Outcome> {
-    const { warm, cold } = await this.#take(invocation)
+    const idle = this.#idle.take(keyOf(invocation))
+    const warm = idle ?? (await this.#start(invocation))
     try {
-      const report = await runInvocation(warm.process, invocation)
-      const { memoryMb, durationMs } = report
-      if (report.isClean && !isFatal(report) && !this.#closed) this.#idle.put(warm, durationMs)
-      else warm.process.kill()
-      const cutOff = { ...report, ending: { kind: 'given_up' } } as const
-      const isCutOff = this.#closed && report.ending.kind === 'died'
-      return outcomeOf(isCutOff ? cutOff : report, { memoryMb, durationMs, cold }, invocation)
+      const report = await this.#runIn(warm, invocation)
+      if (idle === undefined || !diedUnbegun(report) || this.#closed)
+        return this.#outcomeOf(report, idle === undefined, invocation)
+      // What an earlier invocation left in the process has ended it: none of this one has run.
+      const timeoutMs = Math.max(1, invocation.timeoutMs - report.durationMs)
+      const again = await this.#runIn(await this.#start(invocation), { ...invocation, timeoutMs })
+      return this.#outcomeOf(again, true, invocation)
     } finally {
       // After the invocation, since a starting process would compete with it.
       void this.warmUp()
     }
   }
 
-  async #take({ code, memoryMb }: Invocation): Promise<{ warm: WarmProcess; cold: boolean }> {
+  async #runIn(warm: WarmProcess, invocation: Invocation): Promise<Report> {
+    const report = await runInvocation(warm.process, invocation)
+    if (report.isClean && !isFatal(report) && !this.#closed) this.#idle.put(warm, report.durationMs)
+    else warm.process.kill()
+    return report
+  }
+
+  #outcomeOf(report: Report, cold: boolean, invocation: Invocation): Outcome {
+    const { memoryMb, durationMs } = report
+    const cutOff = { ...report, ending: { kind: 'given_up' } } as const
+    const isCutOff = this.#closed && report.ending.kind === 'died'
+    return outcomeOf(isCutOff ? cutOff : report, { memoryMb, durationMs, cold }, invocation)
+  }
+
+  /** Gives the code to a process without code. */
+  async #start(invocation: Invocation): Promise<WarmProcess> {
+    const { code, memoryMb } = invocation
     if (this.#deno === undefined) throw functionsUnavailable('there is no Deno on this worker')
-    const key = `${code.key}:${memoryMb}`
-    const warm = this.#idle.take(key)
-    if (warm !== undefined) return { warm, cold: false }
     const blank = memoryMb === LIMITS.functionMemoryMb.default ? this.#blank.shift() : undefined
     const process = blank ?? this.#spawn(this.#deno, memoryMb, await this.#isolationOf(this.#deno))
     await process.ready.catch((cause: unknown) => {
@@ -156,7 +170,7 @@ export class Functions {
     })
     const { base64, map } = splitSourceMap(code.compiled)
     void process.send('code', 0, map, base64)
-    return { warm: { key, process, calls: 0, busyMs: 0, startedMs: performance.now() }, cold: true }
+    return { key: keyOf(invocation), process, calls: 0, busyMs: 0, startedMs: performance.now() }
   }
 
   /** Determined when the first process starts, then cached. */
@@ -177,6 +191,11 @@ export class Functions {
     return made
   }
 }
+
+const keyOf = ({ code, memoryMb }: Invocation) => `${code.key}:${memoryMb}`
+
+const diedUnbegun = ({ hasBegun, ending }: Report) =>
+  !hasBegun && (ending.kind === 'died' || ending.kind === 'memory')
 
 const tenantOf = ({ code }: Invocation) => code.key.slice(0, code.key.indexOf(':'))
 

@@ -26,6 +26,8 @@ export interface Report {
   readonly durationMs: number
   /** True if the code left nothing open, so that the process may serve another invocation. */
   readonly isClean: boolean
+  /** False if the process sent nothing for this invocation, so none of its code has run. */
+  readonly hasBegun: boolean
 }
 
 /** Limits that the program in the process keeps by itself. The worker enforces the same. */
@@ -56,6 +58,7 @@ class InvocationRun {
   readonly #log: InvocationLog
   readonly #stdout = new RawOutput((text) => this.#log.add('info', text))
   readonly #stderr = new RawOutput((text) => this.#log.add('error', text))
+  #hasBegun = false
   #hasEnded = false
   #logBytes = 0
   #memoryKb = 0
@@ -122,6 +125,7 @@ class InvocationRun {
       memoryMb: Math.ceil(this.#memoryKb / 1_024),
       durationMs,
       isClean,
+      hasBegun: this.#hasBegun,
     }
   }
 
@@ -152,6 +156,9 @@ class InvocationRun {
   }
 
   #takeFrame(frame: GuestFrame): void {
+    const isFirst = !this.#hasBegun
+    this.#hasBegun = true
+    if (isFirst && frame.kind === 'began') return
     if (frame.kind === 'result' || frame.kind === 'error')
       this.#end({ kind: frame.kind, text: frame.json.toString() })
     else if (frame.kind === 'log') this.#takeLine(frame)

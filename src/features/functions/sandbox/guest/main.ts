@@ -7,6 +7,7 @@ let loading
 const answer = (invocation, kind, text) => {
   if (invocation.ended) return
   invocation.ended = true
+  clearTimers()
   const json = encode(text)
   send(invocation.nonce, kind, 0, json, NO_BYTES, json.length > invocation.limits.resultBytesMax)
 }
@@ -16,6 +17,8 @@ const fail = (invocation, thrown, fatal) =>
 for (const [name, thrownOf] of [['unhandledrejection', (event) => event.reason], ['error', (event) => event.error]])
   addEventListener(name, (event) => {
     event.preventDefault()
+    // Errors of an earlier invocation are none of the present one.
+    if (inCourse()?.ended) return
     if (current === undefined || current.ended) exit(1)
     fail(current, thrownOf(event), true)
   })
@@ -33,10 +36,12 @@ const serve = async (invocation, handler, context) => {
   const body = hasBody ? new ReadableStream({ pull }, { highWaterMark: 0 }) : null
   const response = await handler(new RealRequest(url, { method, headers, body }), context)
   if (!(response instanceof RealResponse)) throw new TypeError('The export fetch did not return a Response.')
+  if (response.bodyUsed) throw new TypeError('The body of the Response was read already.')
+  // It throws for a body that other code reads.
+  const reader = response.body?.getReader()
   const head = encode(stringify({ status: response.status, headers: [...response.headers] }))
   const accepted = await ask(invocation, 'h', head)
   if (accepted.kind === 'e') throw new TenonError(parse(decode(accepted.json)))
-  const reader = response.body?.getReader()
   while (reader !== undefined) {
     const { done, value } = await reader.read()
     if (done) break
@@ -56,6 +61,7 @@ const invoke = async ({ nonce, kind, input, context, limits }) => {
     ...{ queue: [], open: new Map(), openBytes: 0, lastId: 0, logLeft: limits.logBytes + 1, ended: false },
   }
   current = invocation
+  send(invocation.nonce, 'g', 0)
   let isLoaded = false
   const work = async () => {
     loading ??= import(codeUrl)

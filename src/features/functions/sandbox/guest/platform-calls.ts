@@ -1,7 +1,7 @@
 /** Part of the program in a function's process: calls of the worker, and what the code gets to make them. */
 
 export const HOST_CALLS = `
-/** The invocation in whose course the present code runs; timers that outlive it keep it. */
+/** The invocation in whose course the present code runs; promises that outlive it keep it. */
 const course = new AsyncLocalStorage()
 let current
 
@@ -91,6 +91,40 @@ const anyLog = makeLog(() => inCourse() ?? current)
 for (const [name, level] of Object.entries({ log: 'info', info: 'info', debug: 'debug', trace: 'debug', warn: 'warn', error: 'error' }))
   console[name] = anyLog[level]
 
+/** The timers that are set, with the functions that clear them. */
+const timers = new Map()
+const clearTimers = () => {
+  for (const [timer, clear] of timers) clear(timer)
+  timers.clear()
+}
+// A timer that outlived its invocation would run in the next one, whose caller is another.
+for (const kind of ['Timeout', 'Interval', 'Immediate']) {
+  const { ['set' + kind]: start, ['clear' + kind]: clear } = globalThis
+  globalThis['set' + kind] = (callback, ...rest) => {
+    if ((inCourse() ?? current)?.ended) return 0
+    const once = (...args) => {
+      timers.delete(timer)
+      callback(...args)
+    }
+    const timer = start(kind === 'Interval' || typeof callback !== 'function' ? callback : once, ...rest)
+    timers.set(timer, clear)
+    return timer
+  }
+  globalThis['clear' + kind] = (timer) => {
+    timers.delete(timer)
+    clear(timer)
+  }
+}
+
+const TIMER_MAX_MS = 2 ** 31 - 1
+const startTimeout = globalThis.setTimeout
+AbortSignal.timeout = (ms) => {
+  if (!(ms >= 0)) throw new TypeError('AbortSignal.timeout takes a number of milliseconds from 0.')
+  const controller = new AbortController()
+  startTimeout(() => controller.abort(new DOMException('Signal timed out.', 'TimeoutError')), min(ms, TIMER_MAX_MS))
+  return controller.signal
+}
+
 /** The members of the running invocation's context, whichever it is. */
 const liveView = (name) => {
   const now = () => inCourse()?.context[name] ?? {}
@@ -116,8 +150,8 @@ globalThis.fetch = async (resource, init) => {
   const invocation = inCourse()
   const max = invocation?.limits.bodyBytesMax ?? 0
   if (body.length > max) throw new TypeError('The body of a request may have ' + max + ' bytes.')
-  const { method, url, signal } = request
-  const head = encode(stringify({ method, url, headers: [...request.headers], hasBody: request.body !== null }))
+  const { method, url, signal, redirect } = request
+  const head = encode(stringify({ method, url, redirect, headers: [...request.headers], hasBody: request.body !== null }))
   const aborted = new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
   const reply = await Promise.race([ask(invocation, 'f', head, body), aborted])
   const answer = parse(decode(reply.json))
@@ -127,7 +161,8 @@ globalThis.fetch = async (resource, init) => {
   }
   const { status, headers } = answer
   const response = new RealResponse(BODYLESS.includes(status) ? null : reply.bytes, { status, headers })
-  Object.defineProperty(response, 'url', { value: url })
+  Object.defineProperty(response, 'url', { value: answer.url ?? url.split('#')[0] })
+  Object.defineProperty(response, 'redirected', { value: answer.url !== undefined })
   return response
 }
 
