@@ -9,6 +9,8 @@ import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
 import { repeated } from '../support/stack/soak.ts'
 
 const CALLS_PER_RUN = 250
+/** A call may wait for one of the other tenant to end, which doubles its time; the rest is for a slow machine. */
+const FACTOR = 2.5
 /** How long each call takes; the worker makes a hundred at once. */
 const CALL_MS = 3_000
 /** TASK_QUEUE_TYPE_ACTIVITY in Temporal's protocol. */
@@ -129,15 +131,15 @@ describe.each(CASES)('fairness set to $fairness', ({ fairness, calls: queued, se
     return Number(stats?.approximateBacklogCount ?? 0)
   }
 
-  test(`ten calls behind ${queued} queued calls: take ${fairness ? 'less' : 'more'} than twice their time alone`, async () => {
+  test(`ten calls behind ${queued} queued calls: take ${fairness ? 'less' : 'more'} than ${FACTOR} times their time alone`, async () => {
     const alone = await tenCalls(30_000)
     pendingResponses = []
     await queueAll()
     releaseResponses()
-    const behind = await tenCalls(2 * alone + 500)
+    const behind = await tenCalls(FACTOR * alone + 500)
     // Temporal reports the backlog some seconds late.
     await eventually(async () => ((await waiting()) > queued / 2 ? true : undefined))
-    if (fairness) expect(behind).toBeLessThan(2 * alone)
-    else expect(behind).toBeGreaterThan(2 * alone)
+    if (fairness) expect(behind).toBeLessThan(FACTOR * alone)
+    else expect(behind).toBeGreaterThan(FACTOR * alone)
   }, 180_000)
 })

@@ -1,4 +1,4 @@
-/** What the SDK says about failures of tenants' code, as the log of the platform has it. */
+/** Fields of the SDK's log lines about failures of tenants' code: neither messages nor output of that code. */
 
 import { ActivityFailure, ApplicationFailure, RetryState } from '@temporalio/common'
 import { expect, test } from 'vitest'
