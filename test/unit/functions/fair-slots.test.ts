@@ -1,7 +1,7 @@
 /** Slots of running invocations: lent while their holder waits for other runs, and given back once. */
 
 import { expect, test } from 'vitest'
-import { FairSlots, type HeldSlot } from '../../../src/features/functions/sandbox/slots.ts'
+import { FairSlots, type HeldSlot } from '../../../src/features/functions/sandbox/fair-slots.ts'
 
 const NEVER = new AbortController().signal
 

@@ -1,7 +1,7 @@
 /** Slots for invocations: shares of tenants, and who waits for one. */
 
 import { expect, test } from 'vitest'
-import { FairSlots } from '../../../src/features/functions/sandbox/slots.ts'
+import { FairSlots } from '../../../src/features/functions/sandbox/fair-slots.ts'
 
 const NEVER = new AbortController().signal
 const acquire = (slots: FairSlots, tenant: string, waitingMax?: number) =>

@@ -4,10 +4,10 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { FunctionCaller, FunctionTrigger, Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { admitQueued } from './concurrency.ts'
 import { currentCaller } from './current-rights.ts'
 import { notifyRunChanged } from './run-changes.ts'
 import { type Invocable, runInput, startWorkflow } from './run-workflow.ts'
-import { admitQueued } from './slots.ts'
 
 /**
  * Starts the asynchronous runs that get a slot now, up to `functionStartsAtOnce`; the reconciler starts the rest. The scope is an

@@ -11,9 +11,9 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { consumption } from '../../quotas/quotas-api.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { checkInputEarly, isCheckedEarly } from '../check-run.ts'
+import { awaitSlot } from './concurrency.ts'
 import { callerOf, type RunRequest } from './run.ts'
 import { type Invocable, runInput, startWorkflow, waitMs, workflowOf } from './run-workflow.ts'
-import { awaitSlot } from './slots.ts'
 import { passOn, startQueued } from './start-queued.ts'
 
 export interface StartedRun {

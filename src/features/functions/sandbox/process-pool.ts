@@ -8,6 +8,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { KeyedSemaphore } from '../../../infra/keyed-semaphore.ts'
 import { splitSourceMap } from '../source-map.ts'
+import { FairSlots, type HeldSlot } from './fair-slots.ts'
 import { IdleProcesses, type WarmProcess } from './idle-processes.ts'
 import type { Invocation, Outcome } from './invocation.ts'
 import { type Described, describeLayers, findIsolation, type Isolation } from './isolation.ts'
@@ -15,7 +16,6 @@ import { isFatal, outcomeOf } from './outcome.ts'
 import { FunctionProcess } from './process.ts'
 import { Reaper } from './reaper.ts'
 import { type Report, runInvocation } from './run-invocation.ts'
-import { FairSlots, type HeldSlot } from './slots.ts'
 
 const { functionSandbox: limits } = LIMITS
 const SLOTS = availableParallelism() * LIMITS.functionSlotsPerCore
