@@ -1,0 +1,27 @@
+/** Functions that call functions: a caller that waits lends its slot, so that many callers at once do not wait for one another. */
+
+import { expect, test } from 'vitest'
+import { deployed, invoke } from '../../support/fixtures/functions.ts'
+import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
+
+test('twenty callers at once, two levels deep: each gets its result', async () => {
+  const workspace = await createTestWorkspace()
+  const child = await deployed(
+    workspace,
+    'export default ({ n }) => new Promise((done) => setTimeout(done, 20, n))',
+  )
+  const parent = await deployed(
+    workspace,
+    `export default ({ n }, { tenon }) => tenon.functions.invoke('${child}', { n })`,
+  )
+  const top = await deployed(
+    workspace,
+    `export default ({ n }, { tenon }) => tenon.functions.invoke('${parent}', { n })`,
+  )
+  const numbers = Array.from({ length: 20 }, (_, n) => n)
+  const replies = await Promise.all(numbers.map((n) => invoke(workspace.service, top, { n })))
+  expect(replies.map(({ status, body }) => [status, body.detail])).toEqual(
+    numbers.map(() => [200, undefined]),
+  )
+  expect(replies.map(({ body }) => body)).toEqual(numbers)
+}, 60_000)
