@@ -1,6 +1,9 @@
 /** Declares verbs of the CLI, and what all of them share: exit codes, output and options. */
 
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Command, CommandOptions } from 'commander'
+import { callerPath } from './settings.ts'
 
 /** An option: its flags, its description and its default. */
 export type Flag = readonly [flags: string, description: string, value?: string]
@@ -58,3 +61,22 @@ export function printTable(head: readonly string[], rows: readonly (readonly str
 
 /** A time as tables show it: `2026-03-14 02:00:00`. @param time RFC 3339, in UTC */
 export const dateTimeText = (time: string): string => time.slice(0, 19).replace('T', ' ')
+
+/**
+ * Creates the folder if necessary, writes the files in their order, and prints the path of each.
+ * @param folder relative to the caller
+ * @throws Error for the first file that exists; those before it are written
+ */
+export async function writeNewFiles(
+  folder: string,
+  files: readonly (readonly [name: string, text: string])[],
+): Promise<void> {
+  await mkdir(callerPath(folder), { recursive: true })
+  for (const [name, text] of files) {
+    const file = join(folder, name)
+    await writeFile(callerPath(file), text, { flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
+      throw error.code === 'EEXIST' ? new Error(`${file} is there already.`) : error
+    })
+    process.stdout.write(`${file}\n`)
+  }
+}

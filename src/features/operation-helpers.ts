@@ -3,6 +3,7 @@
 import type { TObject, TSchema } from 'typebox'
 import { workspaceOperation } from '../access/operation-builders.ts'
 import type { WorkspaceScope } from '../access/scope.ts'
+import { LIMITS } from '../core/limits.ts'
 import type { OperationSpec } from '../core/operation.ts'
 import { type Page, type PageRequest, pageBounds, pageFrom } from '../core/page.ts'
 import { ADMINS } from '../core/policy.ts'
@@ -75,3 +76,12 @@ export function bodyProblem(
 /** A problem with one member of the body, which its detail names. */
 export const fieldProblem = (name: string, detail: string): Problem =>
   bodyProblem(`/${name}`, detail, `${name}: ${detail}`)
+
+/**
+ * The chain depth of what something at this depth starts or calls.
+ * @throws Problem `state_conflict` with the detail above `chainDepthMax`, or what starts itself would never end
+ */
+export function nextChainDepth(depth: number, detail: string): number {
+  if (depth < LIMITS.chainDepthMax) return depth + 1
+  throw new Problem('state_conflict', { detail })
+}

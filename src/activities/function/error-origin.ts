@@ -5,6 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput } from '../../core/work.ts'
 import { findMaps } from '../../features/functions/functions.ts'
+import { atPosition, positionIn } from '../../features/functions/source-map.ts'
 import { inThread } from '../../features/threads/run-in-thread.ts'
 
 const { cpuMs, waitMs } = LIMITS.functionSourceMap
@@ -19,13 +20,13 @@ export async function withOrigin(
   error: unknown,
 ): Promise<unknown> {
   if (!(error instanceof Problem)) return error
-  const { line, column, ...own } = Object(error.members['error']) as Readonly<Record<string, unknown>>
-  if (typeof line !== 'number' || typeof column !== 'number') return error
+  const position = positionIn(error)
+  if (position === undefined) return error
   const find = async () => {
     const maps = (await findMaps(scope, id, version)) ?? {}
-    const ran = await inThread(scope, 'originalPositions', { maps, positions: [{ line, column }] }, cpuMs)
+    const ran = await inThread(scope, 'originalPositions', { maps, positions: [position] }, cpuMs)
     const [origin] = 'value' in ran ? ran.value : []
-    return origin === undefined ? error : error.with({ error: { ...own, ...origin } })
+    return origin === undefined ? error : atPosition(error, origin)
   }
   const late = Promise.withResolvers<Problem>()
   const timer = setTimeout(() => late.resolve(error), waitMs)

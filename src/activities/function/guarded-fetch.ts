@@ -10,6 +10,7 @@ import { Problem } from '../../core/problem.ts'
 import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
 import type { FunctionEgress } from '../../features/functions/egress.ts'
 import type { GuestRequest, GuestResponse } from '../../features/functions/sandbox/invocation.ts'
+import { nextChainDepth } from '../../features/operation-helpers.ts'
 import {
   type Bounds,
   hostAndPort,
@@ -78,10 +79,8 @@ function withoutFragment({ href }: URL): string {
 
 /** The API and the hosted MCP servers of this platform read it if the request comes back to them. */
 function nextDepth({ chainDepth }: FetchRoute): string {
-  if (chainDepth < LIMITS.chainDepthMax) return String(chainDepth + 1)
-  throw new Problem('state_conflict', {
-    detail: `${LIMITS.chainDepthMax} runs have started one another, which is the maximum; this one sends no requests.`,
-  })
+  const detail = `${LIMITS.chainDepthMax} runs have started one another, which is the maximum; this one sends no requests.`
+  return String(nextChainDepth(chainDepth, detail))
 }
 
 const IS_HTTP = /^https?:$/

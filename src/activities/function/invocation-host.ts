@@ -50,9 +50,6 @@ export interface HostServices {
   readonly http?: HttpExchange | undefined
 }
 
-/** Methods that wait for runs of functions, which need slots of the same tenant. */
-const WAITS_FOR_RUNS: ReadonlySet<string> = new Set(['functions.invoke', 'flows.start'])
-
 export class PlatformHost implements InvocationHost {
   readonly http?: HttpExchange
   readonly #services: HostServices
@@ -98,7 +95,7 @@ export class PlatformHost implements InvocationHost {
     if (actor === undefined) throw noRights(this.#run)
     const scope = await this.#whileActive(this.#services.acting(actor))
     const work = () => this.#untilEnded(this.#perform(method, scope, args))
-    return (await (WAITS_FOR_RUNS.has(name) ? this.#services.lend(work) : work())) as Json
+    return (await (method.waitsForRuns ? this.#services.lend(work) : work())) as Json
   }
 
   async fetch(request: GuestRequest): Promise<GuestResponse> {
@@ -193,7 +190,7 @@ export class PlatformHost implements InvocationHost {
     }
   }
 
-  /** The run is the actor; whoever started it is in the details. */
+  /** The run is the actor; the caller that started it is in the details. */
   #auditCaller(args: Record<string, unknown>): AuditCaller {
     const { caller, run_id } = this.#run
     const redactedArgs = this.#services.mask.shown(args)

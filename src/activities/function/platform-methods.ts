@@ -19,6 +19,8 @@ export interface PlatformMethod {
   readonly signature: string
   /** @throws Problem `validation_failed` that names the signature */
   readonly argumentsOf: (given: readonly Json[]) => Arguments
+  /** True if it waits for runs of functions, which need slots of the same tenant. */
+  readonly waitsForRuns: boolean
   /** The result as the code gets it. */
   readonly resultOf: (output: unknown, headers: ByteReply['headers'] | undefined) => unknown
 }
@@ -34,7 +36,7 @@ const METHODS: readonly (readonly [
   name: string,
   operation: AnyOperation,
   positions: string,
-  more?: Partial<Pick<PlatformMethod, 'argumentsOf' | 'resultOf'>>,
+  more?: Partial<Pick<PlatformMethod, 'waitsForRuns' | 'resultOf'>>,
 ])[] = [
   ['collections.create', documents.createDocument, 'name, document'],
   ['collections.get', documents.getDocument, 'name, id'],
@@ -47,8 +49,8 @@ const METHODS: readonly (readonly [
   ['objects.delete', objects.deleteObject, 'bucket, key'],
   ['objects.list', objects.listObjects, 'bucket'],
   ['events.publish', publishEvent, 'topic, data?'],
-  ['functions.invoke', invokeFunction, 'id, input?'],
-  ['flows.start', flowOperation('flow.start'), 'flow, input?'],
+  ['functions.invoke', invokeFunction, 'id, input?', { waitsForRuns: true }],
+  ['flows.start', flowOperation('flow.start'), 'flow, input?', { waitsForRuns: true }],
   ['flows.get', flowOperation('flow.get_execution'), 'id'],
 ]
 
@@ -61,7 +63,8 @@ const TABLE: ReadonlyMap<string, PlatformMethod> = new Map(
     const signature = `${name}(${positions}${last})`
     const argumentsOf = (given: readonly Json[]) =>
       withBytes(operation, placed(given, { places, required, options, signature }))
-    return [name, { operation, signature, argumentsOf, resultOf: (output) => output, ...more }]
+    const usual = { waitsForRuns: false, resultOf: (output: unknown) => output }
+    return [name, { operation, signature, argumentsOf, ...usual, ...more }]
   }),
 )
 

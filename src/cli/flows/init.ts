@@ -1,10 +1,9 @@
 /** `tenon flow init`: writes an example flow with its test cases, and the line by which editors find the schema. */
 
-import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { callerPath, readSettings } from '../settings.ts'
-import { addVerb } from '../verb.ts'
+import { readSettings } from '../settings.ts'
+import { addVerb, writeNewFiles } from '../verb.ts'
 
 const FLOW = `document:
   dsl: '1.0.3'
@@ -58,14 +57,7 @@ async function init(folder = '.'): Promise<number> {
     ['greet.yaml', `${schema}${FLOW}`],
     ['greet.cases.yaml', CASES],
   ] as const
-  await mkdir(callerPath(folder), { recursive: true })
-  for (const [name, text] of files) {
-    const file = join(folder, name)
-    await writeFile(callerPath(file), text, { flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
-      throw error.code === 'EEXIST' ? new Error(`${file} is there already.`) : error
-    })
-    process.stdout.write(`${file}\n`)
-  }
+  await writeNewFiles(folder, files)
   process.stderr.write(`Check it: tenon flow validate --offline ${join(folder, 'greet.yaml')}\n`)
   return 0
 }

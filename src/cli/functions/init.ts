@@ -1,10 +1,9 @@
 /** `tenon fn init`: writes a function that a developer can deploy and change. */
 
-import { mkdir, writeFile } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { basename } from 'node:path'
 import type { Command } from 'commander'
 import { callerPath } from '../settings.ts'
-import { addVerb } from '../verb.ts'
+import { addVerb, writeNewFiles } from '../verb.ts'
 
 const SOURCE = `import type { Context } from 'tenon'
 
@@ -45,7 +44,10 @@ const TYPES = `declare module 'tenon' {
     }
     events: { publish(topic: string, data?: unknown): Promise<unknown> }
     functions: { invoke(name: string, input?: unknown): Promise<unknown> }
-    flows: { start(flow: string, input?: unknown): Promise<{ id: string }>; get(execution: string): Promise<unknown> }
+    flows: {
+      start(flow: string, input?: unknown): Promise<{ id: string }>
+      get(execution: string): Promise<unknown>
+    }
   }
 
   /** The input of a run that an event started (CloudEvents 1.0). */
@@ -80,14 +82,7 @@ const FILES = [
 
 /** Writes the files, unless they exist. @returns the exit code */
 async function init(folder: string): Promise<number> {
-  await mkdir(callerPath(folder), { recursive: true })
-  for (const [name, text] of FILES) {
-    const file = join(folder, name)
-    await writeFile(callerPath(file), text, { flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
-      throw error.code === 'EEXIST' ? new Error(`${file} is there already.`) : error
-    })
-    process.stdout.write(`${file}\n`)
-  }
+  await writeNewFiles(folder, FILES)
   const name = basename(callerPath(folder))
   process.stderr.write(
     `Deploy it: tenon fn deploy ${folder}\nCall it: tenon fn invoke ${name} --input '{"name": "Ada"}'\n`,

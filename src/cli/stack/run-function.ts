@@ -16,7 +16,7 @@ import { type FunctionConstants, readModule } from '../../features/functions/exp
 import { compileFunction } from '../../features/functions/sandbox/compile.ts'
 import type { Invocation, InvocationHost } from '../../features/functions/sandbox/invocation.ts'
 import { Functions } from '../../features/functions/sandbox/process-pool.ts'
-import { originOf } from '../../features/functions/source-map.ts'
+import { atPosition, originOf, positionIn } from '../../features/functions/source-map.ts'
 import { Egress } from '../../infra/http-client/egress.ts'
 import { type ApiClient, ApiError } from '../client.ts'
 import { type Bundle, SourceError } from '../functions/bundle.ts'
@@ -66,9 +66,8 @@ export async function runLocally({ bundle, input, config, client, log }: LocalRu
 /** The error with its place in the files of a bundle. */
 function atOrigin(error: unknown, { source_map: bundle }: Bundle): unknown {
   if (!(error instanceof Problem) || bundle === undefined) return error
-  const { line, column, ...own } = Object(error.members['error']) as Readonly<Record<string, unknown>>
-  if (typeof line !== 'number' || typeof column !== 'number') return error
-  return error.with({ error: { ...own, ...originOf({ bundle }, { line, column }) } })
+  const position = positionIn(error)
+  return position === undefined ? error : atPosition(error, originOf({ bundle }, position))
 }
 
 async function compiledModule({

@@ -58,7 +58,7 @@ export const createFunction = adminOperation({
     if (deployment.config !== undefined) await checkConfig(scope, deployment.config, place)
     const code = await compile(scope, deployment)
     const config = configOf(deployment, code.constants)
-    await checkConfig(scope, config, place)
+    if (code.constants.config !== undefined) await checkConfig(scope, config, place)
     const row = await store(scope, { ...deployment, config }, code)
     if (row === undefined) throw await inactiveProblem(scope, workspace_id)
     return { ...withConstants(row), ...(await missingSecrets(scope, config, place)) }

@@ -4,6 +4,7 @@
  */
 
 import { LIMITS } from '../../core/limits.ts'
+import type { Problem } from '../../core/problem.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
 
 /** `line` and `column` count from 1. `file` is a name from a source map. */
@@ -256,3 +257,13 @@ export function originOf({ compiled, bundle }: Maps, { line, column }: Position)
   const at = { line: inSource?.line ?? line, column: inSource?.column ?? column }
   return (typeof bundle === 'string' ? originalPosition(bundle, at) : undefined) ?? at
 }
+
+/** The position in the member `error` of a problem; undefined if it has none. */
+export function positionIn({ members }: Problem): Position | undefined {
+  const { line, column } = Object(members['error']) as Readonly<Record<string, unknown>>
+  return typeof line === 'number' && typeof column === 'number' ? { line, column } : undefined
+}
+
+/** The problem with another position in its member `error`. */
+export const atPosition = (problem: Problem, position: Position): Problem =>
+  problem.with({ error: { ...Object(problem.members['error']), ...position } })

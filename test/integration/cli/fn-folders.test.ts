@@ -1,6 +1,6 @@
 /** `tenon fn` with folders: bundles npm packages, deploys at each change, runs on this machine, and shows runs and versions. */
 
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -126,6 +126,10 @@ test('dev and logs --follow: a change is deployed, and what it prints is shown',
 test('init: writes a function that deploys and answers, and the types of the examples', async () => {
   const made = await tenon('init', 'fresh')
   expect(made.stdout).toBe('fresh/index.ts\nfresh/tenon.d.ts\n')
+  const [written, example] = await Promise.all(
+    [join(dir, 'fresh/tenon.d.ts'), 'examples/functions/tenon.d.ts'].map((file) => readFile(file, 'utf8')),
+  )
+  expect(written).toBe(example)
   expect((await tenon('deploy', 'fresh')).stdout).toMatch(/^fresh v1 /)
   expect(JSON.parse((await tenon('invoke', 'fresh')).stdout)).toEqual({ message: 'Hello, world!' })
   expect((await tenon('init', 'fresh')).stderr).toContain('is there already')

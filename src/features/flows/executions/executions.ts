@@ -9,7 +9,7 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { TRIGGER_KINDS } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { previewOperation } from '../../operation-helpers.ts'
+import { nextChainDepth, previewOperation } from '../../operation-helpers.ts'
 import { AliasName, VersionNumber } from '../../version-aliases.ts'
 import { Approval, openApprovals } from '../approvals/approval-shape.ts'
 import { FLOWS, FlowRef, findFlow, Ws } from '../definitions.ts'
@@ -154,15 +154,12 @@ export const startExecution = previewOperation({
 
 /**
  * The chain depth of an execution that another one starts by a tool (`call: mcp`), as of one that an event starts.
- * @throws Problem `state_conflict` if it is too deep, or flows that call one another would never end
+ * @throws Problem `state_conflict` if it is too deep
  */
 function deeper({ actor: { chainDepth } }: WorkspaceScope): { readonly chain_depth?: number } {
   if (chainDepth === undefined) return {}
-  const depth = chainDepth + 1
-  if (depth <= LIMITS.chainDepthMax) return { chain_depth: depth }
-  throw new Problem('state_conflict', {
-    detail: `${LIMITS.chainDepthMax} executions have started one another, which is the maximum.`,
-  })
+  const detail = `${LIMITS.chainDepthMax} executions have started one another, which is the maximum.`
+  return { chain_depth: nextChainDepth(chainDepth, detail) }
 }
 
 export const getExecution = previewOperation({

@@ -13,7 +13,15 @@ import { WRITERS } from '../../../core/policy.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { functionNamed } from '../function-ref.ts'
-import { followLines, LOG_FILTERS, LOG_STREAM, LogFrames, linePage, RunLine } from './run-logs.ts'
+import {
+  followLines,
+  LOG_FILTERS,
+  LOG_STREAM,
+  LOG_STREAM_HTTP,
+  LogFrames,
+  linePage,
+  RunLine,
+} from './run-logs.ts'
 import { getRunOperation } from './run-operation.ts'
 import { FunctionRun, FunctionRunWithResult, RUN_FILTERS, readRun, runPage } from './runs.ts'
 
@@ -65,12 +73,7 @@ const watchLines = workspaceOperation({
   summary: 'Stream the past and future lines of a run as server-sent events, until it ends',
   input: Input({ ...RUN, ...LOG_STREAM }),
   output: LogFrames,
-  http: {
-    method: 'GET',
-    path: `${RUNS}/{run}/logs/stream`,
-    headers: { last_event_id: 'last-event-id' },
-    reply: 'feed',
-  },
+  http: { ...LOG_STREAM_HTTP, path: `${RUNS}/{run}/logs/stream` },
   run: (scope, { run, last_event_id }) => followLines(asRunKeeper(scope), run, last_event_id),
 })
 

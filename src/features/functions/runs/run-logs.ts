@@ -24,6 +24,11 @@ export const LOG_FILTERS = PageInput
 export const LOG_STREAM = {
   last_event_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,9}$' })),
 }
+export const LOG_STREAM_HTTP = {
+  method: 'GET',
+  headers: { last_event_id: 'last-event-id' },
+  reply: 'feed',
+} as const
 export const LogFrames = Type.Unknown({
   description: 'Frames: `ready`, lines with their `seq` as `id`, `end`.',
 })

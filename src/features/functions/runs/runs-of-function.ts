@@ -12,7 +12,15 @@ import { findRow } from '../../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../../tenants/tenants.ts'
 import { FunctionRef, functionNamed } from '../function-ref.ts'
 import { redriveAll, redriveRun } from './redrive.ts'
-import { followLines, LOG_FILTERS, LOG_STREAM, LogFrames, linePage, RunLine } from './run-logs.ts'
+import {
+  followLines,
+  LOG_FILTERS,
+  LOG_STREAM,
+  LOG_STREAM_HTTP,
+  LogFrames,
+  linePage,
+  RunLine,
+} from './run-logs.ts'
 import { deleteRun, FunctionRun, FunctionRunWithResult, RUN_FILTERS, readRun, runPage } from './runs.ts'
 
 const RUNS = '/v1/functions/{id}/runs'
@@ -90,12 +98,7 @@ const watchLines = adminOperation({
   ...ADMIN,
   input: Input({ ...RUN, ...LOG_STREAM }),
   output: LogFrames,
-  http: {
-    method: 'GET',
-    path: `${RUNS}/{run}/logs/stream`,
-    headers: { last_event_id: 'last-event-id' },
-    reply: 'feed',
-  },
+  http: { ...LOG_STREAM_HTTP, path: `${RUNS}/{run}/logs/stream` },
   run: async (scope, { id, run, last_event_id }) => {
     const { within, functionId } = await findFunction(scope, id)
     return followLines(within, run, last_event_id, functionId)

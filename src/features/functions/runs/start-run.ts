@@ -8,6 +8,7 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import type { FunctionTrigger } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { nextChainDepth } from '../../operation-helpers.ts'
 import { consumption } from '../../quotas/quotas-api.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { checkInputEarly, isCheckedEarly } from '../check-run.ts'
@@ -73,11 +74,8 @@ const isLimited = ({ config }: Invocable): boolean => (config.concurrency ?? nul
 function deeper({ actor }: WorkspaceScope, given: FunctionTrigger): { readonly chain_depth?: number } {
   const before = given.chain_depth ?? actor.chainDepth
   if (before === undefined && given.kind !== 'function') return {}
-  const depth = (before ?? 0) + 1
-  if (depth <= LIMITS.chainDepthMax) return { chain_depth: depth }
-  throw new Problem('state_conflict', {
-    detail: `${LIMITS.chainDepthMax} runs have started one another, which is the maximum.`,
-  })
+  const detail = `${LIMITS.chainDepthMax} runs have started one another, which is the maximum.`
+  return { chain_depth: nextChainDepth(before ?? 0, detail) }
 }
 
 const PUBLIC_NOUNS: Readonly<Record<string, string>> = {

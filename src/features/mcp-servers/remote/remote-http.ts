@@ -3,7 +3,6 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { sendHttp } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { Problem } from '../../../core/problem.ts'
 import { CHAIN_DEPTH_HEADER } from '../../../core/run.ts'
 import {
   type Bounds,
@@ -12,6 +11,7 @@ import {
   type Outbound,
   type Sender,
 } from '../../../infra/http-client/egress.ts'
+import { nextChainDepth } from '../../operation-helpers.ts'
 import { egressAllowed, egressAllowedNow } from '../../tenants/workspace-settings.ts'
 
 const REDIRECTS_MAX = 3
@@ -55,9 +55,6 @@ function redirectOf({ status, headers }: Inbound, from: URL): URL | undefined {
  * platform, and have the calling server as its own source.
  */
 function nextDepth({ actor }: WorkspaceScope): string {
-  const depth = (actor.chainDepth ?? 0) + 1
-  if (depth <= LIMITS.chainDepthMax) return String(depth)
-  throw new Problem('state_conflict', {
-    detail: `The call has passed through ${LIMITS.chainDepthMax} servers and flows; they may form a circle.`,
-  })
+  const detail = `The call has passed through ${LIMITS.chainDepthMax} servers and flows; they may form a circle.`
+  return String(nextChainDepth(actor.chainDepth ?? 0, detail))
 }
