@@ -1,4 +1,4 @@
-/** Lets concurrent callers share reads of the same thing, without a cache: nobody gets what was read before it was asked for. */
+/** Lets concurrent callers share reads of the same thing, without a cache: a caller gets only what was read after it asked. */
 
 interface Reading<T> {
   readonly result: Promise<T>

@@ -64,7 +64,7 @@ export type Change =
       readonly verb: 'create'
       readonly id: string
       readonly content: Content
-      /** Only in imports by service keys. By default the user who acts, or nobody. */
+      /** Only in imports by service keys. By default the user who acts; none for a key. */
       readonly owner?: string
     }
   /** Sets and unsets the named fields. Without any, it changes nothing and makes no version. */

@@ -99,7 +99,7 @@ create table tenon.flow_secrets (
   primary key (tenant_id, workspace_id, name)
 );
 call tenon.allow('tenon_admin', 'tenon.flow_secrets', 'workspace', 'select, insert, update, delete');
--- Whoever deploys a function for a workspace learns which of the secrets that it names are missing.
+-- Admins who deploy a function for a workspace learn which of the secrets that it names are missing.
 create policy names_of_tenant on tenon.flow_secrets for select to tenon_admin
   using (tenant_id = tenon.tenant() and tenon.workspace() is null);
 create policy names on tenon.flow_secrets for select to tenon_operator using (true);

@@ -48,7 +48,7 @@ async function runRepeatedly(input: FunctionRunInput): Promise<Json> {
   }
 }
 
-/** A workflow task may last only seconds, and nobody waits for an asynchronous run. */
+/** A workflow task may last only seconds, and the caller of an asynchronous run does not wait. */
 const mayRunInline = ({ is_async, timeout_ms }: FunctionRunInput): boolean =>
   !is_async && timeout_ms <= LIMITS.functionInlineMsMax
 

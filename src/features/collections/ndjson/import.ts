@@ -203,7 +203,7 @@ const idRefused = () =>
 
 /**
  * The owner that a line names, which a service key keeps: an export that it imports is a backup. All others own what they
- * import, so a line may name nobody else.
+ * import, so a line may name no other owner.
  * @returns undefined if the server sets the owner, as it does for a document that is created alone
  */
 function keptOwner(

@@ -50,7 +50,7 @@ async function functionId(scope: WorkspaceScope, named: string): Promise<string>
 const getRun = workspaceOperation({
   ...READ,
   name: 'invocation.get',
-  summary: 'Read a run of a function, with input and result if nobody waited for it',
+  summary: 'Read a run of a function, with input and result of an asynchronous one',
   input: Input(RUN),
   output: FunctionRunWithResult,
   http: { method: 'GET', path: `${RUNS}/{run}` },

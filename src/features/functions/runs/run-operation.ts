@@ -30,7 +30,7 @@ export const getRunOperation = workspaceOperation({
   summary: 'Read an asynchronous invocation that this credential has started, and its result',
   roles: DATA_ROLES,
   stability: 'preview',
-  // Whoever may invoke may read the outcome.
+  // A credential that may invoke may read the outcome.
   scope: 'functions:write',
   input: Input({
     id: Type.String({ minLength: 1, maxLength: 200, description: 'The id of the run, without `run_`.' }),

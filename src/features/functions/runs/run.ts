@@ -17,7 +17,7 @@ export interface RunRequest {
   /** Members of the second argument of the code. */
   readonly context?: Json
   readonly trigger: FunctionTrigger
-  /** True if nobody waits: the record keeps input and result, and a failed run is a dead letter. */
+  /** True if the caller does not wait: the record keeps input and result, and a failed run is a dead letter. */
   readonly isAsync: boolean
   /** Secrets of a calling execution, whose handles the input has. */
   readonly secrets?: SecretNames

@@ -68,7 +68,7 @@ const listRuns = adminOperation({
 
 const getRun = adminOperation({
   name: 'function_run.get',
-  summary: 'Read a run of a function, with input and result if nobody waited for it',
+  summary: 'Read a run of a function, with input and result of an asynchronous one',
   ...ADMIN,
   input: Input(RUN),
   output: FunctionRunWithResult,

@@ -9,7 +9,7 @@ create table tenon.function_runs (
   -- {kind, id?}
   trigger jsonb not null,
   started_by text not null,
-  -- Nobody waits for the result: the record keeps it, and the input, so that a failed run can be run again.
+  -- The caller does not wait for the result: the record keeps it, and the input, so that a failed run can be run again.
   is_async boolean not null,
   status text not null default 'queued' check (status in ('queued', 'running', 'completed', 'failed')),
   attempts integer not null default 0,
@@ -27,7 +27,7 @@ create table tenon.function_runs (
   duration_ms integer,
   -- True if its process was started for it.
   is_cold boolean,
-  -- A failed asynchronous run that nobody has run again or discarded.
+  -- A failed asynchronous run that was neither run again nor discarded.
   is_dead_letter boolean not null default false,
   -- The run that ran it again.
   redriven_as text,
