@@ -3,6 +3,7 @@
 import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
+import { Redis } from 'ioredis'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { suspend } from '../../support/fixtures/suspension.ts'
 import {
@@ -27,6 +28,9 @@ const ROUTES: Record<string, (request: Request) => Response | Promise<Response>>
   '/events': () => new Response(endless('data: 1\\n\\n'), { headers: { 'content-type': 'text/event-stream' } }),
   '/ticks': () => new Response(new ReadableStream({
     pull: async (to) => { await new Promise((done) => setTimeout(done, 50)); to.enqueue(encode('tick')) },
+  })),
+  '/digits': () => new Response(new ReadableStream({
+    start: (to) => { for (let n = 0; n < 10_000; n++) to.enqueue(encode(String(n % 10))); to.close() },
   })),
   '/empty': () => new Response(null, { status: 204, headers: { etag: '"1"' } }),
   '/moved': () => new Response(null, { status: 307, headers: { location: 'elsewhere' } }),
@@ -165,6 +169,27 @@ describe('streams', () => {
     sent.end('three')
     expect(await text(response)).toBe('three')
     expect(response.complete).toBe(true)
+  })
+
+  test('bodies of 10,000 chunks of one byte: those that wait go together, in either direction', async () => {
+    const digits = '0123456789'.repeat(1_000)
+    const valkey = new Redis(inject('tenon').env['REDIS_URL'] ?? '')
+    let messages = 0
+    valkey.on('pmessage', () => {
+      messages += 1
+    })
+    await valkey.psubscribe(`tenon:*:http:${workspace.workspaceId}:*`)
+    try {
+      const sent = open('POST', '/echo')
+      for (const digit of digits) sent.write(digit)
+      sent.end()
+      expect(await text(await responseTo(sent))).toBe(digits)
+      expect((await call('GET', at('/digits'), { as: workspace.service })).body).toBe(digits)
+      expect(messages).toBeGreaterThan(0)
+      expect(messages).toBeLessThan(1_000)
+    } finally {
+      valkey.disconnect()
+    }
   })
 
   test('server-sent events: the first arrives while the code goes on; a client that leaves ends the run', async () => {

@@ -4,7 +4,7 @@ export const CHANNEL = `
 // Code of the function may change globals later; what this program needs is taken before.
 const { stdin, stdout, exit, inspect, version } = Deno
 const { parse, stringify } = JSON
-const { min } = Math
+const { max, min } = Math
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const encode = encoder.encode.bind(encoder)

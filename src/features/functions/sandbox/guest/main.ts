@@ -23,6 +23,51 @@ for (const [name, thrownOf] of [['unhandledrejection', (event) => event.reason],
     fail(current, thrownOf(event), true)
   })
 
+/** Sends the body of a response. Chunks that are read while others are under way go together, up to the size of a frame. */
+const sendBody = async (invocation, reader) => {
+  const { chunkBytesMax } = invocation.limits
+  let waiting = new Uint8Array(0)
+  let size = 0
+  let sending
+  let isGone = false
+  const sendWaiting = async () => {
+    while (size > 0 && !isGone) {
+      const bytes = waiting.subarray(0, size)
+      waiting = new Uint8Array(0)
+      size = 0
+      const { kind } = await ask(invocation, 'w', NO_BYTES, bytes)
+      isGone = kind === 'e'
+    }
+    sending = undefined
+  }
+  const add = (bytes) => {
+    if (size + bytes.length > waiting.length) {
+      const larger = new Uint8Array(min(chunkBytesMax, max(2 * waiting.length, size + bytes.length)))
+      larger.set(waiting.subarray(0, size))
+      waiting = larger
+    }
+    waiting.set(bytes, size)
+    size += bytes.length
+  }
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      if (!(value instanceof Uint8Array)) throw new TypeError('The body of a Response must be bytes.')
+      for (let from = 0; from < value.length && !isGone; ) {
+        if (size === chunkBytesMax) await sending
+        const part = value.subarray(from, from + chunkBytesMax - size)
+        add(part)
+        from += part.length
+        sending ??= sendWaiting()
+      }
+      if (isGone) return await reader.cancel()
+    }
+  } finally {
+    await sending
+  }
+}
+
 /** Serves an HTTP request by the export fetch. Chunks in both directions wait for each other's reader. */
 const serve = async (invocation, handler, context) => {
   const { method, url, headers } = invocation.input
@@ -42,17 +87,7 @@ const serve = async (invocation, handler, context) => {
   const head = encode(stringify({ status: response.status, headers: [...response.headers] }))
   const accepted = await ask(invocation, 'h', head)
   if (accepted.kind === 'e') throw new TenonError(parse(decode(accepted.json)))
-  while (reader !== undefined) {
-    const { done, value } = await reader.read()
-    if (done) break
-    if (!(value instanceof Uint8Array)) throw new TypeError('The body of a Response must be bytes.')
-    for (let from = 0; from < value.length; from += invocation.limits.chunkBytesMax) {
-      const chunk = value.subarray(from, from + invocation.limits.chunkBytesMax)
-      const { kind } = await ask(invocation, 'w', NO_BYTES, chunk)
-      // The client is gone.
-      if (kind === 'e') return reader.cancel()
-    }
-  }
+  if (reader !== undefined) await sendBody(invocation, reader)
 }
 
 const invoke = async ({ nonce, kind, input, context, limits }) => {
