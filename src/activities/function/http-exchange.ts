@@ -69,9 +69,11 @@ class CodeExchange implements HttpExchange {
     this.#watch = setInterval(() => void this.checkClient().catch(() => {}), limits.pingMs)
   }
 
-  /** @throws Problem `run_cut_off` if no process has the connection of the client any more; the exchange has failed then */
+  /** @throws Problem `run_cut_off` if the process with the client's connection does not answer; the exchange has failed then */
   async checkClient(): Promise<void> {
-    if (!this.#isBodiless) this.#require(await this.#peer.ping())
+    if (this.#isBodiless || (await this.#peer.isThere()) || this.#isBodiless) return
+    this.#peer.fail(new Problem('run_cut_off', { detail: 'The connection of the client was lost.' }))
+    this.#peer.failed.throwIfAborted()
   }
 
   async respond(head: HttpResponseHead): Promise<void> {
@@ -79,7 +81,7 @@ class CodeExchange implements HttpExchange {
     const checked = responseHead(head)
     this.#hasResponded = true
     this.#isBodiless = isBodiless(this.#method, head.status)
-    this.#require(await this.#peer.sendHead(checked))
+    await this.#peer.sendHead(checked)
   }
 
   write(chunk: Uint8Array): Promise<void> {
@@ -108,12 +110,6 @@ class CodeExchange implements HttpExchange {
       this.#peer.fail(new Problem('function_output_too_large', { detail }))
     }
     this.#peer.failed.throwIfAborted()
-    if (!this.#isBodiless) this.#require(await this.#peer.write(chunk))
-  }
-
-  #require(isThere: boolean): void {
-    if (isThere) return
-    this.#peer.fail(new Problem('run_cut_off', { detail: 'The client has closed the connection.' }))
-    this.#peer.failed.throwIfAborted()
+    if (!this.#isBodiless) await this.#peer.write(chunk)
   }
 }

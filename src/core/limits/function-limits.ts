@@ -117,6 +117,8 @@ export const FUNCTION_LIMITS = {
     bytesUnderWayMax: 16_777_216,
     /** How often the worker checks that the process with the client's connection is there. */
     pingMs: 2_000,
+    /** How long that process may take to answer. */
+    answerMs: 4_000,
     /** How long the end of a body may come after that of its run. */
     endMs: 5_000,
   },

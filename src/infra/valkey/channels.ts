@@ -60,15 +60,13 @@ export class Channels {
   }
 
   /**
-   * Messages to a channel arrive in the order of the calls.
-   * @returns whether a process receives it. On a cluster of Valkey only receivers at the same node count.
+   * Messages to a channel arrive in the order of the calls. Whether anyone receives them is unknown.
    * @throws Problem `dependency_unavailable`
    */
-  async send(channel: string, bytes: Buffer): Promise<boolean> {
-    const receivers = await this.#publisher.publish(channel, bytes).catch((cause: unknown) => {
+  async send(channel: string, bytes: Buffer): Promise<void> {
+    await this.#publisher.publish(channel, bytes).catch((cause: unknown) => {
       throw unavailable(cause)
     })
-    return receivers > 0
   }
 
   close(): void {

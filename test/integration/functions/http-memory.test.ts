@@ -1,11 +1,20 @@
-/** Bodies of functions are streamed: memory of a separate API process and of Valkey, as the kernel reports it. */
+/**
+ * Bodies of functions are streamed: memory of a separate API process and of Valkey, as the kernel reports it. At last, that
+ * process dies.
+ */
 
 import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { forgetPeak, peakMb, residentMb } from '../../support/clients/resident-memory.ts'
-import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 import { type ApiProcess, startApi } from '../../support/stack/api-process.ts'
 
 const BODY_MB = 50
@@ -21,11 +30,15 @@ let api: ApiProcess
 beforeAll(async () => {
   api = await startApi({})
   workspace = await createTestWorkspace()
-  const source = 'export const fetch = (request) => new Response(request.body)'
-  const body = { workspace_id: workspace.workspaceId, name: 'echo', source, config: { timeout: '60s' } }
-  expect((await call('POST', '/v1/functions', { as: workspace.operator, body })).status).toBe(201)
+  await deploy('echo', 'export const fetch = (request) => new Response(request.body)')
+  await deploy('endless', 'export const fetch = () => new Response(new ReadableStream({}))')
 }, 90_000)
 afterAll(() => api.stop())
+
+async function deploy(name: string, source: string): Promise<void> {
+  const body = { workspace_id: workspace.workspaceId, name, source, config: { timeout: '60s' } }
+  expect((await call('POST', '/v1/functions', { as: workspace.operator, body })).status).toBe(201)
+}
 
 /** Sends a body and reads it back. @returns the number of bytes */
 async function echo(mb: number): Promise<number> {
@@ -55,6 +68,23 @@ test(`memory: ${BODY_MB} MB there and back: all of it arrives, and neither API n
   expect((await peakMb(pids.valkey)) - before.valkey).toBeLessThan(GROWTH_MAX_MB.valkey)
   expect((await peakMb(pids.api)) - before.api).toBeLessThan(GROWTH_MAX_MB.api)
 }, 60_000)
+
+test('API process that dies: the code does not run on', async () => {
+  const response = await fetch(`${api.at.url}/v1/functions/endless/http/`, {
+    headers: { ...workspace.service },
+  })
+  const reading = response.text().catch(() => 'broken')
+  api.process.kill('SIGKILL')
+  expect(await reading).toBe('broken')
+  const run = await eventually(async () => {
+    const [row] = await asSuperuser<{ error: { code: string; detail: string } | null }>(
+      'select error from tenon.function_runs where id = $1 and ended_at is not null',
+      [response.headers.get('x-run-id')],
+    )
+    return row
+  }, 20_000)
+  expect(run.error).toMatchObject({ code: 'run_cut_off', detail: 'The connection of the client was lost.' })
+}, 30_000)
 
 /** The server that listens on the port of REDIS_URL, by the files of proc(5). */
 async function valkeyPid(): Promise<number> {

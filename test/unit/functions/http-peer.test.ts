@@ -1,12 +1,12 @@
 /** The exchange between API process and worker: what is under way is bounded, and a loss ends it. The transport is a queue in memory. */
 
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
 import { Peer, type Transport } from '../../../src/features/functions/http/peer.ts'
 
-const { chunkBytesMax, windowChunks } = LIMITS.functionHttp
+const { answerMs, chunkBytesMax, windowChunks } = LIMITS.functionHttp
 const REF = { tenantId: 'ten_1' as TenantId, workspaceId: 'ws_1' as WorkspaceId }
 
 type Receiver = Parameters<Transport['open']>[1]
@@ -27,11 +27,10 @@ class Wire implements Transport {
     return () => this.receivers.delete(channel)
   }
 
-  async send(channel: string, bytes: Buffer): Promise<boolean> {
+  async send(channel: string, bytes: Buffer): Promise<void> {
     const receiver = this.receivers.get(channel)
     if (bytes[0] === 0x63) this.chunkBytes += bytes.length - 5
     if (!this.dropped.has(this.#sent++)) receiver?.message(bytes)
-    return receiver !== undefined
   }
 
   close(): void {
@@ -84,7 +83,7 @@ test('a message that is lost: ends the exchange', async () => {
   await settled()
   wire.dropped.add(1)
   await code.sendHead({ status: 200, headers: [] }).catch(() => {})
-  await code.ping()
+  await code.end()
   await expect(first).rejects.toMatchObject({ code: 'dependency_unavailable' })
   await expect(client.head()).rejects.toMatchObject({ code: 'dependency_unavailable' })
 })
@@ -101,9 +100,24 @@ test('a lost connection, and an end that gives up: whoever waits gets the reason
   expect(code.failed.reason).toMatchObject({ code: 'run_cut_off' })
 })
 
-test('an end that is not there any more: its sender learns it', async () => {
-  const { client, code } = await peers()
-  expect(await code.ping()).toBe(true)
-  client.close()
-  expect(await code.ping()).toBe(false)
+test('an end that does not answer: the other learns it, after a while', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout'] })
+  try {
+    const { client, code } = await peers()
+    expect(await code.isThere()).toBe(true)
+    client.close()
+    const isThere = code.isThere()
+    await vi.advanceTimersByTimeAsync(answerMs)
+    expect(await isThere).toBe(false)
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('an end that gives up before the other has begun: tells it when it begins', async () => {
+  const wire = new Wire()
+  const client = await Peer.open(wire, REF, 'run_1', 'client')
+  expect(await client.abort(new Problem('api_key_revoked'))).toBe(false)
+  const code = await Peer.open(wire, REF, 'run_1', 'code')
+  await expect(code.isThere()).rejects.toMatchObject({ code: 'api_key_revoked' })
 })

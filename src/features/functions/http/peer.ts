@@ -19,14 +19,15 @@ export type Side = 'client' | 'code'
 export interface Transport {
   readonly size: number
   open(channel: string, receiver: { message(bytes: Buffer): void; lost(): void }): Promise<() => void>
-  send(channel: string, bytes: Buffer): Promise<boolean>
+  send(channel: string, bytes: Buffer): Promise<void>
   close(): void
 }
 
 /** First byte of a message. After it follow the number of the message, 32 bits, and its content. */
 const KINDS = {
-  /** Does nothing: its sender learns whether the other end receives it. */
+  /** Asks for an answer, which is an abort if the receiver has given up. */
   ping: 0x70,
+  pong: 0x71,
   /** JSON of the head of the response. */
   head: 0x68,
   chunk: 0x63,
@@ -56,6 +57,8 @@ export class Peer {
   #awaited = 0
   #hasEnded = false
   #isClosed = false
+  /** Why this end has given up. */
+  #reason: Problem | undefined
   #wake: (() => void)[] = []
   #closeChannel = () => {}
 
@@ -92,14 +95,32 @@ export class Peer {
     return this.#head.promise
   }
 
-  /** @returns whether the other end receives it */
-  sendHead(head: HttpResponseHead): Promise<boolean> {
-    return this.#send('head', Buffer.from(JSON.stringify(head)))
+  async sendHead(head: HttpResponseHead): Promise<void> {
+    await this.#send('head', Buffer.from(JSON.stringify(head)))
   }
 
-  /** @returns whether the other end receives it */
-  ping(): Promise<boolean> {
-    return this.#send('ping')
+  /**
+   * Asks the other end for an answer. A number of receivers, which Valkey returns, would not do: on a cluster it counts those
+   * at one node.
+   * @returns whether anything came from it within `answerMs`
+   * @throws the reason of a failure
+   */
+  async isThere(): Promise<boolean> {
+    const before = this.#received
+    let isLate = false
+    const end = () => {
+      isLate = true
+      this.#wakeAll()
+    }
+    // After a pause of this process, the timer runs before the socket is read, and `setImmediate` after it.
+    const timer = setTimeout(() => setImmediate(end), limits.answerMs)
+    try {
+      await this.#send('ping')
+      await this.#until(() => isLate || this.#received > before)
+    } finally {
+      clearTimeout(timer)
+    }
+    return this.#received > before
   }
 
   /** Waits until the other end takes a chunk. @throws the reason of a failure */
@@ -107,14 +128,13 @@ export class Peer {
     await this.#until(() => this.#granted > 0)
   }
 
-  /** Sends bytes as fast as the other end takes them. @returns whether they were received */
-  async write(bytes: Uint8Array): Promise<boolean> {
+  /** Sends bytes as fast as the other end takes them. @throws the reason of a failure */
+  async write(bytes: Uint8Array): Promise<void> {
     for (let from = 0; from < bytes.byteLength; from += limits.chunkBytesMax) {
       await this.granted()
       this.#granted -= 1
-      if (!(await this.#send('chunk', bytes.subarray(from, from + limits.chunkBytesMax)))) return false
+      await this.#send('chunk', bytes.subarray(from, from + limits.chunkBytesMax))
     }
-    return true
   }
 
   async end(): Promise<void> {
@@ -132,10 +152,18 @@ export class Peer {
     }
   }
 
-  /** Tells the other end that this one gives up. @returns whether it was received */
+  /**
+   * Gives up. The other end is told now, or when it asks for an answer: before that it may not receive anything yet.
+   * @returns whether it was told now
+   */
   async abort({ code, detail }: Problem): Promise<boolean> {
-    this.fail(new Problem(code, { ...(detail !== undefined && { detail }) }))
-    return this.#send('abort', Buffer.from(JSON.stringify({ code, detail }))).catch(() => false)
+    this.#reason = new Problem(code, { ...(detail !== undefined && { detail }) })
+    this.fail(this.#reason)
+    if (this.#received === 0) return false
+    return this.#sendAbort(this.#reason).then(
+      () => true,
+      () => false,
+    )
   }
 
   /** Ends whatever waits for the other end. The first reason counts. */
@@ -167,13 +195,21 @@ export class Peer {
     await this.#send('more', content)
   }
 
-  async #send(kind: keyof typeof KINDS, content: Uint8Array = Buffer.alloc(0)): Promise<boolean> {
+  async #answer(): Promise<void> {
+    await (this.#reason === undefined ? this.#send('pong') : this.#sendAbort(this.#reason))
+  }
+
+  async #sendAbort({ code, detail }: Problem): Promise<void> {
+    await this.#send('abort', Buffer.from(JSON.stringify({ code, detail })))
+  }
+
+  async #send(kind: keyof typeof KINDS, content: Uint8Array = Buffer.alloc(0)): Promise<void> {
     const bytes = Buffer.allocUnsafe(HEADER_BYTES + content.byteLength)
     bytes.writeUInt8(KINDS[kind])
     bytes.writeUInt32BE(this.#sent++, 1)
     bytes.set(content, HEADER_BYTES)
     try {
-      return await this.#transport.send(this.#to, bytes)
+      await this.#transport.send(this.#to, bytes)
     } catch (error) {
       this.fail(error)
       throw error
@@ -187,6 +223,10 @@ export class Peer {
       return
     }
     switch (bytes.readUInt8()) {
+      case KINDS.ping:
+        // If it cannot be sent, the exchange has failed.
+        this.#answer().catch(() => {})
+        break
       case KINDS.head:
         this.#head.resolve(JSON.parse(content.toString()) as HttpResponseHead)
         break

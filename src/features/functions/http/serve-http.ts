@@ -10,7 +10,7 @@ import { DATA_ROLES } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import { forCaller } from '../invoke.ts'
-import { startRun } from '../runs/start-run.ts'
+import { type StartedRun, startRun } from '../runs/start-run.ts'
 import type { HttpResponseHead } from '../sandbox/invocation.ts'
 import { openPeer } from './channels-of-scope.ts'
 import { isBodiless, replyHeaders, requestHead } from './heads.ts'
@@ -42,12 +42,12 @@ export const fetchFunction = workspaceOperation({
     if ((request.body.length ?? 0) > limits.bodyBytesMax) throw bodyTooLarge()
     const runId = scope.newId('run')
     const peer = await openPeer(scope, runId, 'client')
-    try {
-      return await respond(scope, peer, { id, runId, request })
-    } catch (error) {
+    const served = { id, runId, request }
+    const started = await startServing(scope, served).catch((error: unknown) => {
       peer.close()
       throw error
-    }
+    })
+    return respond(scope, peer, served, started)
   },
 })
 
@@ -57,13 +57,8 @@ interface Served {
   readonly request: RawRequest
 }
 
-/** Starts the run and waits for the head of its response. */
-async function respond(
-  scope: WorkspaceScope,
-  peer: Peer,
-  { id, runId, request }: Served,
-): Promise<ByteReply> {
-  const { workflowId, waitMs } = await startRun(scope, {
+const startServing = async (scope: WorkspaceScope, { id, runId, request }: Served): Promise<StartedRun> =>
+  startRun(scope, {
     id,
     runId,
     kind: 'fetch',
@@ -72,21 +67,32 @@ async function respond(
     trigger: { kind: 'http' },
     isAsync: false,
   })
+
+/** Waits for the head of the response. The exchange stays open until the run has ended, or the body is complete. */
+async function respond(
+  scope: WorkspaceScope,
+  peer: Peer,
+  { runId, request }: Served,
+  { workflowId, waitMs }: StartedRun,
+): Promise<ByteReply> {
   const giveUp = async (problem: Problem) => {
-    // Without a receiver the code has not begun.
+    // The code has not begun if its end has not asked for anything; if it begins nevertheless, it is told then.
     if (!(await peer.abort(problem))) await workflowsOf(scope).cancel(workflowId)
   }
   const abort = (problem: Problem) => void giveUp(problem).catch((error) => scope.logError(error, NOT_ENDED))
   const { gone } = request
-  const whenGone = () =>
-    abort(gone.reason instanceof Problem ? gone.reason : new Problem('run_cut_off', { detail: CLIENT_GONE }))
+  const whenGone = () => abort(gone.reason instanceof Problem ? gone.reason : clientGone())
   gone.addEventListener('abort', whenGone)
   if (gone.aborted) whenGone()
+  const end = (reason: unknown) => {
+    peer.fail(reason)
+    peer.close()
+  }
   workflowsOf(scope)
     .result(workflowId, waitMs)
     .then(
-      () => setTimeout(() => peer.fail(new Problem('run_cut_off', { detail: NO_END })), limits.endMs).unref(),
-      (error: unknown) => peer.fail(error),
+      () => setTimeout(() => end(new Problem('run_cut_off', { detail: NO_END })), limits.endMs).unref(),
+      end,
     )
   sendBody(peer, request).catch((error: unknown) => {
     // A body that is no longer read is no failure.
@@ -99,7 +105,10 @@ async function respond(
   return replyOf(head, request, runId, peer)
 }
 
-const CLIENT_GONE = 'The client closed the connection before it had the whole response.'
+const clientGone = () =>
+  new Problem('run_cut_off', {
+    detail: 'The client closed the connection before it had the whole response.',
+  })
 const NO_END = 'The end of the response was lost.'
 const NOT_ENDED = 'a function that serves a client who is gone was not ended'
 
@@ -134,7 +143,7 @@ function replyOf(head: HttpResponseHead, { method }: RawRequest, runId: string, 
     peer.close()
     return { status, headers }
   }
-  return { status, headers, chunks: bodyOf(peer), discard: () => peer.close() }
+  return { status, headers, chunks: bodyOf(peer), discard: () => leave(peer) }
 }
 
 /** @throws Problem if the response does not become complete, which closes the connection */
@@ -143,7 +152,15 @@ async function* bodyOf(peer: Peer): AsyncGenerator<Uint8Array> {
     // The head is sent before the code has written anything.
     yield new Uint8Array(0)
     yield* peer.chunks()
-  } finally {
     peer.close()
+  } finally {
+    leave(peer)
   }
+}
+
+/** Ends the code, too, unless the response is complete. */
+function leave(peer: Peer): void {
+  if (peer.isClosed) return
+  void peer.abort(clientGone())
+  peer.close()
 }
