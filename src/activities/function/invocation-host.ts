@@ -3,7 +3,7 @@
 import { requireRights } from '../../access/access.ts'
 import { type AuditCaller, runAudited } from '../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { sendHttp } from '../../access/scope-services.ts'
+import { addressOf, sendHttp } from '../../access/scope-services.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import type { ByteReply } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -100,14 +100,19 @@ export class PlatformHost implements InvocationHost {
 
   async fetch(request: GuestRequest): Promise<GuestResponse> {
     this.#count()
-    const { record, active, call } = this.#services
+    const { record, active, call, lend } = this.#services
     await this.#whileActive(active())
+    const { origin } = new URL(addressOf(record, '/'))
     const route = {
       egress: this.#egress,
       allowed: () => egressAllowed(record),
       allowedNow: () => egressAllowedNow(record),
       chainDepth: call.chainDepth,
-      send: (...to: Rest<Parameters<typeof sendHttp>>) => sendHttp(record, ...to),
+      send: (...to: Rest<Parameters<typeof sendHttp>>) => {
+        const send = () => sendHttp(record, ...to)
+        // The platform may start a run for it, which needs a slot, too.
+        return to[0].url.origin === origin ? lend(send) : send()
+      },
     }
     const timeoutMs = Math.max(1, this.#untilMs - performance.now())
     return guardedFetch(request, route, { timeoutMs, signal: this.#signal })

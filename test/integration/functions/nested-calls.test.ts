@@ -1,8 +1,12 @@
-/** Functions that call functions: a caller that waits lends its slot, so that many callers at once do not wait for one another. */
+/**
+ * Functions that call functions, by their client or by `fetch`: a caller that waits lends its slot, so that many callers at once
+ * do not wait for one another.
+ */
 
-import { expect, test } from 'vitest'
+import { expect, inject, test } from 'vitest'
 import { deployed, invoke } from '../../support/fixtures/functions.ts'
 import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
+import { configure } from '../../support/stack/workspace-settings.ts'
 
 test('twenty callers at once, two levels deep: each gets its result', async () => {
   const workspace = await createTestWorkspace()
@@ -23,5 +27,28 @@ test('twenty callers at once, two levels deep: each gets its result', async () =
   expect(replies.map(({ status, body }) => [status, body.detail])).toEqual(
     numbers.map(() => [200, undefined]),
   )
+  expect(replies.map(({ body }) => body)).toEqual(numbers)
+}, 60_000)
+
+test('twenty callers that send requests to the platform itself: each gets its result', async () => {
+  const { host, origin } = new URL(inject('tenon').url)
+  const workspace = await createTestWorkspace()
+  await configure(workspace, { egress: { allow: [host] } })
+  const child = await deployed(
+    workspace,
+    'export default ({ n }) => new Promise((done) => setTimeout(done, 20, n))',
+  )
+  const caller = await deployed(
+    workspace,
+    `export default async ({ n, headers }) => {
+      const sent = { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify({ n }) }
+      const response = await fetch('${origin}/v1/functions/${child}/invoke', sent)
+      return response.json()
+    }`,
+    { egress: [host] },
+  )
+  const numbers = Array.from({ length: 20 }, (_, n) => n)
+  const headers = workspace.service
+  const replies = await Promise.all(numbers.map((n) => invoke(headers, caller, { n, headers })))
   expect(replies.map(({ body }) => body)).toEqual(numbers)
 }, 60_000)
