@@ -36,8 +36,9 @@ beforeAll(async () => {
 afterAll(async () => {
   atClient.close()
   atCode.close()
+  const ended = servers.map((server) => once(server, 'exit'))
   for (const server of servers) server.kill('SIGKILL')
-  await Promise.all(servers.map((server) => server.exitCode ?? server.signalCode ?? once(server, 'exit')))
+  await Promise.all(ended)
   await rm(dir, { recursive: true })
 })
 
