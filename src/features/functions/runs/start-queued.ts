@@ -1,9 +1,13 @@
 /** Starts asynchronous runs by their records: those that get a slot, and those whose start was lost. */
 
-import type { WorkspaceScope } from '../../../access/scope.ts'
+import { enterRuns } from '../../../access/access.ts'
+import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
 import type { FunctionCaller, FunctionTrigger, Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { ACTIVE } from '../../tenants/tenants.ts'
+import type { ConfigChange } from '../config.ts'
 import { admitQueued } from './concurrency.ts'
 import { currentCaller } from './current-rights.ts'
 import { notifyRunChanged } from './run-changes.ts'
@@ -34,6 +38,28 @@ export function passOn(scope: WorkspaceScope, functionId: string): void {
   startQueued(scope, functionId).catch((error: unknown) =>
     scope.logError(error, 'queued function runs not started'),
   )
+}
+
+interface Configured {
+  readonly id: string
+  readonly tenant_id: string
+  readonly workspace_id: string
+}
+
+/**
+ * As {@link passOn}, after a change of the configuration that may have given the function further slots. The queue of a suspended
+ * workspace waits.
+ */
+export async function passOnAfterChange(
+  scope: AdminScope,
+  { concurrency }: ConfigChange,
+  { id, tenant_id, workspace_id }: Configured,
+): Promise<void> {
+  if (concurrency === undefined) return
+  const active = await scope.row(sql`select id from workspaces where id = ${workspace_id} and ${ACTIVE}`)
+  if (active === undefined) return
+  const ref = { tenantId: tenant_id as TenantId, workspaceId: workspace_id as WorkspaceId }
+  passOn(enterRuns(scope, ref), id)
 }
 
 interface RecordedRow extends Invocable {
