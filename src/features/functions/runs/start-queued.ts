@@ -10,7 +10,7 @@ import { ACTIVE } from '../../tenants/tenants.ts'
 import type { ConfigChange } from '../config.ts'
 import { admitQueued } from './concurrency.ts'
 import { currentCaller } from './current-rights.ts'
-import { notifyRunChanged } from './run-changes.ts'
+import { recordFailure } from './record-failure.ts'
 import { type Invocable, runInput, startWorkflow } from './run-workflow.ts'
 
 /**
@@ -83,18 +83,11 @@ export async function startRecorded(scope: WorkspaceScope, runId: string): Promi
   const { trigger, input, context, ...invoked } = row
   const { caller, lost } = await currentCaller(scope, row)
   if (lost !== undefined) {
-    await refuse(scope, runId, lost)
+    const error = { code: 'forbidden', detail: `It was not started: ${lost}.` }
+    await recordFailure(scope, runId, error, { unlessBegun: true })
     return false
   }
   const request = { id: row.id, input, trigger, caller, isAsync: true, ...(context !== null && { context }) }
   await startWorkflow(scope, runInput(scope, runId, invoked, request, trigger))
   return true
-}
-
-async function refuse(scope: WorkspaceScope, runId: string, lost: string): Promise<void> {
-  const error = { code: 'forbidden', detail: `It was not started: ${lost}.` }
-  await scope.rows(sql`
-    update function_runs set status = 'failed', ended_at = now(), error = ${JSON.stringify(error)}::json, is_dead_letter = true
-    where id = ${runId} and ended_at is null and attempts = 0`)
-  notifyRunChanged(scope, runId)
 }
