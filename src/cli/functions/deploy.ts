@@ -6,7 +6,7 @@ import type { Command } from 'commander'
 import { ApiError } from '../client.ts'
 import { JSON_NOTATION, jsonArgument } from '../json-argument.ts'
 import { callerPath, workspaceClient } from '../settings.ts'
-import { addVerb, type Flag, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { addVerb, type Flag, printLine, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import { bundleFunction, entryOf, SourceError } from './bundle.ts'
 
 interface Deployed {
@@ -34,7 +34,7 @@ const NAME: Flag = ['--name <name>', 'default: the name of the file or folder']
 /** Prints the version, or the errors of the source on stderr. @returns the exit code */
 async function deploy(path: string, options: DeployOptions): Promise<number> {
   try {
-    await deployOnce(path, options)
+    printLine(await deployOnce(path, options))
     return 0
   } catch (error) {
     if (!(error instanceof SourceError)) throw error
@@ -43,8 +43,11 @@ async function deploy(path: string, options: DeployOptions): Promise<number> {
   }
 }
 
-/** @throws SourceError for errors that the bundler or the platform finds in the source */
-async function deployOnce(path: string, { name, config, workspace }: DeployOptions): Promise<void> {
+/**
+ * @returns name, version, hash and id
+ * @throws SourceError for errors that the bundler or the platform finds in the source
+ */
+async function deployOnce(path: string, { name, config, workspace }: DeployOptions): Promise<string> {
   const bundle = await bundleFunction(path)
   const { client, workspace_id } = await workspaceClient(workspace)
   const { source, source_map } = bundle
@@ -56,7 +59,7 @@ async function deployOnce(path: string, { name, config, workspace }: DeployOptio
   const made = await client.post<Deployed>('/v1/functions', body).catch((error: unknown) => {
     throw sourceErrorOf(error, path)
   })
-  process.stdout.write(`${made.name} v${made.version} ${made.sha256.slice(0, 12)} (${made.id})\n`)
+  return `${made.name} v${made.version} ${made.sha256.slice(0, 12)} (${made.id})`
 }
 
 /** The faults of a refused deployment as a SourceError; any other error as it is. */
@@ -71,19 +74,27 @@ function sourceErrorOf(error: unknown, path: string): unknown {
 /** Editors write a file in several steps. */
 const SETTLE_MS = 50
 
-/** Deploys at once and after each change below the folder, until it is interrupted. Errors are printed, and do not end it. */
+/**
+ * Deploys at once and after each change below the folder, until it is interrupted, and prints how long each took since the
+ * change. Errors are printed, and do not end it.
+ */
 async function dev(path: string, options: DeployOptions): Promise<number> {
   const folder = dirname(await entryOf(path))
   // One after the other, so that the last change is the last version.
   let done = Promise.resolve()
+  let changedMs: number | undefined = performance.now()
   const redeploy = () => {
-    done = done.then(() => deployOnce(path, options)).catch(printError)
+    const sinceMs = changedMs ?? performance.now()
+    changedMs = undefined
+    const report = (made: string) => printLine(`${made} in ${Math.round(performance.now() - sinceMs)} ms`)
+    done = done.then(() => deployOnce(path, options).then(report)).catch(printError)
   }
   redeploy()
   process.stderr.write(`Watching ${relative(callerPath('.'), folder) || '.'}; Ctrl-C ends it.\n`)
   let timer: NodeJS.Timeout | undefined
   for await (const { filename } of watch(folder, { recursive: true })) {
     if (filename?.split(sep).includes('node_modules')) continue
+    changedMs ??= performance.now()
     clearTimeout(timer)
     timer = setTimeout(redeploy, SETTLE_MS)
   }

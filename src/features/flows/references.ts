@@ -1,4 +1,4 @@
-/** Finds the secrets, flows and MCP tools that a definition refers to and its workspace does not have. */
+/** Checks what a definition refers to in its workspace: secrets, flows, MCP tools, and inputs of functions. */
 
 import type { Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
@@ -7,25 +7,27 @@ import { LIMITS } from '../../core/limits.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
 import type { Tasks } from '../threads/run-in-thread.ts'
 import { type Fault, FLOWS } from './definitions.ts'
+import { wrongInputs } from './function-references.ts'
 import { wrongToolCalls } from './tool-references.ts'
 
-/** The secrets, flows and tools that a definition names, each with its location. */
+/** What a definition names, each with its location. */
 type FlowReferences = NonNullable<ReturnType<Tasks['check']>['references']>
 
 /**
- * A fault per secret or tool that is missing and per argument that its tool does not take, and a warning per flow that is not published: it may be published later.
- * Each has a location and the nearest name.
+ * A fault per secret or tool that is missing and per argument that its tool does not take. A warning per flow that is not published
+ * and per input that its function does not take: both may change before the flow runs. Each has a location.
  */
 export async function missingReferences(
   scope: WorkspaceScope,
-  { secrets, flows, tools }: FlowReferences,
+  { secrets, flows, tools, functions }: FlowReferences,
 ): Promise<{ readonly faults: Static<typeof Fault>[]; readonly warnings: Static<typeof Fault>[] }> {
-  const [missing, wrong, warnings] = await Promise.all([
+  const [missing, wrong, ...warnings] = await Promise.all([
     missingSecrets(scope, secrets),
     wrongToolCalls(scope, tools),
     missingFlows(scope, flows),
+    wrongInputs(scope, functions),
   ])
-  return { faults: [...missing, ...wrong], warnings }
+  return { faults: [...missing, ...wrong], warnings: warnings.flat() }
 }
 
 async function missingSecrets(

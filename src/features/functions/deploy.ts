@@ -15,6 +15,7 @@ import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS } from './config.ts'
 import type { FunctionConstants } from './exported-constants.ts'
 import { FUNCTION_COLUMNS, FunctionDetails, type VersionRow, withConstants } from './functions.ts'
+import { passOnAfterChange } from './runs/start-queued.ts'
 import { type Compiled, compileFunction, type EntryPoint, type Fault } from './sandbox/compile.ts'
 import { inlineMap, withoutInlineMap } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
@@ -61,6 +62,7 @@ export const createFunction = adminOperation({
     if (code.constants.config !== undefined) await checkConfig(scope, config, place)
     const row = await store(scope, { ...deployment, config }, code)
     if (row === undefined) throw await inactiveProblem(scope, workspace_id)
+    await passOnAfterChange(scope, config, row)
     return { ...withConstants(row), ...(await missingSecrets(scope, config, place)) }
   },
 })

@@ -14,6 +14,7 @@ import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
 import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
 import { FunctionRef, functionNamed } from './function-ref.ts'
+import { passOnAfterChange } from './runs/start-queued.ts'
 import type { Maps } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
 
@@ -129,7 +130,9 @@ export const configureFunction = adminOperation({
       scope.batch(statement, ...more),
     )
     if (configured === undefined) throw notFound('function')
-    return { ...(configured as unknown as FunctionRecord), ...(await missingSecrets(scope, change, place)) }
+    const record = configured as unknown as FunctionRecord
+    await passOnAfterChange(scope, change, record)
+    return { ...record, ...(await missingSecrets(scope, change, place)) }
   },
 })
 

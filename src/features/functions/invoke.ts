@@ -69,11 +69,13 @@ export const invokeVersion = workspaceOperation({
     ...invokeInput,
     version: Type.Integer({ minimum: 1 }),
     context: Type.Optional(Type.Object({}, { additionalProperties: true })),
+    server_id: Id('mcp'),
   }),
   output: invokeOutput,
-  run: (scope, invocation) => {
+  run: (scope, { server_id, ...invocation }) => {
     const { subject, onBehalfOf = subject } = scope.actor
-    return invoke(scope, { ...invocation, caller: callerWithoutRights(onBehalfOf) }, { kind: 'mcp' })
+    const caller = callerWithoutRights(onBehalfOf)
+    return invoke(scope, { ...invocation, caller }, { kind: 'mcp', id: server_id })
   },
 })
 

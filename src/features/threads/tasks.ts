@@ -5,13 +5,14 @@ import { type Catalogue, compile } from '../../../flows-dsl/compile/compile.ts'
 import { type Location, nodeAt, type SourceNode } from '../../../flows-dsl/compile/source-nodes.ts'
 import { graphOf } from '../../../flows-dsl/graph/build-graph.ts'
 import { mermaidOf } from '../../../flows-dsl/graph/mermaid.ts'
-import { canonical, type FlowIR } from '../../../flows-dsl/ir.ts'
-import { pointerTo } from '../../../flows-dsl/json.ts'
+import { canonical, type FlowIR, type Json, type Template } from '../../../flows-dsl/ir.ts'
+import { isObject, pointerTo } from '../../../flows-dsl/json.ts'
 import { TaskIndex } from '../../../flows-dsl/machine/task-index.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import { type Simulation, SimulationInvalid } from '../../../flows-dsl/simulator/types.ts'
 import { MCP, type McpBody, mcpCallOf } from '../../../flows-dsl/tasks/call-mcp.ts'
 import type { RunBody } from '../../../flows-dsl/tasks/run.ts'
+import { literalField } from '../../../flows-dsl/tasks/task.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { evaluate, type Validation } from '../collections/schemas/evaluate-schema.ts'
 import { flowSummary } from '../flows/flow-summary.ts'
@@ -48,15 +49,27 @@ interface ToolReference {
 
 type Named = Location & { readonly name: string }
 
-/** The secrets, flows and tools of its workspace that a flow refers to. */
+/** A call of a function with an input that has no expressions. */
+interface FunctionReference {
+  /** Id or name. */
+  readonly name: string
+  /** By default the active version. */
+  readonly version?: number
+  readonly input: Json
+  /** The location of `with.input`, or of the call, and of each member of the input. */
+  readonly at: Location & { readonly members: readonly Named[] }
+}
+
+/** The secrets, flows, tools and functions of its workspace that a flow refers to. */
 interface FlowReferences {
   readonly secrets: readonly Named[]
   /** The flows that it runs, other than itself; `version` is that of the document, or `latest`. */
   readonly flows: readonly (Location & Readonly<Record<'namespace' | 'name' | 'version', string>>)[]
   readonly tools: readonly ToolReference[]
+  readonly functions: readonly FunctionReference[]
 }
 
-/** The secrets, flows and tools of the workspace that a flow refers to, each with its location. */
+/** What a flow refers to in the workspace, each with its location. */
 function referencesOf(ir: FlowIR, definition: SourceNode): FlowReferences {
   const locate = (pointer: string) => {
     const { line, column } = nodeAt(definition, pointer)?.at ?? definition
@@ -85,8 +98,41 @@ function referencesOf(ir: FlowIR, definition: SourceNode): FlowReferences {
       }),
     }
   })
-  return { secrets, flows, tools }
+  const functions = new TaskIndex(ir).all().flatMap(({ kind, pointer, body }) => {
+    const called = kind === 'call' ? literalInvocation(body as Call) : undefined
+    if (called === undefined) return []
+    const given = `${pointer}/with/input`
+    const at =
+      nodeAt(definition, given) === undefined ? { ...locate(pointer), pointer: given } : locate(given)
+    const names = isObject(called.input) ? Object.keys(called.input) : []
+    const members = names.map((name) => ({ name, ...locate(pointerTo(given, name)) }))
+    return [{ ...called, at: { ...at, members } }]
+  })
+  return { secrets, flows, tools, functions }
 }
+
+interface Call {
+  readonly function?: string
+  readonly arguments?: Template
+}
+
+/** @returns undefined for other calls, and if an expression or an alias decides what is called with what */
+function literalInvocation({
+  function: called,
+  arguments: given,
+}: Call): Omit<FunctionReference, 'at'> | undefined {
+  if (called !== 'function.invoke' || given === undefined) return undefined
+  const names = 'object' in given ? given.object.map(([name]) => name) : literalNames(given)
+  const args = new Map(names.map((name) => [name, literalField(given, name)]))
+  const [name, version] = [args.get('id'), args.get('version')]
+  if (args.has('alias') || [...args.values()].includes(undefined)) return undefined
+  if (typeof name !== 'string' || name.includes('@')) return undefined
+  const input = args.has('input') ? (args.get('input') ?? null) : {}
+  return { name, input, ...(typeof version === 'number' && { version }) }
+}
+
+const literalNames = (template: Template): readonly string[] =>
+  'literal' in template && isObject(template.literal) ? Object.keys(template.literal) : []
 
 export const TASKS = {
   validate: (validation: Validation) => evaluate(validation),

@@ -7,6 +7,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { DIAGNOSTICS } from '../../../flows-dsl/diagnostics/catalogue.ts'
+import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
@@ -65,6 +66,70 @@ test('secret or sub-flow that the workspace lacks: validation reports both, publ
   const { id } = (await post('definitions', { source })).body
   const published = await post(`definitions/${id}/versions`, {})
   expect([published.status, shown(published.body.warnings)]).toEqual([201, shown(body.warnings)])
+})
+
+test('input of a function that its schema refuses: validation and publishing warn, with the path; expressions and aliases are left alone', async () => {
+  const schema = {
+    type: 'object',
+    properties: {
+      sku: { type: 'string' },
+      count: { type: 'integer' },
+      at: { type: 'object', required: ['x'] },
+    },
+    required: ['sku'],
+    additionalProperties: false,
+  }
+  const runs = new FunctionRuns(workspace)
+  await runs.deploy('old', `export const input = ${JSON.stringify(schema)}\nexport default () => 1`)
+  await runs.deploy('old', 'export default () => 1')
+  await runs.deploy('quote', `export const input = ${JSON.stringify(schema)}\nexport default () => 1`)
+  const invoke = (name: string, args: string) => `  - ${name}: { call: function.invoke, with: { ${args} } }`
+  const source = flow(
+    'quotes',
+    'do:',
+    invoke('good', 'id: quote, input: { sku: A, count: 1 }'),
+    invoke('wrong', 'id: quote, input: { sku: A, count: many, cuont: 1, at: {} }'),
+    invoke('empty', 'id: quote'),
+    invoke('text', 'id: quote, input: A'),
+    invoke('computed', "id: quote, input: { sku: '${ .sku }', count: many }"),
+    invoke('aliased', 'id: quote@live, input: {}'),
+    invoke('unchecked', 'id: old, input: {}'),
+    invoke('pinned', 'id: old, version: 1, input: {}'),
+    invoke('unknown', 'id: nowhere, input: {}'),
+  )
+  const { body } = await post('validate', { source })
+  expect([body.valid, body.faults]).toEqual([true, []])
+  const place = ({ code, line, column, pointer }: Record<string, unknown>) =>
+    `${code} ${line}:${column} ${pointer}`
+  expect(body.warnings.map(place)).toEqual([
+    'value_invalid 4:73 /do/1/wrong/with/input/count',
+    'unknown_argument 4:86 /do/1/wrong/with/input/cuont',
+    'missing_argument 4:96 /do/1/wrong/with/input/at',
+    'missing_argument 5:5 /do/2/empty/with/input',
+    'value_invalid 6:55 /do/3/text/with/input',
+    'missing_argument 10:67 /do/7/pinned/with/input',
+  ])
+  expect(body.warnings[1]).toMatchObject({
+    message: 'The input schema of `quote` (version 1) refuses the call: /cuont is not allowed.',
+    hint: 'Did you mean count?',
+  })
+  const { id } = (await post('definitions', { source })).body
+  const published = await post(`definitions/${id}/versions`, {})
+  expect([published.status, published.body.warnings]).toEqual([201, body.warnings])
+})
+
+test('input of a function whose check takes too many steps: no warning, and the flow is published', async () => {
+  const deep = (n: number): object => (n === 0 ? { type: 'string' } : { anyOf: Array(6).fill(deep(n - 1)) })
+  const runs = new FunctionRuns(workspace)
+  const schema = JSON.stringify({ type: 'object', properties: { all: { type: 'array', items: deep(3) } } })
+  await runs.deploy('costly', `export const input = ${schema}\nexport default () => 1`)
+  const input = JSON.stringify({ all: Array.from({ length: 500 }, (_, n) => n) })
+  const calls = Array.from(
+    { length: 4 },
+    (_, n) => `  - a${n}: { call: function.invoke, with: { id: costly, input: ${input} } }`,
+  )
+  const { body } = await post('validate', { source: flow('costs', 'do:', ...calls) })
+  expect([body.faults, body.warnings]).toEqual([[], []])
 })
 
 test('validate a valid flow: returns its facts', async () => {

@@ -91,6 +91,23 @@ test.concurrent('caller whose turn does not come in time: 429 function_busy with
   expect((await runs.invoke(id, { ms: 1 })).status).toBe(200)
 })
 
+test.concurrent('limit that is raised, removed or deployed anew: queued runs and callers start at once, beside the run that goes on', async () => {
+  const id = await runs.deploy('raised', SLEEPS, { concurrency: 1 })
+  const held = await runs.start(id, { ms: 9_000 })
+  await runs.until(id, held, ({ status }) => status === 'running')
+  const configure = (change: object) => runs.call('PUT', `/v1/functions/${id}/config`, { body: change })
+  const queued = [await runs.start(id, { ms: 9_001 }), await runs.start(id, { ms: 9_002 })]
+  const waiting = runs.invoke(id, { ms: 1 })
+  await eventually(async () => ((await runs.ids(id)).length === 4 ? true : undefined))
+  expect((await configure({ concurrency: 2 })).status).toBe(200)
+  await runs.until(id, queued[0] ?? '', ({ status }) => status === 'running')
+  await runs.deploy('raised', SLEEPS, { concurrency: 3 })
+  await runs.until(id, queued[1] ?? '', ({ status }) => status === 'running')
+  expect((await configure({ concurrency: null })).status).toBe(200)
+  expect((await waiting).body).toBe(1)
+  expect((await runs.read(id, held)).status).toBe('running')
+})
+
 test.concurrent('slot that a crash left behind: freed by the reconciler; the queue goes on', async () => {
   const id = await runs.deploy('crashed', SLEEPS, { concurrency: 1 })
   // As an API leaves it that is killed after its run got the slot, before its workflow is started.

@@ -3,11 +3,11 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import { withoutHandles } from '../../../core/secret-handle.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { retryTransient } from '../../../infra/retry.ts'
 import type { LogLine, Usage } from '../sandbox/invocation.ts'
+import { type EndedRow, measured, type RunError, recordFailure } from './record-failure.ts'
 import { notifyRunChanged } from './run-changes.ts'
 import { passOn } from './start-queued.ts'
 
@@ -44,17 +44,8 @@ export async function completeRun(
   ]
   const store = () => scope.batchShared('writing', ...statements)
   const [ended = []] = await retryTransient(LIMITS.functionRecordMs, store)
-  afterEnd(scope, runId, ended as unknown as EndedRow[])
-}
-
-/** The error of a run, as its record shows it. Lines and columns are those of the source. */
-export interface RunError {
-  readonly code: string
-  readonly detail: string
-  readonly name?: string
-  readonly file?: string
-  readonly line?: number
-  readonly column?: number
+  notifyRunChanged(scope, runId)
+  passSlotOn(scope, ended[0] as EndedRow | undefined)
 }
 
 /** An error as the workflow passes it on. */
@@ -67,30 +58,15 @@ export async function failRun(
   error: RunError,
   usage?: Usage | undefined,
 ): Promise<boolean> {
-  const ended = await scope.rows<EndedRow>(sql`
-    update function_runs set status = 'failed', ended_at = now(), error = ${JSON.stringify(withoutHandles(error as unknown as Json))}::json, ${measured(usage)},
-      is_dead_letter = is_async
-    where id = ${runId} and ended_at is null returning function_id, slot`)
-  afterEnd(scope, runId, ended)
-  return ended.length > 0
+  const ended = await recordFailure(scope, runId, error, { usage })
+  passSlotOn(scope, ended)
+  return ended !== undefined
 }
 
-interface EndedRow {
-  readonly function_id: string
-  readonly slot: string | null
-}
-
-/** Wakes followers, and passes the slot on, without waiting: the worker has other work for its own slot. */
-function afterEnd(scope: WorkspaceScope, runId: string, [ended]: readonly EndedRow[]): void {
-  notifyRunChanged(scope, runId)
+/** Without waiting: the worker has other work for its own slot. */
+function passSlotOn(scope: WorkspaceScope, ended: EndedRow | undefined): void {
   if (ended !== undefined && ended.slot !== null) passOn(scope, ended.function_id)
 }
-
-/** Without a measurement, the duration is that since the first start. */
-const measured = (usage: Usage | undefined): Sql => sql`
-  memory_mb = ${usage?.memoryMb ?? null}, is_cold = ${usage?.cold ?? null},
-  duration_ms = coalesce(${usage === undefined ? null : Math.round(usage.durationMs)}::integer,
-    (extract(epoch from now() - started_at) * 1000)::integer)`
 
 /** Stores lines of a run that goes on. Idempotent. */
 export async function appendLines(

@@ -1,12 +1,16 @@
 /** Starts asynchronous runs by their records: those that get a slot, and those whose start was lost. */
 
-import type { WorkspaceScope } from '../../../access/scope.ts'
+import { enterRuns } from '../../../access/access.ts'
+import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
 import type { FunctionCaller, FunctionTrigger, Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import { ACTIVE } from '../../tenants/tenants.ts'
+import type { ConfigChange } from '../config.ts'
 import { admitQueued } from './concurrency.ts'
 import { currentCaller } from './current-rights.ts'
-import { notifyRunChanged } from './run-changes.ts'
+import { recordFailure } from './record-failure.ts'
 import { type Invocable, runInput, startWorkflow } from './run-workflow.ts'
 
 /**
@@ -36,6 +40,28 @@ export function passOn(scope: WorkspaceScope, functionId: string): void {
   )
 }
 
+interface Configured {
+  readonly id: string
+  readonly tenant_id: string
+  readonly workspace_id: string
+}
+
+/**
+ * As {@link passOn}, after a change of the configuration that may have given the function further slots. The queue of a suspended
+ * workspace waits.
+ */
+export async function passOnAfterChange(
+  scope: AdminScope,
+  { concurrency }: ConfigChange,
+  { id, tenant_id, workspace_id }: Configured,
+): Promise<void> {
+  if (concurrency === undefined) return
+  const active = await scope.row(sql`select id from workspaces where id = ${workspace_id} and ${ACTIVE}`)
+  if (active === undefined) return
+  const ref = { tenantId: tenant_id as TenantId, workspaceId: workspace_id as WorkspaceId }
+  passOn(enterRuns(scope, ref), id)
+}
+
 interface RecordedRow extends Invocable {
   readonly trigger: FunctionTrigger
   readonly input: Json
@@ -57,18 +83,11 @@ export async function startRecorded(scope: WorkspaceScope, runId: string): Promi
   const { trigger, input, context, ...invoked } = row
   const { caller, lost } = await currentCaller(scope, row)
   if (lost !== undefined) {
-    await refuse(scope, runId, lost)
+    const error = { code: 'forbidden', detail: `It was not started: ${lost}.` }
+    await recordFailure(scope, runId, error, { unlessBegun: true })
     return false
   }
   const request = { id: row.id, input, trigger, caller, isAsync: true, ...(context !== null && { context }) }
   await startWorkflow(scope, runInput(scope, runId, invoked, request, trigger))
   return true
-}
-
-async function refuse(scope: WorkspaceScope, runId: string, lost: string): Promise<void> {
-  const error = { code: 'forbidden', detail: `It was not started: ${lost}.` }
-  await scope.rows(sql`
-    update function_runs set status = 'failed', ended_at = now(), error = ${JSON.stringify(error)}::json, is_dead_letter = true
-    where id = ${runId} and ended_at is null and attempts = 0`)
-  notifyRunChanged(scope, runId)
 }

@@ -55,11 +55,18 @@ export const functions: Source = {
   }),
 }
 
-function inputOf({ binding }: Tool, { args, client }: Arguments) {
-  const input = binding.arguments === 'input' ? { input: args } : args
-  // Answers count only in `resume`, where they are checked against the requests.
-  return client?.capabilities === undefined ? input : { ...input, context: contextOf(client) }
+function inputOf({ binding }: Tool, { args, client, serverId }: Arguments) {
+  const input = binding.arguments === 'input' ? args : args['input']
+  return {
+    server_id: serverId,
+    ...(input !== undefined && { input }),
+    // Answers count only in `resume`, where they are checked against the requests.
+    ...(client?.capabilities !== undefined && { context: contextOf(client) }),
+  }
 }
+
+/** Of a function without a schema: `input` alone. The others of the operation are the platform's. */
+const ARGUMENTS = argumentsOf(invokeVersion, { id: '', version: 1, context: {}, server_id: '' })
 
 /** The second argument of a function: the capabilities of the client, and its answers. */
 const contextOf = (client: Arguments['client'], responses?: Answers['responses'], state?: unknown) => ({
@@ -87,7 +94,7 @@ function candidate({ id, name: called, version, ...constants }: FunctionRow): Ca
     name,
     title: `Call the function ${called}`,
     description: description ?? `Calls the function ${called} with an input and gives what it returns.`,
-    input_schema: input_schema ?? argumentsOf(invokeVersion, fixed),
+    input_schema: input_schema ?? ARGUMENTS,
     // The output of an MCP tool is an object.
     ...(output_schema?.['type'] === 'object' && { output_schema }),
     annotations: read_only ? READ_ONLY : CHANGES,
