@@ -15,8 +15,8 @@ import {
   shownPrompt,
   shownResource,
 } from '../../features/mcp-servers/prompts.ts'
-import { resultReader } from '../../features/mcp-servers/sources/results.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
+import { resultReader } from '../../features/mcp-servers/tool-providers/results.ts'
 import type {
   InputRequired,
   McpCompletions,

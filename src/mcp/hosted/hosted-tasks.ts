@@ -5,8 +5,8 @@
 
 import type { CallResult } from '../../features/mcp-servers/calls/call-end.ts'
 import { INTERNAL_ERROR, RpcRefusal, validAnswers } from '../../features/mcp-servers/calls/client-requests.ts'
-import { decisionsOf } from '../../features/mcp-servers/sources/run-outcome.ts'
 import type { RunState } from '../../features/mcp-servers/tool.ts'
+import { decisionsOf } from '../../features/mcp-servers/tool-providers/run-outcome.ts'
 import type { McpTasks, Task, TaskState, ToolResult } from '../protocol/mcp-server.ts'
 
 /** Calls a tool over executions. */

@@ -1,4 +1,4 @@
-/** Runs a tool: checks the arguments, runs the operation of its source, asks the client, makes the result. */
+/** Runs a tool: checks the arguments, runs the operation of its provider, asks the client, makes the result. */
 
 import { asWorkspaceService } from '../../../access/access.ts'
 import { runAudited } from '../../../access/audit/audited-run.ts'
@@ -8,8 +8,8 @@ import { canonical, exceedsDepth } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { withPreset } from '../curation/curated-arguments.ts'
-import { SOURCES } from '../sources/index.ts'
-import { type Arguments, digest, type Source, type Tool, type ToolOutput } from '../tool.ts'
+import { type Arguments, digest, type Tool, type ToolOutput, type ToolProvider } from '../tool.ts'
+import { TOOL_PROVIDERS } from '../tool-providers/index.ts'
 import type { Answers, Asks, Waiting } from './call-client.ts'
 import { type CallEnd, refusal, type ToolCall, toolError, toolErrorOf } from './call-end.ts'
 import { argumentErrors } from './check-values.ts'
@@ -57,37 +57,37 @@ async function run(
   args: Readonly<Record<string, unknown>>,
   call: CheckedCall,
 ): Promise<CallEnd> {
-  const source = SOURCES.find(({ name }) => name === tool.binding.source)
-  if (source === undefined) throw gone()
-  await source.admit?.(scope)
+  const provider = TOOL_PROVIDERS.find(({ name }) => name === tool.binding.source)
+  if (provider === undefined) throw gone()
+  await provider.requireEnabled?.(scope)
   // Operations of the platform have one effect for all attempts, since these have the same ids. Other servers do not know the ids.
-  if (call.isRepeated && source.name === 'remote' && !tool.reads) return outcomeUnknown()
+  if (call.isRepeated && provider.name === 'remote' && !tool.reads) return outcomeUnknown()
   const { client, identity, serverId } = call
   const answered = client && answersOf(scope, identity, client)
   if (answered !== undefined && 'again' in answered) return ask(scope, call, answered.again)
   const given = { args: withPreset(args, tool.preset), client, serverId }
   const perform = (answers: Answers | undefined) =>
-    performStep(scope, { source, tool, call, step: stepOf(source, tool, given, answers) })
+    performStep(scope, { provider, tool, call, step: stepOf(provider, tool, given, answers) })
   const first = await perform(answered?.answers)
   const early = answered === undefined ? earlyAnswers(first.asks, client) : undefined
   const made = early === undefined ? first : await perform(early)
   const { asks, run: execution } = made
   if (asks !== undefined && mustAsk(scope, call, asks, answered?.answers)) return ask(scope, call, asks)
-  const end = await resultOf(scope, { tool, made, call, isUntrusted: source.isUntrusted === true })
+  const end = await resultOf(scope, { tool, made, call, isUntrusted: provider.isUntrusted === true })
   return execution === undefined || end.result === undefined
     ? end
     : { ...end, result: { ...end.result, run: execution } }
 }
 
 interface Step {
-  readonly source: Source
+  readonly provider: ToolProvider
   readonly tool: Tool
   readonly call: CheckedCall
   readonly step: ReturnType<typeof stepOf>
 }
 
 /** Runs the operation of the API, with its own schema and rights, and follows what it has started. */
-async function performStep(scope: WorkspaceScope, { source, tool, call, step }: Step): Promise<Made> {
+async function performStep(scope: WorkspaceScope, { provider, tool, call, step }: Step): Promise<Made> {
   const { operation, input } = step
   const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
@@ -95,10 +95,12 @@ async function performStep(scope: WorkspaceScope, { source, tool, call, step }: 
   const { asResource = false } = call
   const runWith = async (given: Readonly<Record<string, unknown>>): Promise<ToolOutput> => {
     const begun = await runAudited(operation, inside, given, by)
-    const output = await source.follow?.(inside, { ...waitingOf(tool, call), output: begun as never })
-    return source.answer?.((output ?? begun) as never, { asResource }) ?? { output: begun, failed: false }
+    const output = await provider.follow?.(inside, { ...waitingOf(tool, call), output: begun as never })
+    return (
+      provider.toToolOutput?.((output ?? begun) as never, { asResource }) ?? { output: begun, failed: false }
+    )
   }
-  return withinTime(tool, withinBudget(tool, source.smaller, input, runWith))
+  return withinTime(tool, withinBudget(tool, provider.toSmallerInput, input, runWith))
 }
 
 /**
@@ -119,12 +121,13 @@ const outcomeUnknown = () =>
 const gone = () =>
   new Problem('state_conflict', { detail: 'Its source is no longer offered: publish the server again.' })
 
-/** The operation of a call and its input. Fixed arguments come last. @throws Problem if the source has no such operation any more */
-function stepOf(source: Source, tool: Tool, given: Arguments, answers: Answers | undefined) {
-  if (answers !== undefined && source.resume !== undefined) return source.resume(tool, { ...given, answers })
-  const operation = source.operations.find(({ name }) => name === tool.binding.operation)
+/** The operation of a call and its input. Fixed arguments come last. @throws Problem if the provider has no such operation any more */
+function stepOf(provider: ToolProvider, tool: Tool, given: Arguments, answers: Answers | undefined) {
+  if (answers !== undefined && provider.resume !== undefined)
+    return provider.resume(tool, { ...given, answers })
+  const operation = provider.operations.find(({ name }) => name === tool.binding.operation)
   if (operation === undefined) throw gone()
-  const input = source.input?.(tool, given) ?? given.args
+  const input = provider.input?.(tool, given) ?? given.args
   return { operation, input: { ...input, ...tool.binding.fixed } }
 }
 

@@ -4,7 +4,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import { budgetOf, type Source, type Tool, type ToolOutput } from '../tool.ts'
+import { budgetOf, type Tool, type ToolOutput, type ToolProvider } from '../tool.ts'
 import { type CallEnd, endOf, type ToolCall, toolError } from './call-end.ts'
 import { resultError } from './check-values.ts'
 import { type Content, contentOf, type ToolResult } from './content.ts'
@@ -17,7 +17,7 @@ export type Made = ToolOutput & { readonly bytes: number; readonly text: string 
 /** A page that is too large is read again with fewer items, so that its cursor leads to the rest. */
 export async function withinBudget(
   tool: Tool,
-  smaller: Source['smaller'],
+  toSmallerInput: ToolProvider['toSmallerInput'],
   input: Readonly<Record<string, unknown>>,
   runWith: (input: Readonly<Record<string, unknown>>) => Promise<ToolOutput>,
 ): Promise<Made> {
@@ -25,8 +25,8 @@ export async function withinBudget(
   const text = JSON.stringify(made.content ?? made.output) ?? 'null'
   const bytes = Buffer.byteLength(text)
   const max = budgetOf(tool)
-  const less = bytes <= max ? undefined : smaller?.(input, (0.8 * max) / bytes)
-  return less === undefined ? { ...made, bytes, text } : withinBudget(tool, smaller, less, runWith)
+  const less = bytes <= max ? undefined : toSmallerInput?.(input, (0.8 * max) / bytes)
+  return less === undefined ? { ...made, bytes, text } : withinBudget(tool, toSmallerInput, less, runWith)
 }
 
 /** @throws Problem `tool_timeout` if the tool has a time limit; what it does is not stopped */

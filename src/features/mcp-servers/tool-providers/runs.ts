@@ -17,7 +17,7 @@ import { Execution, readExecution } from '../../flows/executions/executions.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { requireFeature } from '../../tenants/workspace-settings.ts'
 import type { Answers } from '../calls/call-client.ts'
-import { argumentsOf, type Source, type Tool } from '../tool.ts'
+import { argumentsOf, type Tool, type ToolProvider } from '../tool.ts'
 import { decisionsOf, followRun, isAddressedTo, RUN_RESULT, runOutput } from './run-outcome.ts'
 
 /**
@@ -175,14 +175,14 @@ const TOOLS: readonly RunTool[] = [
   },
 ]
 
-export const runs: Source = {
+export const runs: ToolProvider = {
   name: 'runs',
   operations: TOOLS.map(({ operation }) => operation),
   // They come with tools over flows.
   candidates: async () => [],
-  admit: (scope) => requireFeature(scope, 'mcp.flow_tools'),
+  requireEnabled: (scope) => requireFeature(scope, 'mcp.flow_tools'),
   follow: followRun,
-  answer: runOutput,
+  toToolOutput: runOutput,
   resume: resumeRun,
 }
 

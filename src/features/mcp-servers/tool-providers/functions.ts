@@ -13,8 +13,8 @@ import {
   argumentsOf,
   type Candidate,
   type JsonSchema,
-  type Source,
   type Tool,
+  type ToolProvider,
   toolName,
 } from '../tool.ts'
 
@@ -28,7 +28,7 @@ interface FunctionRow {
   readonly output_schema: JsonSchema | null
 }
 
-export const functions: Source = {
+export const functions: ToolProvider = {
   name: 'functions',
   operations: [invokeVersion],
   candidates: async (scope: WorkspaceScope) => {
@@ -41,7 +41,7 @@ export const functions: Source = {
     return rows.map(candidate)
   },
   input: inputOf,
-  answer: (output: unknown) => {
+  toToolOutput: (output: unknown) => {
     const asks = functionRequests(output)
     return asks === undefined ? { output, failed: false } : { output: undefined, failed: false, asks }
   },
