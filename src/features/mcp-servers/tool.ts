@@ -6,7 +6,13 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-access.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
-import type { Answers, Asks, CallClient, Waiting } from './calls/call-client.ts'
+import type {
+  CallClient,
+  InputRequests,
+  ReceivedInput,
+  RequestedInput,
+  WaitOptions,
+} from './calls/call-client.ts'
 import type { Content } from './calls/content.ts'
 import type { JsonSchema } from './tool-name.ts'
 
@@ -131,15 +137,18 @@ export interface ToolProvider {
     share: number,
   ) => Readonly<Record<string, unknown>> | undefined
   /** Waits for what the operation has started. @returns the output that is there then */
-  readonly follow?: (scope: WorkspaceScope, waiting: Waiting & { readonly output: never }) => Promise<unknown>
+  readonly follow?: (
+    scope: WorkspaceScope,
+    options: WaitOptions & { readonly output: never },
+  ) => Promise<unknown>
   /** The result of the tool for an output of the operation. Default: the output. */
   readonly toToolOutput?: (output: never, form: OutputForm) => ToolOutput
   /** Others than the author of the tool wrote what it returns: it is fenced, and never taken for content of MCP. */
   readonly isUntrusted?: true
-  /** The operation of a call whose client has answered {@link ToolOutput.asks}. */
+  /** The operation of a call whose client has sent {@link ToolOutput.requestedInput}. */
   readonly resume?: (
     tool: Tool,
-    call: Arguments & { readonly answers: Answers },
+    call: Arguments & { readonly received: ReceivedInput },
   ) => { readonly operation: AnyOperation; readonly input: Readonly<Record<string, unknown>> }
 }
 
@@ -147,7 +156,7 @@ export interface ToolProvider {
 export interface Arguments {
   readonly args: Readonly<Record<string, unknown>>
   readonly serverId: string
-  /** Undefined if it cannot be asked. */
+  /** Undefined if it takes no requests. */
   readonly client?: Pick<CallClient, 'capabilities'> | undefined
 }
 
@@ -161,7 +170,7 @@ export interface ToolOutput {
   readonly failed: boolean
   /** Content of MCP that is returned in place of the output, by tools without an output schema. */
   readonly content?: readonly Content[]
-  readonly asks?: Asks
+  readonly requestedInput?: RequestedInput
   /** The execution that the output is of. */
   readonly run?: RunState
 }
@@ -173,5 +182,5 @@ export interface RunState {
   readonly startedAt: string
   readonly updatedAt: string
   /** Requests of the execution to the principal that started it. */
-  readonly asks?: Asks['requests']
+  readonly inputRequests?: InputRequests
 }

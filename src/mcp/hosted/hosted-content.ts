@@ -32,8 +32,8 @@ export function promptsOf({ prompts = {} }: Manifest): McpPrompts | undefined {
     get: async (name, args, client) => {
       const prompt = Object.hasOwn(prompts, name) ? prompts[name] : undefined
       if (prompt === undefined) return undefined
-      const given = { ...answeredArguments(prompt, client), ...args }
-      return askForArguments(prompt, given, client) ?? fillPrompt(prompt, given)
+      const given = { ...receivedArguments(prompt, client), ...args }
+      return requestArguments(prompt, given, client) ?? fillPrompt(prompt, given)
     },
   }
 }
@@ -41,8 +41,8 @@ export function promptsOf({ prompts = {} }: Manifest): McpPrompts | undefined {
 /** The name of the request for the arguments of a prompt. */
 const ARGUMENTS = 'arguments'
 
-/** Asks for the arguments that are missing, if the client can be asked (MCP 2026-07-28). */
-function askForArguments(
+/** Requests the arguments that are missing, if the client takes requests (MCP 2026-07-28). */
+function requestArguments(
   prompt: Prompt,
   given: Readonly<Record<string, string>>,
   { capabilities }: CallClient,
@@ -68,8 +68,8 @@ function askForArguments(
   }
 }
 
-/** Arguments in the answer of the client: texts of declared names. */
-function answeredArguments(prompt: Prompt, { inputResponses }: CallClient): Record<string, string> {
+/** Arguments in the response of the client: texts of declared names. */
+function receivedArguments(prompt: Prompt, { inputResponses }: CallClient): Record<string, string> {
   const answer = isObject(inputResponses) ? inputResponses[ARGUMENTS] : undefined
   const { action, content } = Object(answer) as { action?: unknown; content?: unknown }
   if (action !== 'accept' || !isObject(content)) return {}

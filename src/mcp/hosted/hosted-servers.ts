@@ -26,7 +26,7 @@ import { refuseForeignOrigin } from '../origins.ts'
 import type { McpServer, McpTasks, ToolResult } from '../protocol/mcp-server.ts'
 import { changesOf, checkSubscriptions, type Listening, ServerChanges } from './hosted-changes.ts'
 import { completionsFor, promptsOf, resourcesOf } from './hosted-content.ts'
-import { answerOf, shownResult } from './hosted-results.ts'
+import { responseOf, shownResult } from './hosted-results.ts'
 import { type HostedSessions, hasSession } from './hosted-sessions.ts'
 import { tasksOf } from './hosted-tasks.ts'
 import { isGranted, offeredTools, readsStructuredContent, visibleTools } from './offered-tools.ts'
@@ -183,12 +183,12 @@ class HostedServerHandler {
         if (refused !== undefined) return refused
         const call = { tool: String(called?.tool), arguments: called?.arguments, client: of }
         const result = await this.#call(request, state, version, call, () => visibleTools(client, sets))
-        return result && answerOf(result, of)
+        return result && responseOf(result, of)
       },
       tasks: this.#tasksOf(request, state, version, grants),
       hasSessions: true,
       session,
-      takeAnswer: (id, answer) => this.#sessions.takeAnswer(state, id, answer),
+      takeResponse: (id, response) => this.#sessions.takeResponse(state, id, response),
       changes: changesOf(this.#listening(request, state, manifest.tools, grants)),
     }
   }

@@ -35,7 +35,7 @@ export const flows: ToolProvider = {
   },
   requireEnabled: (scope) => requireFeature(scope, 'mcp.flow_tools'),
   input: ({ binding }, { args }) => (binding.arguments === 'input' ? { input: args } : args),
-  follow: (scope, waiting) => followRun(scope, { ...waiting, untilAsked: true }),
+  follow: (scope, options) => followRun(scope, { ...options, stopsAtApprovals: true }),
   toToolOutput: runOutput,
   resume: resumeRun,
 }

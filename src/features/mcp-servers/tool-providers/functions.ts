@@ -6,8 +6,8 @@ import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { FunctionConstants } from '../../functions/exported-constants.ts'
 import { invokeVersion } from '../../functions/invoke.ts'
-import type { Answers } from '../calls/call-client.ts'
-import { functionRequests } from '../calls/client-requests.ts'
+import type { InputResponses } from '../calls/call-client.ts'
+import { readInputRequired } from '../calls/client-requests.ts'
 import {
   type Arguments,
   argumentsOf,
@@ -42,10 +42,11 @@ export const functions: ToolProvider = {
   },
   input: inputOf,
   toToolOutput: (output: unknown) => {
-    const asks = functionRequests(output)
-    return asks === undefined ? { output, failed: false } : { output: undefined, failed: false, asks }
+    const requestedInput = readInputRequired(output)
+    if (requestedInput === undefined) return { output, failed: false }
+    return { output: undefined, failed: false, requestedInput }
   },
-  resume: (tool, { answers: { responses, state }, ...call }) => ({
+  resume: (tool, { received: { responses, state }, ...call }) => ({
     operation: invokeVersion,
     input: {
       ...inputOf(tool, call),
@@ -57,12 +58,12 @@ export const functions: ToolProvider = {
 
 function inputOf({ binding }: Tool, { args, client }: Arguments) {
   const input = binding.arguments === 'input' ? { input: args } : args
-  // Answers count only in `resume`, where they are checked against the requests.
+  // Responses count only in `resume`, where they are checked against the requests.
   return client?.capabilities === undefined ? input : { ...input, context: contextOf(client) }
 }
 
-/** The second argument of a function: the capabilities of the client, and its answers. */
-const contextOf = (client: Arguments['client'], responses?: Answers['responses'], state?: unknown) => ({
+/** The second argument of a function: the capabilities of the client, and its responses. */
+const contextOf = (client: Arguments['client'], responses?: InputResponses, state?: unknown) => ({
   mcp: {
     clientCapabilities: client?.capabilities ?? {},
     ...(responses && { inputResponses: responses }),

@@ -146,8 +146,8 @@ function withAdvice(error: unknown): never {
 }
 
 /** Servers may repeat the credentials that they get. */
-export function withoutSecrets(made: ToolOutput, { redact }: Pick<LentHeaders, 'redact'>): ToolOutput {
-  const json = JSON.stringify(made.output)
+export function withoutSecrets(result: ToolOutput, { redact }: Pick<LentHeaders, 'redact'>): ToolOutput {
+  const json = JSON.stringify(result.output)
   const redacted = redact(json)
-  return redacted === json ? made : { ...made, output: JSON.parse(redacted) }
+  return redacted === json ? result : { ...result, output: JSON.parse(redacted) }
 }
