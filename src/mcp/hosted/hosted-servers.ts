@@ -111,11 +111,11 @@ class HostedServerHandler {
 
   /** The claims of the token, or the reason why it is not valid. */
   async #verify(request: FastifyRequest, { ws, server }: PathParams): Promise<HostedClaims | Problem> {
-    const { mcpServers: hosted, mcpClients: guests } = this.#authServices
+    const { mcpServers: hosted, mcpClients: clients } = this.#authServices
     try {
       const token = bearerOf(request)
       if (token === undefined) return new Problem('credentials_missing')
-      return await guests.verify(token, hosted.resource(ws, server))
+      return await clients.verify(token, hosted.resource(ws, server))
     } catch (error) {
       if (error instanceof Problem && error.status < 500) return error
       throw error
@@ -127,10 +127,10 @@ class HostedServerHandler {
     server: PublishedServer,
     { ws, server: name }: PathParams,
   ): Promise<McpPrincipal> {
-    const { mcpServers: hosted, mcpClients: guests } = this.#authServices
+    const { mcpServers: hosted, mcpClients: clients } = this.#authServices
     try {
       if (claims instanceof Problem) throw claims
-      return await guests.admit(claims, server)
+      return await clients.admit(claims, server)
     } catch (cause) {
       if (!(cause instanceof Problem) || cause.status !== 401) throw cause
       const error = cause.code === 'credentials_missing' ? undefined : 'invalid_token'

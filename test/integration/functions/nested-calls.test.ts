@@ -1,4 +1,4 @@
-/** Functions that call functions: a caller that waits lends its slot, so that many callers at once do not wait for one another. */
+/** Functions that call functions: a caller that waits yields its slot, so that many callers at once do not wait for one another. */
 
 import { expect, test } from 'vitest'
 import { deployed, invoke } from '../../support/fixtures/functions.ts'
