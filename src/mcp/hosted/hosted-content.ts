@@ -3,8 +3,8 @@
 import { isObject } from '../../core/json.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
-
 import type { CallResult } from '../../features/mcp-servers/calls/call-end.ts'
+import { acceptedFields } from '../../features/mcp-servers/calls/elicitation.ts'
 import type { Manifest } from '../../features/mcp-servers/manifest.ts'
 import {
   completionsOf,
@@ -70,12 +70,10 @@ function requestArguments(
 
 /** Arguments in the response of the client: texts of declared names. */
 function receivedArguments(prompt: Prompt, { inputResponses }: CallClient): Record<string, string> {
-  const answer = isObject(inputResponses) ? inputResponses[ARGUMENTS] : undefined
-  const { action, content } = Object(answer) as { action?: unknown; content?: unknown }
-  if (action !== 'accept' || !isObject(content)) return {}
+  const response = isObject(inputResponses) ? inputResponses[ARGUMENTS] : undefined
   const declared = new Set((prompt.arguments ?? []).map(({ name }) => name))
   return Object.fromEntries(
-    Object.entries(content).flatMap(([name, value]) =>
+    Object.entries(acceptedFields(response) ?? {}).flatMap(([name, value]) =>
       declared.has(name) && typeof value === 'string' ? [[name, value]] : [],
     ),
   )

@@ -22,6 +22,7 @@ import type {
   ReceivedInput,
   RequestedInput,
 } from './call-client.ts'
+import { readElicitResult } from './elicitation.ts'
 
 /** Requests to a client, with the sealed state that it returns. */
 export interface SealedInputRequests {
@@ -123,9 +124,10 @@ export const takesRequests = ({ requests }: RequestedInput, client: CallClient |
 
 /** The user has declined, or closed the form: the same is not requested again at once. */
 export const isDeclined = ({ responses }: ReceivedInput): boolean =>
-  Object.values(responses).some(
-    (response) => isObject(response) && /^(decline|cancel)$/.test(String(response['action'])),
-  )
+  Object.values(responses).some((response) => {
+    const result = readElicitResult(response)
+    return result !== undefined && result.action !== 'accept'
+  })
 
 /**
  * Finds a request that must not be sent: a form that asks for a secret, or a page outside the platform (MCP, "Elicitation",
@@ -238,12 +240,10 @@ function unseal(scope: WorkspaceScope, call: CallIdentity, sealed: unknown): Sta
 
 /** An elicitation that is accepted has content of the requested form; other responses are checked by the tool. */
 function isValidResponse({ method, params }: InputRequest, response: unknown, budget: Budget): boolean {
-  if (!isObject(response)) return false
-  if (method !== 'elicitation/create') return true
-  const { action, content } = response
-  if (action === 'decline' || action === 'cancel') return true
-  if (action !== 'accept') return false
+  if (method !== 'elicitation/create') return isObject(response)
+  const result = readElicitResult(response)
+  if (result?.action !== 'accept') return result !== undefined
   const schema = params['requestedSchema']
   if (!isObject(schema)) return true
-  return errorsWithin(schema as JsonSchema, content ?? {}, budget).length === 0
+  return errorsWithin(schema as JsonSchema, result.content ?? {}, budget).length === 0
 }

@@ -7,6 +7,7 @@ import { ownLinks } from '../../flows/approvals/own-links.ts'
 import type { Execution } from '../../flows/executions/executions.ts'
 import { followExecution } from '../../flows/executions/follow.ts'
 import type { InputRequest, InputResponses, RequestedInput, WaitOptions } from '../calls/call-client.ts'
+import { acceptedFields } from '../calls/elicitation.ts'
 import type { JsonSchema, RunState, ToolOutput } from '../tool.ts'
 
 /** The schema of results of all tools that concern an execution. */
@@ -126,9 +127,9 @@ const APPROVED = '_approved'
 /** The decisions in the responses of a client. Only an accepted elicitation decides: a declined or closed one leaves it open. */
 export function decisionsOf(responses: InputResponses) {
   return Object.entries(responses).flatMap(([approval, response]) => {
-    const { action, content } = Object(response) as { action?: unknown; content?: unknown }
-    if (action !== 'accept' || !isObject(content)) return []
-    const { [APPROVED]: approved, ...form } = content
+    const fields = acceptedFields(response)
+    if (fields === undefined) return []
+    const { [APPROVED]: approved, ...form } = fields
     return [{ approval, approved: approved === true, ...(Object.keys(form).length > 0 && { form }) }]
   })
 }
