@@ -41,7 +41,7 @@ test('scopes: requested by entry points only', async () => {
     'api/callbacks.ts',
     'api/request-pipeline.ts',
     'api/webhooks.ts',
-    'mcp/hosted/hosted-servers.ts',
+    'mcp/hosted/hosted-access.ts',
     'mcp/platform/platform-server.ts',
   ])
 })

@@ -86,7 +86,7 @@ export function completionsFor({ prompts = {} }: Manifest): McpCompletions | und
 }
 
 /** Calls of tools of the client, by which resources are read. */
-interface ToolReader {
+export interface ToolReader {
   /** Tells if the client may call a tool. */
   readonly isGranted: Grants
   /** Calls a tool as the client. @param via runs in its place */
