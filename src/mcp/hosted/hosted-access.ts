@@ -148,7 +148,7 @@ export class HostedAccess {
     problem: Problem,
     claims: HostedClaims | Problem,
   ): Promise<void> {
-    if (!this.#deniedLogThrottle.admit(server.id, LIMITS.mcpStrangersRecordedPerMinute)) return
+    if (!this.#deniedLogThrottle.admit(server.id, LIMITS.mcpDeniedRecordedPerMinute)) return
     const known = claims instanceof Problem ? undefined : claims
     await recordCall(this.#platform.access.openHosted(server, 'nobody'), {
       ...callContext(request, server),
