@@ -87,12 +87,13 @@ test('test files share a process: none replaces its modules or settings', () => 
  * none of them forbids a word of the language.
  */
 const BANNED_NAMES = `
-  aRoom aStoringRoom aWorkspace aStoringWorkspace admitGuest admitSender admitStranger admitTemporalUi
-  askedUnderKey Beginnings Doorkeeper doorOf doorkeeper expectApart Floods Foreseen forgetStanding goingAhead
-  Guests handOn Holders isAskedFor jointly judgesAlone leaveEntry letExpired Lookout Mandate mandateOf
-  mostAhead NEVER_BEGAN NearStarts openLine Overdue PagePass patiently PayloadDesk PlaceKeeper planAlone
-  refuseOtherSites restful shownAs standsAlone stopHearing takePlace tenantMeant traceOfRefused twoTenants
-  wentWell Whereabouts whyNoMongo wishes
+  admitGuest admitSender admitStranger admitTemporalUi answersOf aRoom askedUnderKey asksOf aStoringRoom
+  aStoringWorkspace aWorkspace Beginnings ClientAnswers Doorkeeper doorkeeper doorOf earlyAnswers
+  expectApart Floods Foreseen forgetStanding goingAhead Guests handOn Holders inCourse invokeLending
+  isAskedFor jointly judgesAlone leaveEntry lendEnv lendHeaders LentCallSecrets LentHeaders letExpired
+  Lookout Mandate mandateOf mostAhead mustAsk NearStarts NEVER_BEGAN openLine Overdue PagePass patiently
+  PayloadDesk PlaceKeeper planAlone refuseOtherSites restful shownAs standsAlone stopHearing takePlace
+  tenantMeant traceOfRefused twoTenants wentWell Whereabouts whyNoMongo wishes
 `
   .trim()
   .split(/\s+/)

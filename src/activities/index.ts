@@ -29,7 +29,7 @@ import type { Activities } from './contract.ts'
 import { callFunction } from './flow/call-function.ts'
 import { callMcpTool } from './flow/call-mcp-tool.ts'
 import {
-  type LentCallSecrets,
+  type InjectedSecrets,
   rejectSecrets,
   secretNamesOf,
   withCallSecrets,
@@ -88,10 +88,10 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     buildIndex: (call, input, name) => withHeartbeat(buildIndex(indexBuildContext(call), input, name)),
     indexFailed: (call, input, name, failure) => indexFailed(indexBuildContext(call), input, name, failure),
     callFunction: async (call, request) => {
-      const work = async (lent?: LentCallSecrets) =>
+      const work = async (injected?: InjectedSecrets) =>
         request.function === MCP
           ? callMcpTool(await scopes.toolCaller(call, request.started_by), request, call.attempt)
-          : callFunction(await scopes.active(call, 'service'), request, lent)
+          : callFunction(await scopes.active(call, 'service'), request, injected)
       const output = withCallSecrets(record(call), secretNamesOf(call, request), work)
       // Only invocations and tools last long enough for heartbeats.
       const isLong = request.function === 'function.invoke' || request.function === MCP
@@ -112,23 +112,23 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     planOpenApi: async (call, request) => {
       const owner = ownerOf(call)
       const clients = await requests.clientsFor(call, request, { timeoutMs: LIMITS.openApi.timeoutMs })
-      const work = async (lent?: LentCallSecrets) => {
+      const work = async (injected?: InjectedSecrets) => {
         const { arguments: given } = request
-        if (lent === undefined) return planOpenApi(given, owner, documents, clients)
-        const redacting = redactingTokens(clients, lent.secrecy)
-        return planOpenApi(withDocumentSecrets(given, lent.secrecy), owner, documents, redacting)
+        if (injected === undefined) return planOpenApi(given, owner, documents, clients)
+        const redacting = redactingTokens(clients, injected.secrecy)
+        return planOpenApi(withDocumentSecrets(given, injected.secrecy), owner, documents, redacting)
       }
       const names = secretNamesOf(call, request)
       return limitOutput(await withHeartbeat(withCallSecrets(record(call), names, work).catch(rejectFinally)))
     },
     runFunction: (call, input) => {
-      const work = (lent?: LentCallSecrets) =>
-        runFunction(functionServices(call), withSecretValues(input, lent), lent?.secrecy)
+      const work = (injected?: InjectedSecrets) =>
+        runFunction(functionServices(call), withSecretValues(input, injected), injected?.secrecy)
       return withHeartbeat(withCallSecrets(record(call), input.secrets, work)) as Promise<Json>
     },
     runFunctionInline: (call, input) => {
-      const work = (lent?: LentCallSecrets) =>
-        runFunctionInline(functionServices(call), withSecretValues(input, lent), lent?.secrecy)
+      const work = (injected?: InjectedSecrets) =>
+        runFunctionInline(functionServices(call), withSecretValues(input, injected), injected?.secrecy)
       return withCallSecrets(record(call), input.secrets, work) as Promise<{ result: Json } | null>
     },
     failFunctionRun: async (call, { run_id }, error) => {

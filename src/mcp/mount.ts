@@ -9,7 +9,7 @@ import { notFound } from '../core/problem.ts'
 import { issuerUrl } from '../infra/config.ts'
 import { ExpiringHashes } from '../infra/valkey/expiring-hashes.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
-import { ANSWERS_CHANNEL, ClientAnswers } from './hosted/client-answers.ts'
+import { ClientResponses, RESPONSES_CHANNEL } from './hosted/client-responses.ts'
 import { mountHostedServers } from './hosted/hosted-servers.ts'
 import { HostedSessions } from './hosted/hosted-sessions.ts'
 import { mountPlatformServer } from './platform/platform-server.ts'
@@ -18,13 +18,13 @@ import { serverJson } from './server-json.ts'
 export function mountMcp(app: FastifyInstance, platform: Platform, authServices: AuthServices): void {
   const { REDIS_URL } = platform.config
   const onError = (error: unknown) => platform.log.error({ err: error }, 'sessions of mcp clients')
-  const answers = new ClientAnswers(new Notifier(REDIS_URL, ANSWERS_CHANNEL, onError))
+  const responses = new ClientResponses(new Notifier(REDIS_URL, RESPONSES_CHANNEL, onError))
   const states = new ExpiringHashes(REDIS_URL, LIMITS.mcpSessionSeconds, onError)
   app.addHook('onClose', () => {
-    answers.close()
+    responses.close()
     states.close()
   })
-  mountHostedServers(app, platform, authServices, new HostedSessions(answers, states))
+  mountHostedServers(app, platform, authServices, new HostedSessions(responses, states))
   mountPlatformServer(app, platform, authServices)
   mountMetadata(app, platform, authServices)
   mountServerJson(app, platform, authServices)

@@ -41,7 +41,7 @@ test('scopes: requested by entry points only', async () => {
     'api/callbacks.ts',
     'api/request-pipeline.ts',
     'api/webhooks.ts',
-    'mcp/hosted/hosted-servers.ts',
+    'mcp/hosted/hosted-access.ts',
     'mcp/platform/platform-server.ts',
   ])
 })
@@ -53,7 +53,7 @@ test('rights of a service key: assumed for tools of MCP servers and for the look
     // Results of tools have documents.
     'features/mcp-servers/calls/kept-results.ts',
     'features/mcp-servers/calls/run-tool.ts',
-    'features/mcp-servers/sources/collections.ts',
+    'features/mcp-servers/tool-providers/collections.ts',
     'features/mcp-servers/watch-documents.ts',
   ])
 })

@@ -10,9 +10,9 @@ import { notFound } from '../../core/problem.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import { findCallable, storesArguments } from '../../features/data-operations.ts'
 import { publishEvent } from '../../features/events/events-api.ts'
-import { invokeFunction, invokeLending } from '../../features/functions/invoke.ts'
+import { invokeFunction, invokeWithSecrets } from '../../features/functions/invoke.ts'
 import type { FunctionCall } from '../contract.ts'
-import { type LentCallSecrets, rejectStoredSecrets } from './call-secrets.ts'
+import { type InjectedSecrets, rejectStoredSecrets } from './call-secrets.ts'
 
 /**
  * Runs the operation and audits it. The scope has the role of a service key, so a flow can do no more than one.
@@ -21,13 +21,13 @@ import { type LentCallSecrets, rejectStoredSecrets } from './call-secrets.ts'
 export async function callFunction(
   scope: WorkspaceScope,
   { function: name, arguments: given }: FunctionCall,
-  lent?: LentCallSecrets,
+  injected?: InjectedSecrets,
 ): Promise<unknown> {
   const operation = findCallable(name)
   if (operation === undefined) throw notFound('function')
   const by = { kind: 'run', requestId: scope.actor.subject } as const
-  if (lent === undefined) return runAudited(operation, scope, given, by)
-  const called = withSecrets(operation, given, lent)
+  if (injected === undefined) return runAudited(operation, scope, given, by)
+  const called = withSecrets(operation, given, injected)
   return runAudited(called.operation, scope, called.args, { ...by, redactedArgs: withoutHandles(given) })
 }
 
@@ -39,7 +39,7 @@ export async function callFunction(
 function withSecrets(
   operation: AnyOperation,
   given: FunctionCall['arguments'],
-  { secrecy, secrets }: LentCallSecrets,
+  { secrecy, secrets }: InjectedSecrets,
 ): { operation: AnyOperation; args: FunctionCall['arguments'] } {
   if (storesArguments(operation)) rejectStoredSecrets(operation, given)
   if (operation === publishEvent) return { operation, args: withoutHandles(given) }
@@ -49,6 +49,6 @@ function withSecrets(
     return { operation, args: given }
   }
   if (operation === invokeFunction)
-    return { operation: invokeLending(secrets), args: secrecy.allowHandles(given) }
+    return { operation: invokeWithSecrets(secrets), args: secrecy.allowHandles(given) }
   return { operation, args: secrecy.resolveHandles(given) }
 }

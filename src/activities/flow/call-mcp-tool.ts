@@ -19,18 +19,18 @@ interface McpOutput {
 
 /**
  * @param scope of an admin, with the execution as its actor
- * @param asked `{server, tool, arguments}`
+ * @param given `{server, tool, arguments}`
  * @param attempt 1 for the first
  * @throws ApplicationFailure (runtime) if the tool reports an error, with its code; (configuration) if an argument has a secret
  * @throws Problem as {@link callActiveVersion} does
  */
 export async function callMcpTool(
   scope: WorkspaceScope,
-  { arguments: asked }: FunctionCall,
+  { arguments: given }: FunctionCall,
   attempt: number,
 ): Promise<McpOutput> {
-  if (holdsHandle(asked)) throw callFailure('configuration', 'A secret cannot be given to an MCP tool.')
-  const { server, tool, arguments: args = {} } = asked
+  if (holdsHandle(given)) throw callFailure('configuration', 'A secret cannot be given to an MCP tool.')
+  const { server, tool, arguments: args = {} } = given
   const { subject } = scope.actor
   const result = await callActiveVersion(scope, {
     channel: 'flow',

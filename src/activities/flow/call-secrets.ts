@@ -36,9 +36,9 @@ export class CallSecrets {
   }
 
   /** Reads the current values, so that a replaced secret is used from the next attempt on. */
-  static async open(scope: WorkspaceScope, lent: SecretNames): Promise<CallSecrets> {
-    const values = await valuesOf(scope, lent.names)
-    return new CallSecrets(values, textsByHandle(scope, lent, values))
+  static async open(scope: WorkspaceScope, secrets: SecretNames): Promise<CallSecrets> {
+    const values = await valuesOf(scope, secrets.names)
+    return new CallSecrets(values, textsByHandle(scope, secrets, values))
   }
 
   /** Masks another text in the output, such as a token that was issued for a secret. */
@@ -257,7 +257,7 @@ function inBase64(text: string): readonly string[] {
 }
 
 /** The secrets of a call: their names, and their values. */
-export interface LentCallSecrets {
+export interface InjectedSecrets {
   readonly secrets: SecretNames
   readonly secrecy: CallSecrets
 }
@@ -277,7 +277,7 @@ export function secretNamesOf(
 export async function withCallSecrets(
   scope: WorkspaceScope,
   secrets: SecretNames | undefined,
-  work: (lent?: LentCallSecrets) => Promise<unknown>,
+  work: (injected?: InjectedSecrets) => Promise<unknown>,
 ): Promise<unknown> {
   if (secrets === undefined) return work()
   const secrecy = await CallSecrets.open(scope, secrets)
@@ -289,8 +289,11 @@ export async function withCallSecrets(
 }
 
 /** Replaces the handles in the input of a function by values. */
-export function withSecretValues(run: FunctionRunInput, lent: LentCallSecrets | undefined): FunctionRunInput {
-  return lent === undefined ? run : { ...run, input: lent.secrecy.resolveHandles(run.input) }
+export function withSecretValues(
+  run: FunctionRunInput,
+  injected: InjectedSecrets | undefined,
+): FunctionRunInput {
+  return injected === undefined ? run : { ...run, input: injected.secrecy.resolveHandles(run.input) }
 }
 
 /** @throws ApplicationFailure (configuration) if another flow would get a handle, which has no meaning in its execution */

@@ -45,7 +45,7 @@ export interface HostServices {
   /** Aborts when the invocation is to end. */
   readonly signal: AbortSignal
   /** Waits for other runs, which may use the slot of this one meanwhile. */
-  readonly lend: <T>(work: () => Promise<T>) => Promise<T>
+  readonly yieldWhile: <T>(work: () => Promise<T>) => Promise<T>
   /** The connection of the client whose request the code serves. */
   readonly http?: HttpExchange | undefined
 }
@@ -95,12 +95,12 @@ export class PlatformHost implements InvocationHost {
     if (actor === undefined) throw noRights(this.#run)
     const scope = await this.#whileActive(this.#services.acting(actor))
     const work = () => this.#untilEnded(this.#perform(method, scope, args))
-    return (await (method.waitsForRuns ? this.#services.lend(work) : work())) as Json
+    return (await (method.waitsForRuns ? this.#services.yieldWhile(work) : work())) as Json
   }
 
   async fetch(request: GuestRequest): Promise<GuestResponse> {
     this.#count()
-    const { record, active, call, lend } = this.#services
+    const { record, active, call, yieldWhile } = this.#services
     await this.#whileActive(active())
     const { origin } = new URL(addressOf(record, '/'))
     const route = {
@@ -111,7 +111,7 @@ export class PlatformHost implements InvocationHost {
       send: (...to: Rest<Parameters<typeof sendHttp>>) => {
         const send = () => sendHttp(record, ...to)
         // The platform may start a run for it, which needs a slot, too.
-        return to[0].url.origin === origin ? lend(send) : send()
+        return to[0].url.origin === origin ? yieldWhile(send) : send()
       },
     }
     const timeoutMs = Math.max(1, this.#untilMs - performance.now())

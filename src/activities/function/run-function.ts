@@ -34,7 +34,7 @@ export interface FunctionRunServices {
 
 /**
  * Waits for a slot of this worker.
- * @param lent secrets of a calling flow, whose values the input has
+ * @param flowSecrets secrets of a calling flow, whose values the input has
  * @throws Problem as {@link Functions.run} does, without secrets of the function; `validation_failed` and
  *   `function_output_invalid` if input or result do not fit the schemas of the version; `not_found` if the function was deleted
  *   meanwhile; `run_cut_off` if an earlier attempt has begun and there may be no other; Suspended
@@ -42,11 +42,11 @@ export interface FunctionRunServices {
 export async function runFunction(
   services: FunctionRunServices,
   run: FunctionRunInput,
-  lent?: CallSecrets,
+  flowSecrets?: CallSecrets,
 ): Promise<Json> {
   const { functions, record } = services
   const slot = await functions.acquire(record.ref.tenantId, cancellationSignal(), run.kind === 'fetch')
-  return runInSlot(slot, services, run, lent).finally(slot.release)
+  return runInSlot(slot, services, run, flowSecrets).finally(slot.release)
 }
 
 /**
@@ -57,19 +57,19 @@ export async function runFunction(
 export async function runFunctionInline(
   services: FunctionRunServices,
   run: FunctionRunInput,
-  lent?: CallSecrets,
+  flowSecrets?: CallSecrets,
 ): Promise<{ readonly result: Json } | null> {
   const { functions, record } = services
   const slot = functions.tryAcquire(record.ref.tenantId, run.kind === 'fetch')
   if (slot === undefined) return null
-  return { result: await runInSlot(slot, services, run, lent).finally(slot.release) }
+  return { result: await runInSlot(slot, services, run, flowSecrets).finally(slot.release) }
 }
 
 async function runInSlot(
   slot: FunctionSlot,
   services: FunctionRunServices,
   run: FunctionRunInput,
-  lent?: CallSecrets,
+  flowSecrets?: CallSecrets,
 ): Promise<Json> {
   const { record, active } = services
   await active()
@@ -78,7 +78,7 @@ async function runInSlot(
   requireExport(version.exports, run.kind)
   checkInput(version.input_schema, run)
   const attempt = await claimRun(record, run.run_id, run.attempts_max)
-  const mask = new SecretMask(read.runtime.secrets.values(), lent)
+  const mask = new SecretMask(read.runtime.secrets.values(), flowSecrets)
   const log = new RunLog(record, run.run_id, attempt)
   try {
     const { result, usage } = await invoke(slot, services, run, { ...read, attempt, mask, log })
@@ -146,7 +146,7 @@ async function invoke(
     whileActive(services.active, async (suspended, stop) => {
       const signal = AbortSignal.any([cancellationSignal(), suspended, gone])
       const host = new PlatformHost(
-        { ...services, mask, log, signal, stop, http, lend: slot.lend },
+        { ...services, mask, log, signal, stop, http, yieldWhile: slot.yieldWhile },
         run,
         runtime,
       )

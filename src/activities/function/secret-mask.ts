@@ -12,11 +12,11 @@ export class SecretMask {
   readonly #own = new CallSecrets(new Map(), new Map())
   readonly #isEmpty: boolean
   /** Those of a calling flow. */
-  readonly #lent: CallSecrets | undefined
+  readonly #flowSecrets: CallSecrets | undefined
 
-  /** @param lent replaces values by handles, which only its flow can resolve */
-  constructor(secrets: Iterable<SecretValue>, lent?: CallSecrets) {
-    this.#lent = lent
+  /** @param flowSecrets replaces values by handles, which only its flow can resolve */
+  constructor(secrets: Iterable<SecretValue>, flowSecrets?: CallSecrets) {
+    this.#flowSecrets = flowSecrets
     const texts = textsIn([...secrets])
     this.#isEmpty = texts.length === 0
     for (const text of texts) {
@@ -28,14 +28,14 @@ export class SecretMask {
 
   /** A line of the log, whose end may be cut. */
   line(text: string): string {
-    if (this.#isEmpty && this.#lent === undefined) return text
+    if (this.#isEmpty && this.#flowSecrets === undefined) return text
     const cut = isCutLine(text)
     const body = cut ? text.slice(0, -1) : text
     const shown = cut ? this.#excerpt(body) : this.#whole(body)
     return cut ? `${shown}…` : shown
   }
 
-  /** `***` in place of each secret of the function. What a flow has lent is left to {@link withCallSecrets}. */
+  /** `***` in place of each secret of the function. Secrets of a calling flow are left to {@link withCallSecrets}. */
   value<T extends Json>(value: T): T {
     return this.#isEmpty ? value : (this.#own.redactOutput(value) as T)
   }
@@ -77,13 +77,15 @@ export class SecretMask {
 
   #whole(text: string): string {
     const own = this.#own.redactOutput(text) as string
-    return this.#lent === undefined ? own : withoutHandles(this.#lent.redactOutput(own) as string)
+    return this.#flowSecrets === undefined
+      ? own
+      : withoutHandles(this.#flowSecrets.redactOutput(own) as string)
   }
 
   /** Masks handles first: an end that looks like the beginning of a secret may be that of a handle. */
   #excerpt(text: string): string {
     const own = this.#own.redactExcerpt(this.#whole(text))
-    return this.#lent?.redactExcerpt(own) ?? own
+    return this.#flowSecrets?.redactExcerpt(own) ?? own
   }
 }
 

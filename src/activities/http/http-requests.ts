@@ -10,7 +10,7 @@ import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspac
 import type { Egress } from '../../infra/http-client/egress.ts'
 import { failureOf } from '../call-failure.ts'
 import type { FunctionCall, InlineResult } from '../contract.ts'
-import { type LentCallSecrets, secretNamesOf, withCallSecrets } from '../flow/call-secrets.ts'
+import { type InjectedSecrets, secretNamesOf, withCallSecrets } from '../flow/call-secrets.ts'
 import { limitOutput } from '../limit-output.ts'
 import { type ActivityContext, type Scopes, workspaceOf } from '../tenant-interceptor.ts'
 import type { CallClients } from './authentication.ts'
@@ -64,8 +64,8 @@ export class HttpRequests {
   }
 
   async #send(call: ActivityContext, request: FunctionCall, options: CallHttpOptions): Promise<Json> {
-    const work = async (lent?: LentCallSecrets) =>
-      sendHttp(request.arguments, await this.clientsFor(call, request, options), lent?.secrecy)
+    const work = async (injected?: InjectedSecrets) =>
+      sendHttp(request.arguments, await this.clientsFor(call, request, options), injected?.secrecy)
     const record = this.#scopes.workspace(call, 'workspace_admin')
     return limitOutput(await withCallSecrets(record, secretNamesOf(call, request), work))
   }

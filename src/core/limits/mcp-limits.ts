@@ -40,7 +40,7 @@ export const MCP_LIMITS = {
   /** Characters of their JSON: tools over functions have schemas of their own. */
   mcpManifestsCachedCharsMax: 33_554_432,
   /** Unauthenticated calls per server and process. */
-  mcpStrangersRecordedPerMinute: 60,
+  mcpDeniedRecordedPerMinute: 60,
   /** The log of calls stores the names and types of the arguments of a call: how many, and in how many characters. */
   mcpShapeMembersMax: 50,
   mcpShapeCharsMax: 500,

@@ -57,7 +57,7 @@ export const invokeFunction = workspaceOperation({
 })
 
 /** `function.invoke` for a flow whose input has handles of secrets, which the sandbox replaces by their values. */
-export const invokeLending = (secrets: SecretNames): typeof invokeFunction => ({
+export const invokeWithSecrets = (secrets: SecretNames): typeof invokeFunction => ({
   ...invokeFunction,
   run: (scope, invocation) => invoke(scope, { ...invocation, secrets }, callTrigger(scope)),
 })

@@ -49,7 +49,7 @@ export const createClient = previewOperation({
       })
     await rejectUnknownScopes(scope, found, scopes)
     const secret = randomBytes(SECRET_BYTES).toString('base64url')
-    const made = await findRow<AgentClient>(
+    const client = await findRow<AgentClient>(
       scope,
       'MCP server',
       sql`insert into mcp_clients (server_id, id, name, secret_hash, scopes, created_by)
@@ -58,7 +58,7 @@ export const createClient = previewOperation({
         from mcp_servers where id = ${found.id}
         returning ${COLUMNS}`,
     )
-    return { ...made, client_secret: secret }
+    return { ...client, client_secret: secret }
   },
 })
 

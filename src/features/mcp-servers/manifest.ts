@@ -67,9 +67,9 @@ export async function findPublished(
     'MCP server',
     sql`select hash, manifest from mcp_server_versions where server_id = ${serverId} and version = ${version}`,
   )
-  const made = { version, hash, manifest }
-  CACHE.set(key, made)
-  return made
+  const published = { version, hash, manifest }
+  CACHE.set(key, published)
+  return published
 }
 
 const EffectName = Type.Union([Type.Literal('reads'), Type.Literal('adds'), Type.Literal('changes')])

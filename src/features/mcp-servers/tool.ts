@@ -1,4 +1,4 @@
-/** The shape of a tool (candidate and frozen form), its names, digests, sources, and checks of its texts. */
+/** The shape of a tool (candidate and frozen form), its names, digests, providers, and checks of its texts. */
 
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -6,7 +6,13 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { Annotations } from '../../core/tool-access.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
-import type { Answers, Asks, CallClient, Waiting } from './calls/call-client.ts'
+import type {
+  CallClient,
+  InputRequests,
+  ReceivedInput,
+  RequestedInput,
+  WaitOptions,
+} from './calls/call-client.ts'
 import type { Content } from './calls/content.ts'
 import type { JsonSchema } from './tool-name.ts'
 
@@ -104,17 +110,19 @@ export function rejectErrors(errors: readonly (InputError | undefined)[]): void 
   throw new Problem('validation_failed', { detail, errors: found })
 }
 
-export interface Source {
+/** Makes candidates of one kind, such as tools over collections, and maps their calls to operations. */
+export interface ToolProvider {
+  /** `source` of the bindings of its tools. */
   readonly name: string
   /** The operations that its tools may run, whatever a manifest contains. */
   readonly operations: readonly AnyOperation[]
   /**
    * @param scope of an admin
-   * @param chosen the candidates that are needed, by `candidate` or by name; the source may return others besides. Default: all
+   * @param chosen the candidates that are needed, by `candidate` or by name; the provider may return others besides. Default: all
    */
   readonly candidates: (scope: WorkspaceScope, chosen?: readonly string[]) => Promise<Candidate[]>
-  /** Runs before each call. @throws Problem if the source is disabled */
-  readonly admit?: (scope: WorkspaceScope) => Promise<void>
+  /** Runs before each call. @throws Problem if its tools are disabled */
+  readonly requireEnabled?: (scope: WorkspaceScope) => Promise<void>
   /**
    * The input of the operation, without fixed fields, for a call. Default: the arguments.
    * @throws Problem if the arguments do not fit together
@@ -124,20 +132,23 @@ export interface Source {
    * The input for about a share of the result, which was too large. Only for operations that read.
    * @returns undefined if the result cannot be made smaller
    */
-  readonly smaller?: (
+  readonly toSmallerInput?: (
     input: Readonly<Record<string, unknown>>,
     share: number,
   ) => Readonly<Record<string, unknown>> | undefined
   /** Waits for what the operation has started. @returns the output that is there then */
-  readonly follow?: (scope: WorkspaceScope, waiting: Waiting & { readonly output: never }) => Promise<unknown>
+  readonly follow?: (
+    scope: WorkspaceScope,
+    options: WaitOptions & { readonly output: never },
+  ) => Promise<unknown>
   /** The result of the tool for an output of the operation. Default: the output. */
-  readonly answer?: (output: never, form: AnswerForm) => ToolOutput
+  readonly toToolOutput?: (output: never, form: OutputForm) => ToolOutput
   /** Others than the author of the tool wrote what it returns: it is fenced, and never taken for content of MCP. */
   readonly isUntrusted?: true
-  /** The operation of a call whose client has answered {@link ToolOutput.asks}. */
+  /** The operation of a call whose client has sent {@link ToolOutput.requestedInput}. */
   readonly resume?: (
     tool: Tool,
-    call: Arguments & { readonly answers: Answers },
+    call: Arguments & { readonly received: ReceivedInput },
   ) => { readonly operation: AnyOperation; readonly input: Readonly<Record<string, unknown>> }
 }
 
@@ -145,11 +156,11 @@ export interface Source {
 export interface Arguments {
   readonly args: Readonly<Record<string, unknown>>
   readonly serverId: string
-  /** Undefined if it cannot be asked. */
+  /** Undefined if it takes no requests. */
   readonly client?: Pick<CallClient, 'capabilities'> | undefined
 }
 
-export interface AnswerForm {
+export interface OutputForm {
   /** The result is read as a resource: data as embedded resources, without words for models around them. */
   readonly asResource: boolean
 }
@@ -159,7 +170,7 @@ export interface ToolOutput {
   readonly failed: boolean
   /** Content of MCP that is returned in place of the output, by tools without an output schema. */
   readonly content?: readonly Content[]
-  readonly asks?: Asks
+  readonly requestedInput?: RequestedInput
   /** The execution that the output is of. */
   readonly run?: RunState
 }
@@ -171,5 +182,5 @@ export interface RunState {
   readonly startedAt: string
   readonly updatedAt: string
   /** Requests of the execution to the principal that started it. */
-  readonly asks?: Asks['requests']
+  readonly inputRequests?: InputRequests
 }

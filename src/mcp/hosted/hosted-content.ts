@@ -3,8 +3,8 @@
 import { isObject } from '../../core/json.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
-
 import type { CallResult } from '../../features/mcp-servers/calls/call-end.ts'
+import { acceptedFields } from '../../features/mcp-servers/calls/elicitation.ts'
 import type { Manifest } from '../../features/mcp-servers/manifest.ts'
 import {
   completionsOf,
@@ -15,8 +15,8 @@ import {
   shownPrompt,
   shownResource,
 } from '../../features/mcp-servers/prompts.ts'
-import { resultReader } from '../../features/mcp-servers/sources/results.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
+import { resultReader } from '../../features/mcp-servers/tool-providers/results.ts'
 import type {
   InputRequired,
   McpCompletions,
@@ -32,8 +32,8 @@ export function promptsOf({ prompts = {} }: Manifest): McpPrompts | undefined {
     get: async (name, args, client) => {
       const prompt = Object.hasOwn(prompts, name) ? prompts[name] : undefined
       if (prompt === undefined) return undefined
-      const given = { ...answeredArguments(prompt, client), ...args }
-      return askForArguments(prompt, given, client) ?? fillPrompt(prompt, given)
+      const given = { ...receivedArguments(prompt, client), ...args }
+      return requestArguments(prompt, given, client) ?? fillPrompt(prompt, given)
     },
   }
 }
@@ -41,8 +41,8 @@ export function promptsOf({ prompts = {} }: Manifest): McpPrompts | undefined {
 /** The name of the request for the arguments of a prompt. */
 const ARGUMENTS = 'arguments'
 
-/** Asks for the arguments that are missing, if the client can be asked (MCP 2026-07-28). */
-function askForArguments(
+/** Requests the arguments that are missing, if the client takes requests (MCP 2026-07-28). */
+function requestArguments(
   prompt: Prompt,
   given: Readonly<Record<string, string>>,
   { capabilities }: CallClient,
@@ -68,14 +68,12 @@ function askForArguments(
   }
 }
 
-/** Arguments in the answer of the client: texts of declared names. */
-function answeredArguments(prompt: Prompt, { inputResponses }: CallClient): Record<string, string> {
-  const answer = isObject(inputResponses) ? inputResponses[ARGUMENTS] : undefined
-  const { action, content } = Object(answer) as { action?: unknown; content?: unknown }
-  if (action !== 'accept' || !isObject(content)) return {}
+/** Arguments in the response of the client: texts of declared names. */
+function receivedArguments(prompt: Prompt, { inputResponses }: CallClient): Record<string, string> {
+  const response = isObject(inputResponses) ? inputResponses[ARGUMENTS] : undefined
   const declared = new Set((prompt.arguments ?? []).map(({ name }) => name))
   return Object.fromEntries(
-    Object.entries(content).flatMap(([name, value]) =>
+    Object.entries(acceptedFields(response) ?? {}).flatMap(([name, value]) =>
       declared.has(name) && typeof value === 'string' ? [[name, value]] : [],
     ),
   )
@@ -88,7 +86,7 @@ export function completionsFor({ prompts = {} }: Manifest): McpCompletions | und
 }
 
 /** Calls of tools of the client, by which resources are read. */
-interface ToolReader {
+export interface ToolReader {
   /** Tells if the client may call a tool. */
   readonly isGranted: Grants
   /** Calls a tool as the client. @param via runs in its place */

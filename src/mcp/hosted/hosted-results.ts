@@ -14,11 +14,11 @@ export function shownResult({ content, structured_content, is_error }: CallResul
 }
 
 /** Converts the result of a call to the response for its client: a result, an input request, or a task. */
-export function answerOf(result: CallResult, { takesTasks }: CallClient): ToolResult | InputRequired | Task {
-  const { asked, run } = result
-  if (asked !== undefined) {
-    const { requests: inputRequests, state: requestState } = asked
-    return { resultType: 'input_required', inputRequests, requestState }
-  }
+export function responseOf(
+  result: CallResult,
+  { takesTasks }: CallClient,
+): ToolResult | InputRequired | Task {
+  const { inputRequired, run } = result
+  if (inputRequired !== undefined) return { resultType: 'input_required', ...inputRequired }
   return (takesTasks ? taskOf(run) : undefined) ?? shownResult(result)
 }

@@ -1,5 +1,5 @@
 /**
- * Sessions of clients up to MCP 2025-11-25. The id of a session says what its client can be asked ({@link sessionId}); the log
+ * Sessions of clients up to MCP 2025-11-25. The id of a session says which requests its client takes ({@link sessionId}); the log
  * level and the subscriptions, which change, are in Valkey. The stream of a session tells of changes.
  */
 
@@ -9,10 +9,10 @@ import { notFound } from '../../core/problem.ts'
 import { digest, type Tool } from '../../features/mcp-servers/tool.ts'
 import type { ExpiringHashes } from '../../infra/valkey/expiring-hashes.ts'
 import type { Message } from '../endpoint.ts'
-import type { ClientAnswer, McpChange, McpSession } from '../protocol/mcp-server.ts'
+import type { ClientResponse, McpChange, McpSession } from '../protocol/mcp-server.ts'
 import { logsSteps } from '../protocol/serving.ts'
 import { isModern } from '../protocol/transport.ts'
-import type { ClientAnswers } from './client-answers.ts'
+import type { ClientResponses } from './client-responses.ts'
 import { sessionCapabilities, sessionId } from './client-sessions.ts'
 import { LISTS, type ServerChanges } from './hosted-changes.ts'
 import type { RequestState } from './request-state.ts'
@@ -21,9 +21,9 @@ const SESSION = 'mcp-session-id'
 const LEVEL = 'level'
 const URI = 'uri:'
 
-/** The sources whose tools may ask their client, and those whose tools run flows. */
-const ASKING: ReadonlySet<string> = new Set(['functions', 'flows', 'runs'])
-const RUNNING: ReadonlySet<string> = new Set(['flows', 'runs'])
+/** The providers whose tools may send requests to their client, and those whose tools run flows. */
+const REQUESTING_INPUT: ReadonlySet<string> = new Set(['functions', 'flows', 'runs'])
+const RUNNING_FLOWS: ReadonlySet<string> = new Set(['flows', 'runs'])
 
 interface SessionCall {
   /** The tool that the message calls. */
@@ -33,11 +33,11 @@ interface SessionCall {
 }
 
 export class HostedSessions {
-  readonly #answers: ClientAnswers
+  readonly #responses: ClientResponses
   readonly #states: ExpiringHashes
 
-  constructor(answers: ClientAnswers, states: ExpiringHashes) {
-    this.#answers = answers
+  constructor(responses: ClientResponses, states: ExpiringHashes) {
+    this.#responses = responses
     this.#states = states
   }
 
@@ -64,9 +64,9 @@ export class HostedSessions {
     return {
       capabilities,
       begin: acquireStream,
-      mayAsk: ASKING.has(source) && Object.keys(capabilities).length > 0,
-      logsSteps: RUNNING.has(source) && logsSteps((await this.#states.read(key))[LEVEL]),
-      answerTo: (requestId, signal) => this.#answers.wait(answerKey(state, requestId), signal),
+      mayRequestInput: REQUESTING_INPUT.has(source) && Object.keys(capabilities).length > 0,
+      logsSteps: RUNNING_FLOWS.has(source) && logsSteps((await this.#states.read(key))[LEVEL]),
+      waitForResponse: (requestId, signal) => this.#responses.wait(responseKey(state, requestId), signal),
       setLogLevel: async (level) =>
         void (await this.#states.set(key, LEVEL, level, LIMITS.mcpSubscriptionsMax)),
       subscribe: (uri) => this.#states.set(key, `${URI}${uri}`, '', LIMITS.mcpSubscriptionsMax),
@@ -74,8 +74,8 @@ export class HostedSessions {
     }
   }
 
-  takeAnswer(state: RequestState, requestId: unknown, answer: ClientAnswer): void {
-    this.#answers.deliver(answerKey(state, String(requestId)), answer)
+  takeResponse(state: RequestState, requestId: unknown, response: ClientResponse): void {
+    this.#responses.deliver(responseKey(state, String(requestId)), response)
   }
 
   /**
@@ -155,8 +155,8 @@ const ownerOf = ({ server, client }: RequestState) => ({
   clientId: client.clientId,
 })
 
-/** An answer counts only if it comes from the client that was asked. */
-const answerKey = ({ server, client }: RequestState, requestId: string) =>
+/** A response counts only if it comes from the client that got the request. */
+const responseKey = ({ server, client }: RequestState, requestId: string) =>
   JSON.stringify([server.id, client.subject, client.clientId, requestId])
 
 const keyOf = (id: string) => `tenon:mcp-session:${digest(id)}`

@@ -4,9 +4,13 @@
  */
 
 import type { CallResult } from '../../features/mcp-servers/calls/call-end.ts'
-import { INTERNAL_ERROR, RpcRefusal, validAnswers } from '../../features/mcp-servers/calls/client-requests.ts'
-import { decisionsOf } from '../../features/mcp-servers/sources/run-outcome.ts'
+import {
+  INTERNAL_ERROR,
+  RpcRefusal,
+  validResponses,
+} from '../../features/mcp-servers/calls/client-requests.ts'
 import type { RunState } from '../../features/mcp-servers/tool.ts'
+import { decisionsOf } from '../../features/mcp-servers/tool-providers/run-outcome.ts'
 import type { McpTasks, Task, TaskState, ToolResult } from '../protocol/mcp-server.ts'
 
 /** Calls a tool over executions. */
@@ -29,8 +33,8 @@ const STATUS: Readonly<Record<RunState['status'], Task['status']>> = {
   cancelled: 'cancelled',
 }
 
-const statusOf = ({ status, asks }: RunState): Task['status'] =>
-  asks === undefined ? STATUS[status] : 'input_required'
+const statusOf = ({ status, inputRequests }: RunState): Task['status'] =>
+  inputRequests === undefined ? STATUS[status] : 'input_required'
 
 const describe = (run: RunState): Omit<Task, 'resultType' | 'status'> => ({
   taskId: run.id,
@@ -69,14 +73,14 @@ export function tasksOf(call: CallRunTool, shown: (result: CallResult) => ToolRe
         ...describe(run),
         status,
         ...(status === 'completed' && { result: shown(result) }),
-        ...(run.asks && { inputRequests: run.asks }),
+        ...(run.inputRequests && { inputRequests: run.inputRequests }),
       }
     },
     update: async (taskId, inputResponses) => {
       const run = (await read(taskId))?.run
       if (run === undefined) return false
-      // Answers to requests that are no longer open have no effect.
-      for (const decision of decisionsOf(validAnswers(run.asks ?? {}, inputResponses)))
+      // Responses to requests that are no longer open have no effect.
+      for (const decision of decisionsOf(validResponses(run.inputRequests ?? {}, inputResponses)))
         await call('answer', { run: taskId, ...decision })
       return true
     },

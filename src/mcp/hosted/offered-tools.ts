@@ -3,12 +3,14 @@
 import type { FastifyRequest } from 'fastify'
 import type { McpPrincipal } from '../../access/authentication/subject-status.ts'
 import { isCovered, scopeOf } from '../../core/tool-access.ts'
+import { findPublished, type PublishedVersion } from '../../features/mcp-servers/manifest.ts'
 import { shownTool } from '../../features/mcp-servers/review/review.ts'
-import { searchToolsFor } from '../../features/mcp-servers/search/search-tool-list.ts'
+import { searchToolsFor, usesSearch } from '../../features/mcp-servers/search/search-tool-list.ts'
 import type { VisibleTool } from '../../features/mcp-servers/search/search-tools.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
 import type { McpTool } from '../protocol/mcp-server.ts'
 import { isModern } from '../protocol/transport.ts'
+import type { RequestState } from './request-state.ts'
 
 /** The tools of the active version, and of the version that was consented to. */
 export interface ToolSets {
@@ -16,8 +18,32 @@ export interface ToolSets {
   readonly consented: readonly Tool[]
 }
 
+/** The active version of a server, for one client. */
+export interface Offer {
+  readonly version: PublishedVersion
+  readonly sets: ToolSets
+  /** The search of tools replaces the list of those that are not pinned. */
+  readonly hasSearch: boolean
+  /** True if the client may call a tool. */
+  readonly isGranted: (tool: Tool) => boolean
+}
+
+/** Reads the active version, and the one that the user of the client has consented to. */
+export async function readOffer({ scope, server, client }: RequestState): Promise<Offer> {
+  const version = await findPublished(scope, server.id, server.version)
+  const consented = await findPublished(scope, server.id, client.consentedVersion)
+  const { tools } = version.manifest
+  const sets = { active: tools, consented: consented.manifest.tools }
+  return {
+    version,
+    sets,
+    hasSearch: usesSearch(server.search, tools),
+    isGranted: (tool) => isGranted(tool, client, sets),
+  }
+}
+
 /** True if the token has the scope of a tool, and was issued for no lesser effect of it. */
-export function isGranted(tool: Tool, { server, scopes }: McpPrincipal, { consented }: ToolSets): boolean {
+function isGranted(tool: Tool, { server, scopes }: McpPrincipal, { consented }: ToolSets): boolean {
   return scopes.has(scopeOf(server.slug, tool)) && isCovered(tool, consented)
 }
 

@@ -1,6 +1,7 @@
-/** The state of an authenticated request to a hosted server. */
+/** The state of an authenticated request to a hosted server, and what the call log says of the request. */
 
 import type { ServerResponse } from 'node:http'
+import type { FastifyRequest } from 'fastify'
 import type { PublishedServer } from '../../access/authentication/mcp-server-registry.ts'
 import type { McpPrincipal } from '../../access/authentication/subject-status.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
@@ -22,3 +23,20 @@ export interface RequestState {
   /** Why the call was denied by a tool error. */
   deniedCode?: ProblemCode
 }
+
+/** Members of an entry in the log of calls that describe the request. */
+export const callContext = (request: FastifyRequest, { id, version, versionHash }: PublishedServer) => ({
+  channel: 'wire' as const,
+  serverId: id,
+  version,
+  versionHash,
+  address: request.ip,
+  requestId: request.id,
+})
+
+/** Members of an entry in the log of calls that describe the authenticated caller. */
+export const callerOf = ({ client, toolScope }: RequestState) => ({
+  principal: client.subject,
+  clientId: client.clientId,
+  toolScope,
+})

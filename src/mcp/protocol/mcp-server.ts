@@ -1,6 +1,6 @@
 /** The interface of an MCP server that both SDKs serve: tools, resources, prompts, tasks. */
 
-import type { CallClient, InputRequest } from '../../features/mcp-servers/calls/call-client.ts'
+import type { CallClient, InputRequests } from '../../features/mcp-servers/calls/call-client.ts'
 import type { Content } from '../../features/mcp-servers/calls/content.ts'
 
 export interface McpTool {
@@ -96,39 +96,39 @@ export interface McpServer {
   /** Clients up to MCP 2025-11-25 get sessions. */
   readonly hasSessions?: boolean
   readonly session?: McpSession | undefined
-  /** Takes the answer of a client to a request of the server. */
-  readonly takeAnswer?: (requestId: unknown, answer: ClientAnswer) => void
+  /** Takes the response of a client to a request of the server. */
+  readonly takeResponse?: (requestId: unknown, response: ClientResponse) => void
 }
 
 /** A JSON-RPC response of a client to a request of the server, unverified. */
-export interface ClientAnswer {
+export interface ClientResponse {
   readonly result?: unknown
   readonly error?: unknown
 }
 
-/** The session of a client up to MCP 2025-11-25, which sends answers to requests as messages of their own. */
+/** The session of a client up to MCP 2025-11-25, which sends responses to requests as messages of their own. */
 export interface McpSession {
   /** Those that the client has declared at the beginning. */
   readonly capabilities: Readonly<Record<string, object>>
-  /** The called tool may ask its client, so its response has to be a stream. */
-  readonly mayAsk: boolean
-  /** Called once before a call asks its client. @throws Problem `quota_exceeded` if too many calls and streams wait */
+  /** The called tool may send requests to its client, so the result of the call has to be a stream. */
+  readonly mayRequestInput: boolean
+  /** Called once before a call sends requests to its client. @throws Problem `quota_exceeded` if too many calls and streams wait */
   readonly begin: () => Promise<void>
   /** The client wants log messages of the steps of the called tool, in a stream, too. */
   readonly logsSteps: boolean
-  /** @returns undefined if the client does not answer in time */
-  readonly answerTo: (requestId: string, signal: AbortSignal) => Promise<ClientAnswer | undefined>
+  /** @returns undefined if the client does not respond in time */
+  readonly waitForResponse: (requestId: string, signal: AbortSignal) => Promise<ClientResponse | undefined>
   readonly setLogLevel: (level: string) => Promise<void>
   /** @returns false if the session has too many subscriptions */
   readonly subscribe: (uri: string) => Promise<boolean>
   readonly unsubscribe: (uri: string) => Promise<void>
 }
 
-/** A result that asks the client first (MCP 2026-07-28, "Multi Round-Trip Requests"). */
+/** A result that requests input from the client first (MCP 2026-07-28, "Multi Round-Trip Requests"). */
 export interface InputRequired {
   readonly resultType: 'input_required'
-  readonly inputRequests: Readonly<Record<string, InputRequest>>
-  /** Opaque to the client, which returns it with its answers. */
+  readonly inputRequests: InputRequests
+  /** Opaque to the client, which returns it with its responses. */
   readonly requestState?: string
 }
 
@@ -147,7 +147,7 @@ export interface Task {
 /** A task with its result, or with its requests to the client. */
 export interface TaskState extends Omit<Task, 'resultType'> {
   readonly result?: ToolResult
-  readonly inputRequests?: Readonly<Record<string, InputRequest>>
+  readonly inputRequests?: InputRequests
 }
 
 /** Tasks of the client. A task of another one does not exist for it. */

@@ -21,9 +21,14 @@ import {
   UnsubscribeRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { LIMITS } from '../../core/limits.ts'
-import type { CallClient, Progress } from '../../features/mcp-servers/calls/call-client.ts'
+import type {
+  CallClient,
+  InputRequests,
+  InputResponses,
+  Progress,
+} from '../../features/mcp-servers/calls/call-client.ts'
 import { JsonTransport, plainRequest } from './json-transport.ts'
-import type { InputRequired, McpPrompts, McpResources, McpServer, McpSession } from './mcp-server.ts'
+import type { McpPrompts, McpResources, McpServer, McpSession } from './mcp-server.ts'
 import {
   asRpcError,
   completion,
@@ -38,12 +43,12 @@ import {
 /** Later versions have no code of their own for it. */
 const RESOURCE_NOT_FOUND = -32_002
 
-/** A client that is not asked: prompts are answered at once in these versions. */
+/** A client that takes no requests: prompts have a result at once in these versions. */
 const NO_CLIENT: CallClient = { takesTasks: false }
 
 /**
  * Stateless: one server and one transport for each request (CVE-2026-25536). The response is a stream if the client wants to
- * hear of progress or may be asked, and one JSON document otherwise.
+ * hear of progress or may get requests, and one JSON document otherwise.
  */
 export async function serveLegacy(exchange: Exchange, server: McpServer): Promise<void> {
   const { request, response, body } = exchange
@@ -51,8 +56,8 @@ export async function serveLegacy(exchange: Exchange, server: McpServer): Promis
   const mcp = new LegacyServer({ name: server.name, version: server.version }, legacyOptions(server))
   mcp.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: listOf(server) }))
   const token = progressTokenOf(body)
-  const { mayAsk = false, logsSteps = false, capabilities } = server.session ?? {}
-  const isStream = token !== undefined || mayAsk || logsSteps
+  const { mayRequestInput = false, logsSteps = false, capabilities } = server.session ?? {}
+  const isStream = token !== undefined || mayRequestInput || logsSteps
   const plain = isStream ? undefined : plainRequest(exchange)
   const transport =
     plain === undefined
@@ -70,10 +75,10 @@ export async function serveLegacy(exchange: Exchange, server: McpServer): Promis
         signal,
         takesTasks: false,
         ...((token !== undefined || logsSteps) && { onProgress }),
-        ...(mayAsk && capabilities && { capabilities }),
+        ...(mayRequestInput && capabilities && { capabilities }),
       }
       const send: Send = (message) => transport.send(message, { relatedRequestId: requestId })
-      const result = await answered(server, { name, args, client, send })
+      const result = await callWithInput(server, { name, args, client, send })
       if (result === undefined) throw new McpError(ErrorCode.InvalidParams, NO_TOOL)
       return { ...result }
     },
@@ -135,35 +140,35 @@ interface Call {
   readonly send: Send
 }
 
-/** Calls a tool, and again with the answers of the client as long as the tool asks. */
-async function answered(server: McpServer, { name, args, client, send }: Call) {
+/** Calls a tool, and again with the responses of the client as long as the tool requests input. */
+async function callWithInput(server: McpServer, { name, args, client, send }: Call) {
   let given = client
   for (let round = 0; round < LIMITS.mcpRoundsMax; round += 1) {
     const result = await server.call(name, args, given).catch(asRpcError(McpError))
     if (result === undefined || !('inputRequests' in result)) return result
     if (round === 0) await server.session?.begin().catch(asRpcError(McpError))
-    const inputResponses = await askAll(server, result.inputRequests, { client, send })
-    // Nobody would read the result, and the function has no answer to go on with.
+    const inputResponses = await sendRequests(server, result.inputRequests, { client, send })
+    // The client would not read the result, and the function has no response to continue with.
     if (client.signal?.aborted) throw new McpError(ErrorCode.ConnectionClosed, 'The client has disconnected.')
     given = { ...client, inputResponses, requestState: result.requestState }
   }
   throw new McpError(ErrorCode.InternalError, `The tool asked more than ${LIMITS.mcpRoundsMax} times.`)
 }
 
-/** Sends requests in the stream of the call, and waits for their answers. */
-async function askAll(
+/** Sends requests in the stream of the call, and waits for their responses. */
+async function sendRequests(
   { session }: McpServer,
-  requests: InputRequired['inputRequests'],
+  requests: InputRequests,
   { client: { signal = new AbortController().signal }, send }: Pick<Call, 'client' | 'send'>,
-): Promise<Record<string, unknown>> {
-  const answers = Object.entries(requests).map(async ([name, { method, params }]) => {
+): Promise<InputResponses> {
+  const responses = Object.entries(requests).map(async ([name, { method, params }]) => {
     const id = randomUUID()
-    const answer = session?.answerTo(id, signal)
+    const response = session?.waitForResponse(id, signal)
     await send({ jsonrpc: '2.0', id, method, params: { ...params } })
-    // A client that refuses to ask its user, or does not answer, has closed the form.
-    return [name, (await answer)?.result ?? { action: 'cancel' }] as const
+    // No response, or an error, stands for a closed form.
+    return [name, (await response)?.result ?? { action: 'cancel' }] as const
   })
-  return Object.fromEntries(await Promise.all(answers))
+  return Object.fromEntries(await Promise.all(responses))
 }
 
 function addLegacyPrompts(mcp: LegacyServer, { list, get }: McpPrompts): void {

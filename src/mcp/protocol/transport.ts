@@ -5,7 +5,7 @@
 
 import { isObject } from '../../core/json.ts'
 import { INVALID_PARAMS } from '../../features/mcp-servers/calls/client-requests.ts'
-import type { ClientAnswer, McpServer } from './mcp-server.ts'
+import type { ClientResponse, McpServer } from './mcp-server.ts'
 import { serveLegacy } from './serve-legacy.ts'
 import { serveModern } from './serve-modern.ts'
 import type { Exchange } from './serving.ts'
@@ -23,12 +23,12 @@ export function serve(exchange: Exchange, server: McpServer): Promise<void> {
 }
 
 /** True for a JSON-RPC response: the answer of a client to a request of the server. */
-const isResponse = (body: unknown): body is { readonly id: unknown } & ClientAnswer =>
+const isResponse = (body: unknown): body is { readonly id: unknown } & ClientResponse =>
   isObject(body) && body['method'] === undefined && ('result' in body || 'error' in body)
 
 async function takeAnswer({ response, body }: Exchange, server: McpServer): Promise<void> {
-  const { id, result, error } = body as { id?: unknown } & ClientAnswer
-  server.takeAnswer?.(id, { result, error })
+  const { id, result, error } = body as { id?: unknown } & ClientResponse
+  server.takeResponse?.(id, { result, error })
   response.writeHead(202).end()
 }
 

@@ -113,7 +113,7 @@ describe('masking', () => {
     expect(JSON.stringify(await linesOf(runIdOf(reply)))).not.toMatch(new RegExp(`${first}|${second}`))
   })
 
-  test('a secret that a flow lends: the code has the value, lines and result do not', async () => {
+  test('a secret that a flow passes: the code has the value, lines and result do not', async () => {
     const value = canary()
     await storeSecret(workspace, 'lent', value)
     const id = await deployed(

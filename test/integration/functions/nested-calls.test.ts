@@ -1,5 +1,5 @@
 /**
- * Functions that call functions, by their client or by `fetch`: a caller that waits lends its slot, so that many callers at once
+ * Functions that call functions, by their client or by `fetch`: a caller that waits yields its slot, so that many callers at once
  * do not wait for one another.
  */
 

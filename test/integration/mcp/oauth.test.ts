@@ -76,7 +76,7 @@ test('forged Host header: metadata shows the configured address', async () => {
 
 test('unauthenticated calls: logged up to a limit per minute', async () => {
   const { workspace, path, id } = await publishMcpServer(await createTestWorkspace(), 'strangers')
-  const max = LIMITS.mcpStrangersRecordedPerMinute
+  const max = LIMITS.mcpDeniedRecordedPerMinute
   const as = (n: number) => (n % 2 === 0 ? {} : { authorization: 'Bearer x' })
   const replies = await Promise.all(
     Array.from({ length: 3 * max }, (_, n) => call('POST', path, { as: as(n), body: {} })),

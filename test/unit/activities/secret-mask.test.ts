@@ -34,15 +34,15 @@ test('message, name and line that end within a secret: its beginning is left out
 })
 
 test('secret of a calling flow: the same', () => {
-  const lent = new CallSecrets(new Map(), new Map([[handleOf('key', 'k'.repeat(43)), SECRET]]))
-  const { detail, members } = failureOf(new SecretMask([], lent))
+  const flowSecrets = new CallSecrets(new Map(), new Map([[handleOf('key', 'k'.repeat(43)), SECRET]]))
+  const { detail, members } = failureOf(new SecretMask([], flowSecrets))
   expect([detail, JSON.stringify(members['error'])].join()).not.toContain(HALF)
 })
 
 test('line that ends with a secret of a flow: is masked, whatever the end of the handle looks like', () => {
   // The handle ends with the beginning of the secret.
-  const lent = new CallSecrets(new Map(), new Map([[handleOf('key', 'h'.repeat(43)), SECRET]]))
-  const mask = new SecretMask([], lent)
+  const flowSecrets = new CallSecrets(new Map(), new Map([[handleOf('key', 'h'.repeat(43)), SECRET]]))
+  const mask = new SecretMask([], flowSecrets)
   expect([`got ${SECRET}`, `got ${SECRET}…`].map((text) => mask.line(text))).toEqual(['got ***', 'got ***…'])
 })
 

@@ -1,4 +1,4 @@
-/** Slots of running invocations: shares of tenants, waiting for one, and lending while the holder waits for other runs. */
+/** Slots of running invocations: shares of tenants, waiting for one, and yielding while the holder waits for other runs. */
 
 import { expect, test } from 'vitest'
 import { FairSlots, type HeldSlot } from '../../../src/features/functions/sandbox/fair-slots.ts'
@@ -6,14 +6,14 @@ import { FairSlots, type HeldSlot } from '../../../src/features/functions/sandbo
 const NEVER = new AbortController().signal
 
 async function held(slots: FairSlots, tenant = 'ten_a'): Promise<HeldSlot> {
-  return { tenant, release: await slots.acquire(tenant, 'busy', NEVER), lends: 0, isGivenUp: false }
+  return { tenant, release: await slots.acquire(tenant, 'busy', NEVER), yields: 0, isGivenUp: false }
 }
 
 test('parents that wait for children: the children get their slots, at any depth', async () => {
   const slots = new FairSlots(2, 2, 1_000)
   const call = async (depth: number): Promise<number> => {
     const slot = await held(slots)
-    const result = depth === 0 ? 0 : await slots.lend(slot, () => call(depth - 1))
+    const result = depth === 0 ? 0 : await slots.yieldWhile(slot, () => call(depth - 1))
     slot.isGivenUp = true
     slot.release()
     return result + 1
@@ -26,18 +26,18 @@ test('parents that wait for children: the children get their slots, at any depth
   ])
 })
 
-test('a slot that is given up while it is lent, or lent twice at once: no slot is lost', async () => {
+test('a slot that is given up while it is yielded, or yielded twice at once: no slot is lost', async () => {
   const slots = new FairSlots(1, 1, 1_000)
   const slot = await held(slots)
   const child = Promise.withResolvers<void>()
-  const lent = [slots.lend(slot, () => child.promise), slots.lend(slot, () => child.promise)]
+  const yielded = [slots.yieldWhile(slot, () => child.promise), slots.yieldWhile(slot, () => child.promise)]
   expect(slots.tryAcquire('ten_b')).toEqual(expect.any(Function))
   const other = await held(new FairSlots(1, 1, 1_000))
   slot.isGivenUp = true
   slot.release()
   child.resolve()
-  await Promise.all(lent)
-  expect(other.lends).toBe(0)
+  await Promise.all(yielded)
+  expect(other.yields).toBe(0)
   expect(slots.tryAcquire('ten_a')).toBeUndefined()
 })
 

@@ -1,7 +1,7 @@
-/** Answers of clients are checked against forms of tenants on the thread of the API, so each check is bounded. */
+/** Responses of clients are checked against forms of tenants on the thread of the API, so each check is bounded. */
 
 import { expect, test } from 'vitest'
-import { validAnswers } from '../../../src/features/mcp-servers/calls/client-requests.ts'
+import { validResponses } from '../../../src/features/mcp-servers/calls/client-requests.ts'
 import { threadMs } from '../../support/thread-time.ts'
 
 const NAMES = Array.from({ length: 10 }, (_, n) => `a${n}`)
@@ -25,12 +25,12 @@ test.each([
     { a: Array.from({ length: 90_000 }, (_, i) => [i]) },
   ],
 ])(
-  'form with %s: ten answers are checked in little time, and are not valid',
+  'form with %s: ten responses are checked in little time, and are not valid',
   (_name, requestedSchema, content) => {
     const requests = forAll({ method: 'elicitation/create' as const, params: { requestedSchema } })
-    const answers = forAll({ action: 'accept', content })
+    const responses = forAll({ action: 'accept', content })
     const before = threadMs()
-    expect(validAnswers(requests, answers)).toEqual({})
+    expect(validResponses(requests, responses)).toEqual({})
     expect(threadMs() - before).toBeLessThan(250)
   },
 )

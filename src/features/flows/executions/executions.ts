@@ -144,7 +144,7 @@ export const startExecution = previewOperation({
       throw new Problem('validation_failed', { detail: 'Give `version` or `alias`, not both.' })
     const id = scope.newId('run')
     const by = scope.actor.onBehalfOf ?? scope.actor.subject
-    const trigger = { kind: 'manual' as const, ...deeper(scope) }
+    const trigger = { kind: 'manual' as const, ...chainDepthOf(scope) }
     const start = () => startFlow(scope, flow, version, { id, input, by, trigger, alias, correlationKey })
     if (wait > 0) await untilEnded(scope, id, start, wait * 1_000)
     else await start()
@@ -156,7 +156,7 @@ export const startExecution = previewOperation({
  * The chain depth of an execution that another one starts by a tool (`call: mcp`), as of one that an event starts.
  * @throws Problem `state_conflict` if it is too deep
  */
-function deeper({ actor: { chainDepth } }: WorkspaceScope): { readonly chain_depth?: number } {
+function chainDepthOf({ actor: { chainDepth } }: WorkspaceScope): { readonly chain_depth?: number } {
   if (chainDepth === undefined) return {}
   const detail = `${LIMITS.chainDepthMax} executions have started one another, which is the maximum.`
   return { chain_depth: nextChainDepth(chainDepth, detail) }

@@ -35,7 +35,7 @@ interface Checked extends Invocable {
  *   `function_busy`, `state_conflict` if runs that start one another are too deep, `dependency_unavailable`
  */
 export async function startRun(scope: WorkspaceScope, request: RunRequest): Promise<StartedRun> {
-  const trigger = { ...request.trigger, ...deeper(scope, request.trigger) }
+  const trigger = { ...request.trigger, ...chainDepthOf(scope, request.trigger) }
   const runId = request.runId ?? scope.newId('run')
   const invoked = await createRecord(scope, runId, request, trigger)
   const run = runInput(scope, runId, invoked, request, trigger)
@@ -71,7 +71,7 @@ async function giveUp(admin: WorkspaceScope, functionId: string, runId: string):
 const isLimited = ({ config }: Invocable): boolean => (config.concurrency ?? null) !== null
 
 /** The chain depth of a run that another run, an execution or an event has started. @throws Problem `state_conflict` */
-function deeper({ actor }: WorkspaceScope, given: FunctionTrigger): { readonly chain_depth?: number } {
+function chainDepthOf({ actor }: WorkspaceScope, given: FunctionTrigger): { readonly chain_depth?: number } {
   const before = given.chain_depth ?? actor.chainDepth
   if (before === undefined && given.kind !== 'function') return {}
   const detail = `${LIMITS.chainDepthMax} runs have started one another, which is the maximum.`

@@ -7,15 +7,16 @@ interface Waiting {
   readonly proceed: () => void
 }
 
-const LENT_PER_SLOT = 4
+/** So many holders per slot may have yielded theirs. */
+const YIELDED_PER_SLOT_MAX = 4
 
-/** A slot that its holder may lend. */
+/** A slot that its holder may yield. */
 export interface HeldSlot {
   readonly tenant: string
   /** Idempotent. */
   release: () => void
-  /** Works under way for which it is lent. */
-  lends: number
+  /** The calls under way during which it is yielded. */
+  yields: number
   /** True once the holder needs it no more. */
   isGivenUp: boolean
 }
@@ -28,7 +29,7 @@ export class FairSlots {
   /** The tenant that was served last is the last. */
   readonly #waiting = new Map<string, Waiting[]>()
   #total = 0
-  #lent = 0
+  #yielded = 0
 
   constructor(max: number, maxOfTenant: number, waitMs: number) {
     this.#max = max
@@ -37,24 +38,24 @@ export class FairSlots {
   }
 
   /**
-   * Does work for which the holder of a slot only waits: another may have the slot meanwhile. The holder gets it back at once,
+   * Yields a slot during work for which its holder only waits. The holder gets it back at once when the work ends,
    * so that for a while more than `max` may be held. The process of the holder stays, so their number is limited.
    * @throws Problem `overloaded`
    */
-  async lend<T>(slot: HeldSlot, work: () => Promise<T>): Promise<T> {
-    if (slot.lends === 0) {
-      if (this.#lent >= LENT_PER_SLOT * this.#max)
+  async yieldWhile<T>(slot: HeldSlot, work: () => Promise<T>): Promise<T> {
+    if (slot.yields === 0) {
+      if (this.#yielded >= YIELDED_PER_SLOT_MAX * this.#max)
         throw new Problem('overloaded', { detail: 'Too many runs wait for runs that they have started.' })
-      this.#lent += 1
+      this.#yielded += 1
       slot.release()
     }
-    slot.lends += 1
+    slot.yields += 1
     try {
       return await work()
     } finally {
-      slot.lends -= 1
-      if (slot.lends === 0) {
-        this.#lent -= 1
+      slot.yields -= 1
+      if (slot.yields === 0) {
+        this.#yielded -= 1
         if (!slot.isGivenUp) slot.release = this.#hold(slot.tenant)
       }
     }

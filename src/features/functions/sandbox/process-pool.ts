@@ -26,7 +26,7 @@ const BUSY = 'All slots for functions are taken. Try again later.'
 export interface FunctionSlot {
   run(invocation: Invocation): Promise<Outcome>
   /** Waits for other runs, which may use the slot meanwhile. */
-  lend<T>(work: () => Promise<T>): Promise<T>
+  yieldWhile<T>(work: () => Promise<T>): Promise<T>
   /** Idempotent. */
   release(): void
 }
@@ -101,10 +101,10 @@ export class Functions {
   }
 
   #slotOf(tenantId: string, release: () => void, leave: () => void = () => {}): FunctionSlot {
-    const held: HeldSlot = { tenant: tenantId, release, lends: 0, isGivenUp: false }
+    const held: HeldSlot = { tenant: tenantId, release, yields: 0, isGivenUp: false }
     return {
       run: (invocation) => this.#runInSlot(invocation),
-      lend: (work) => this.#slots.lend(held, work),
+      yieldWhile: (work) => this.#slots.yieldWhile(held, work),
       release: () => {
         held.isGivenUp = true
         held.release()

@@ -26,7 +26,7 @@ const NO_FOLDER = '/dev/null/none'
 const ENV = { DENO_DIR: NO_FOLDER, DENO_NO_UPDATE_CHECK: '1', NO_COLOR: '1' }
 const MAJOR = 2
 
-/** Takes what the process writes in the course of an invocation. */
+/** Takes what the process writes during an invocation. */
 export interface OutputListener {
   stdout(chunk: Buffer): void
   stderr(chunk: Buffer): void

@@ -1,6 +1,6 @@
 /** A part of a text or binary file, of a size that a client takes, as content of MCP. */
 
-import type { AnswerForm } from '../tool.ts'
+import type { OutputForm } from '../tool.ts'
 import type { Content } from './content.ts'
 import { fenced } from './untrusted-text.ts'
 
@@ -84,7 +84,7 @@ function cutBytes(bytes: Buffer): number {
 export function contentOfPage(
   page: BytePage,
   details: Readonly<Record<string, unknown>>,
-  { asResource }: AnswerForm,
+  { asResource }: OutputForm,
 ): Content[] {
   if (asResource) return resourceContents(page)
   const { size, offset, next } = page

@@ -24,7 +24,7 @@ interface WorkspaceCall extends CallContext, Pick<ToolCall, 'isRepeated'> {
 export async function callActiveVersion(
   scope: WorkspaceScope,
   { server, ...called }: WorkspaceCall,
-): Promise<Omit<CallResult, 'asked' | 'run'>> {
+): Promise<Omit<CallResult, 'inputRequired' | 'run'>> {
   const { id, state, active_version } = await findServer(scope, server)
   const call = { ...called, serverId: id }
   if (state !== 'published' || active_version === null) {
@@ -36,6 +36,6 @@ export async function callActiveVersion(
   const version = await findPublished(scope, id, active_version)
   const result = await callTool(scope, version, { ...call, isStructured: true })
   if (result === undefined) throw notFound('tool')
-  const { asked: _asked, run: _run, ...shown } = result
+  const { inputRequired: _inputRequired, run: _run, ...shown } = result
   return shown
 }

@@ -1,12 +1,12 @@
-/** The client of a call: its capabilities, the requests of a tool to it with their answers, and progress while it waits. */
+/** The client of a call: its capabilities, the requests of a tool to it with their responses, and progress while it waits. */
 
 /** The client that sent a call, as far as the call may use it. */
 export interface CallClient {
-  /** Capabilities that the client has declared with this request; undefined if it cannot be asked. */
+  /** Capabilities that the client has declared with this request; undefined if it takes no requests. */
   readonly capabilities?: Readonly<Record<string, unknown>>
   /** The client takes a task for an execution that outlasts the call (extension `io.modelcontextprotocol/tasks`). */
   readonly takesTasks: boolean
-  /** The sealed state and the answers that the client sends after it was asked, unverified. */
+  /** The sealed state and the responses that the client sends after a result `input_required`, unverified. */
   readonly requestState?: unknown
   readonly inputResponses?: unknown
   readonly signal?: AbortSignal
@@ -19,24 +19,30 @@ export interface InputRequest {
   readonly params: Readonly<Record<string, unknown>>
 }
 
-/** The requests of a tool to its client, without whose answers it does not go on. */
-export interface Asks {
-  readonly requests: Readonly<Record<string, InputRequest>>
-  /** Returned to the tool with the answers. */
+/** Requests of a tool to its client, by name. */
+export type InputRequests = Readonly<Record<string, InputRequest>>
+
+/** Responses of a client, by the names of the requests. */
+export type InputResponses = Readonly<Record<string, unknown>>
+
+/** Input that a tool requests from its client, without which it does not continue. */
+export interface RequestedInput {
+  readonly requests: InputRequests
+  /** Returned to the tool with the responses. */
   readonly state: unknown
-  /** The output is also a result, for clients that cannot be asked or have declined. */
+  /** The output is also a result, for clients that take no requests or have declined. */
   readonly isOptional: boolean
 }
 
-/** Valid answers of a client, by the names of the requests. */
-export interface Answers {
-  readonly responses: Readonly<Record<string, unknown>>
-  /** As in {@link Asks}. */
+/** Input that a client has sent: a valid response to each request. */
+export interface ReceivedInput {
+  readonly responses: InputResponses
+  /** As in {@link RequestedInput}. */
   readonly state: unknown
 }
 
 /** How a call waits for the execution that it has started. */
-export interface Waiting {
+export interface WaitOptions {
   readonly seconds: number
   /** Ends the waiting, not the execution. */
   readonly signal?: AbortSignal

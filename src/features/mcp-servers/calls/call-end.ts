@@ -4,14 +4,14 @@ import { Problem } from '../../../core/problem.ts'
 import type { RunState, Tool } from '../tool.ts'
 import type { CallClient } from './call-client.ts'
 import type { CallContext, Outcome } from './call-log.ts'
-import { type Asked, MISSING_CAPABILITY, RpcRefusal } from './client-requests.ts'
+import { MISSING_CAPABILITY, RpcRefusal, type SealedInputRequests } from './client-requests.ts'
 import type { ToolResult } from './content.ts'
 import { problemText } from './problem-text.ts'
 
 /** The result of a call, and what is beside it for a client that the call has as `client`. */
 export interface CallResult extends ToolResult {
-  /** Set if the tool asks its client: the call has no result yet. */
-  readonly asked?: Asked
+  /** Set if the tool requests input from its client: the call has no result yet. */
+  readonly inputRequired?: SealedInputRequests
   /** The execution that the result is of. */
   readonly run?: RunState
 }
@@ -22,7 +22,7 @@ export interface ToolCall extends CallContext {
   readonly serverId: string
   readonly tool: string
   readonly arguments: unknown
-  /** The client at the other end, if it can be asked. */
+  /** The client at the other end, if it may take requests. */
   readonly client?: CallClient
   /** An earlier attempt of the same call was lost, perhaps after it had its effect. */
   readonly isRepeated?: boolean

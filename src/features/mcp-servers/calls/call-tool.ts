@@ -17,7 +17,7 @@ import { runTool } from './run-tool.ts'
  * @returns undefined if the version has no such tool
  * @throws Problem `rate_limited`, `quota_exceeded` over REST; elsewhere that is a tool error, which an agent or a flow reads. In a flow also
  *   internal errors, after which the activity is repeated with the same ids
- * @throws RpcRefusal if the client cannot be asked what the tool asks, or has answered with a state that is not its own
+ * @throws RpcRefusal if the client does not take the requests of the tool, or has sent a state of another call
  */
 export async function callTool(
   scope: WorkspaceScope,

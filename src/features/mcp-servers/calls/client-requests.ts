@@ -1,6 +1,6 @@
 /**
  * Requests of a tool to its client (MCP 2026-07-28, "Multi Round-Trip Requests"): checks them, seals the state that travels
- * with them, and checks the answers.
+ * with them, and checks the responses.
  */
 
 import Type from 'typebox'
@@ -14,13 +14,21 @@ import { Problem } from '../../../core/problem.ts'
 import { isSecretName, namesSecret } from '../../../core/redact.ts'
 import { checkBudget, errorsWithin } from '../../schema-errors.ts'
 import type { JsonSchema } from '../tool.ts'
-import type { Answers, Asks, CallClient, InputRequest } from './call-client.ts'
+import type {
+  CallClient,
+  InputRequest,
+  InputRequests,
+  InputResponses,
+  ReceivedInput,
+  RequestedInput,
+} from './call-client.ts'
+import { readElicitResult } from './elicitation.ts'
 
-/** Requests to a client, with the state that it returns. */
-export interface Asked {
-  readonly requests: Readonly<Record<string, InputRequest>>
+/** Requests to a client, with the sealed state that it returns. */
+export interface SealedInputRequests {
+  readonly inputRequests: InputRequests
   /** Encrypted, base64url. */
-  readonly state: string
+  readonly requestState: string
 }
 
 /** Answers a call with a JSON-RPC error in place of a result. */
@@ -52,7 +60,7 @@ export interface CallIdentity {
 }
 
 const Params = Type.Record(Type.String(), Type.Unknown())
-const FunctionAsks = Type.Object(
+const InputRequiredResult = Type.Object(
   {
     resultType: Type.Literal('input_required'),
     inputRequests: Type.Record(
@@ -73,11 +81,11 @@ const FunctionAsks = Type.Object(
   },
   { additionalProperties: false },
 )
-const FUNCTION_ASKS = Compile(FunctionAsks)
+const INPUT_REQUIRED_RESULT = Compile(InputRequiredResult)
 
-/** The requests of a function to its client; undefined unless its result has that form and no other member. */
-export function functionRequests(result: unknown): Asks | undefined {
-  if (!FUNCTION_ASKS.Check(result)) return undefined
+/** Reads the result `input_required` of a function. @returns undefined for a result of another form, or with other members */
+export function readInputRequired(result: unknown): RequestedInput | undefined {
+  if (!INPUT_REQUIRED_RESULT.Check(result)) return undefined
   const { inputRequests, requestState = null } = result
   const requests = Object.fromEntries(
     Object.entries(inputRequests).map(([name, { method, params = {} }]) => [name, { method, params }]),
@@ -99,7 +107,7 @@ function isDeclared(capabilities: Readonly<Record<string, unknown>>, name: strin
 
 /** The capabilities that the requests need and the client has not declared, as in `data` of the error. */
 export function missingCapabilities(
-  requests: Asks['requests'],
+  requests: InputRequests,
   capabilities: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, object>> {
   const missing = Object.values(requests)
@@ -108,17 +116,18 @@ export function missingCapabilities(
   return Object.fromEntries(missing.map(([name, mode]) => [name, mode === 'url' ? { url: {} } : {}]))
 }
 
-/** True if the client can be asked within its call. */
-export const canAsk = ({ requests }: Asks, client: CallClient | undefined): boolean =>
+/** True if the client takes the requests within its call. */
+export const takesRequests = ({ requests }: RequestedInput, client: CallClient | undefined): boolean =>
   client?.capabilities !== undefined &&
   !client.takesTasks &&
   Object.keys(missingCapabilities(requests, client.capabilities)).length === 0
 
-/** The user has declined, or closed the form: the same is not asked again at once. */
-export const isDeclined = ({ responses }: Answers): boolean =>
-  Object.values(responses).some(
-    (answer) => isObject(answer) && /^(decline|cancel)$/.test(String(answer['action'])),
-  )
+/** The user has declined, or closed the form: the same is not requested again at once. */
+export const isDeclined = ({ responses }: ReceivedInput): boolean =>
+  Object.values(responses).some((response) => {
+    const result = readElicitResult(response)
+    return result !== undefined && result.action !== 'accept'
+  })
 
 /**
  * Finds a request that must not be sent: a form that asks for a secret, or a page outside the platform (MCP, "Elicitation",
@@ -126,7 +135,7 @@ export const isDeclined = ({ responses }: Answers): boolean =>
  * @param origin of the platform
  * @returns the reason for the first one
  */
-export function refusalOf({ requests }: Asks, origin: string): string | undefined {
+export function refusalOf({ requests }: RequestedInput, origin: string): string | undefined {
   for (const [name, { method, params }] of Object.entries(requests)) {
     if (method !== 'elicitation/create') continue
     const { mode = 'form', url, requestedSchema } = params
@@ -143,7 +152,7 @@ export function refusalOf({ requests }: Asks, origin: string): string | undefine
 
 interface State {
   readonly call: CallIdentity
-  readonly requests: Asks['requests']
+  readonly requests: InputRequests
   readonly state: unknown
   /** Milliseconds since 1970. */
   readonly expires: number
@@ -152,51 +161,62 @@ interface State {
 const PURPOSE = 'mcp-request-state'
 
 /** @throws Problem `output_too_large` if the requests and the state are too large to travel */
-export function seal(scope: WorkspaceScope, call: CallIdentity, { requests, state }: Asks): Asked {
+export function seal(
+  scope: WorkspaceScope,
+  call: CallIdentity,
+  { requests, state }: RequestedInput,
+): SealedInputRequests {
   const sealed: State = { call, requests, state, expires: Date.now() + LIMITS.mcpRequestStateMs }
   const text = JSON.stringify(sealed)
   if (text.length > LIMITS.mcpRequestStateCharsMax) {
     const detail = `The tool asks its client with more than ${LIMITS.mcpRequestStateCharsMax} characters, its state included.`
     throw new Problem('output_too_large', { detail })
   }
-  return { requests, state: encryptFor(scope, PURPOSE, Buffer.from(text)).toString('base64url') }
+  const requestState = encryptFor(scope, PURPOSE, Buffer.from(text)).toString('base64url')
+  return { inputRequests: requests, requestState }
 }
 
 /**
- * The answers of a client to what it was asked. Without a state it was not asked.
- * @returns `again` if a request has no valid answer: the client is asked once more
+ * Reads the responses of a client to the requests in its state.
+ * @returns undefined without a state; `missing` if a request has no valid response: all are sent again
  * @throws RpcRefusal if the state is not of this call, was changed, or has expired
  */
-export function answersOf(
+export function readResponses(
   scope: WorkspaceScope,
   call: CallIdentity,
   { requestState, inputResponses }: CallClient,
-): { readonly answers: Answers } | { readonly again: Asks } | undefined {
+): { readonly received: ReceivedInput } | { readonly missing: RequestedInput } | undefined {
   if (requestState === undefined) return undefined
   const { requests, state } = unseal(scope, call, requestState)
-  const responses = validAnswers(requests, inputResponses)
+  const responses = validResponses(requests, inputResponses)
   const isComplete = Object.keys(responses).length === Object.keys(requests).length
-  return isComplete ? { answers: { responses, state } } : { again: { requests, state, isOptional: false } }
+  return isComplete ? { received: { responses, state } } : { missing: { requests, state, isOptional: false } }
 }
 
 /**
- * Answers that a client has sent before it was asked, if they are complete and valid for what the tool asks now. Until the
- * requests are known, they count for nothing.
+ * Reads responses that a client has sent ahead of the requests. They have no effect until the tool makes its requests.
+ * @returns undefined unless they are complete, and valid for these requests
  */
-export function earlyAnswers(asks: Asks | undefined, client: CallClient | undefined): Answers | undefined {
-  if (asks === undefined || asks.isOptional || client?.inputResponses === undefined) return undefined
-  const responses = validAnswers(asks.requests, client.inputResponses)
-  const isComplete = Object.keys(responses).length === Object.keys(asks.requests).length
-  return isComplete ? { responses, state: asks.state } : undefined
+export function readEarlyResponses(
+  requested: RequestedInput | undefined,
+  client: CallClient | undefined,
+): ReceivedInput | undefined {
+  if (requested === undefined || requested.isOptional || client?.inputResponses === undefined)
+    return undefined
+  const responses = validResponses(requested.requests, client.inputResponses)
+  const isComplete = Object.keys(responses).length === Object.keys(requested.requests).length
+  return isComplete ? { responses, state: requested.state } : undefined
 }
 
-/** The answers that are of a request, and valid. All checks share one budget, since the forms come from tenants. */
-export function validAnswers(requests: Asks['requests'], inputResponses: unknown): Record<string, unknown> {
+/** The valid responses to the requests. All checks share one budget, since the forms come from tenants. */
+export function validResponses(requests: InputRequests, inputResponses: unknown): InputResponses {
   const given = isObject(inputResponses) ? inputResponses : {}
   const budget = checkBudget()
   return Object.fromEntries(
     Object.entries(requests).flatMap(([name, request]) =>
-      Object.hasOwn(given, name) && isAnswer(request, given[name], budget) ? [[name, given[name]]] : [],
+      Object.hasOwn(given, name) && isValidResponse(request, given[name], budget)
+        ? [[name, given[name]]]
+        : [],
     ),
   )
 }
@@ -218,14 +238,12 @@ function unseal(scope: WorkspaceScope, call: CallIdentity, sealed: unknown): Sta
   )
 }
 
-/** An elicitation that is accepted has content of the requested form; other answers are checked by the tool. */
-function isAnswer({ method, params }: InputRequest, answer: unknown, budget: Budget): boolean {
-  if (!isObject(answer)) return false
-  if (method !== 'elicitation/create') return true
-  const { action, content } = answer
-  if (action === 'decline' || action === 'cancel') return true
-  if (action !== 'accept') return false
+/** An elicitation that is accepted has content of the requested form; other responses are checked by the tool. */
+function isValidResponse({ method, params }: InputRequest, response: unknown, budget: Budget): boolean {
+  if (method !== 'elicitation/create') return isObject(response)
+  const result = readElicitResult(response)
+  if (result?.action !== 'accept') return result !== undefined
   const schema = params['requestedSchema']
   if (!isObject(schema)) return true
-  return errorsWithin(schema as JsonSchema, content ?? {}, budget).length === 0
+  return errorsWithin(schema as JsonSchema, result.content ?? {}, budget).length === 0
 }

@@ -1,4 +1,4 @@
-/** Runs a tool: checks the arguments, runs the operation of its source, asks the client, makes the result. */
+/** Runs a tool: checks the arguments, runs the operation of its provider, requests input from the client, makes the result. */
 
 import { asWorkspaceService } from '../../../access/access.ts'
 import { runAudited } from '../../../access/audit/audited-run.ts'
@@ -8,24 +8,24 @@ import { canonical, exceedsDepth } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { withPreset } from '../curation/curated-arguments.ts'
-import { SOURCES } from '../sources/index.ts'
-import { type Arguments, digest, type Source, type Tool, type ToolOutput } from '../tool.ts'
-import type { Answers, Asks, Waiting } from './call-client.ts'
+import { type Arguments, digest, type Tool, type ToolOutput, type ToolProvider } from '../tool.ts'
+import { TOOL_PROVIDERS } from '../tool-providers/index.ts'
+import type { ReceivedInput, RequestedInput, WaitOptions } from './call-client.ts'
 import { type CallEnd, refusal, type ToolCall, toolError, toolErrorOf } from './call-end.ts'
 import { argumentErrors } from './check-values.ts'
 import {
-  answersOf,
   type CallIdentity,
-  canAsk,
-  earlyAnswers,
   isDeclined,
   MISSING_CAPABILITY,
   missingCapabilities,
   RpcRefusal,
+  readEarlyResponses,
+  readResponses,
   refusalOf,
   seal,
+  takesRequests,
 } from './client-requests.ts'
-import { type CallOfVersion, type Made, resultOf, withinBudget, withinTime } from './tool-result.ts'
+import { type CallOfVersion, type MeasuredOutput, resultOf, withinBudget, withinTime } from './tool-result.ts'
 
 /** Checks the arguments of a call, and runs the tool. */
 export async function runTool(scope: WorkspaceScope, tool: Tool, call: CallOfVersion): Promise<CallEnd> {
@@ -50,44 +50,48 @@ interface CheckedCall extends CallOfVersion {
 /** The kind of actor in the audit log, by entry point. */
 const ACTORS = { wire: 'mcp_client', rest: 'token', flow: 'run' } as const
 
-/** Runs the tool, and asks its client if the tool has to know more. */
+/** Runs the tool, and requests input from its client if the tool needs more. */
 async function run(
   scope: WorkspaceScope,
   tool: Tool,
   args: Readonly<Record<string, unknown>>,
   call: CheckedCall,
 ): Promise<CallEnd> {
-  const source = SOURCES.find(({ name }) => name === tool.binding.source)
-  if (source === undefined) throw gone()
-  await source.admit?.(scope)
+  const provider = TOOL_PROVIDERS.find(({ name }) => name === tool.binding.source)
+  if (provider === undefined) throw gone()
+  await provider.requireEnabled?.(scope)
   // Operations of the platform have one effect for all attempts, since these have the same ids. Other servers do not know the ids.
-  if (call.isRepeated && source.name === 'remote' && !tool.reads) return outcomeUnknown()
+  if (call.isRepeated && provider.name === 'remote' && !tool.reads) return outcomeUnknown()
   const { client, identity, serverId } = call
-  const answered = client && answersOf(scope, identity, client)
-  if (answered !== undefined && 'again' in answered) return ask(scope, call, answered.again)
+  const read = client && readResponses(scope, identity, client)
+  if (read !== undefined && 'missing' in read) return requestInput(scope, call, read.missing)
   const given = { args: withPreset(args, tool.preset), client, serverId }
-  const perform = (answers: Answers | undefined) =>
-    performStep(scope, { source, tool, call, step: stepOf(source, tool, given, answers) })
-  const first = await perform(answered?.answers)
-  const early = answered === undefined ? earlyAnswers(first.asks, client) : undefined
-  const made = early === undefined ? first : await perform(early)
-  const { asks, run: execution } = made
-  if (asks !== undefined && mustAsk(scope, call, asks, answered?.answers)) return ask(scope, call, asks)
-  const end = await resultOf(scope, { tool, made, call, isUntrusted: source.isUntrusted === true })
+  const perform = (received: ReceivedInput | undefined) =>
+    performStep(scope, { provider, tool, call, step: stepOf(provider, tool, given, received) })
+  const first = await perform(read?.received)
+  const early = read === undefined ? readEarlyResponses(first.requestedInput, client) : undefined
+  const measured = early === undefined ? first : await perform(early)
+  const { requestedInput, run: execution } = measured
+  if (requestedInput !== undefined && isInputNeeded(scope, call, requestedInput, read?.received))
+    return requestInput(scope, call, requestedInput)
+  const end = await resultOf(scope, { tool, measured, call, isUntrusted: provider.isUntrusted === true })
   return execution === undefined || end.result === undefined
     ? end
     : { ...end, result: { ...end.result, run: execution } }
 }
 
 interface Step {
-  readonly source: Source
+  readonly provider: ToolProvider
   readonly tool: Tool
   readonly call: CheckedCall
   readonly step: ReturnType<typeof stepOf>
 }
 
 /** Runs the operation of the API, with its own schema and rights, and follows what it has started. */
-async function performStep(scope: WorkspaceScope, { source, tool, call, step }: Step): Promise<Made> {
+async function performStep(
+  scope: WorkspaceScope,
+  { provider, tool, call, step }: Step,
+): Promise<MeasuredOutput> {
   const { operation, input } = step
   const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
@@ -95,20 +99,27 @@ async function performStep(scope: WorkspaceScope, { source, tool, call, step }: 
   const { asResource = false } = call
   const runWith = async (given: Readonly<Record<string, unknown>>): Promise<ToolOutput> => {
     const begun = await runAudited(operation, inside, given, by)
-    const output = await source.follow?.(inside, { ...waitingOf(tool, call), output: begun as never })
-    return source.answer?.((output ?? begun) as never, { asResource }) ?? { output: begun, failed: false }
+    const output = await provider.follow?.(inside, { ...waitingOf(tool, call), output: begun as never })
+    return (
+      provider.toToolOutput?.((output ?? begun) as never, { asResource }) ?? { output: begun, failed: false }
+    )
   }
-  return withinTime(tool, withinBudget(tool, source.smaller, input, runWith))
+  return withinTime(tool, withinBudget(tool, provider.toSmallerInput, input, runWith))
 }
 
 /**
- * True if the client is asked before there is a result. An optional question is skipped if the client cannot be asked, or if
- * its user has just declined the question.
+ * True if there is no result without the input. Optional input is left out if the client does not take the requests, or if its
+ * user has just declined them.
  */
-function mustAsk(scope: WorkspaceScope, { client }: CheckedCall, asks: Asks, answers?: Answers): boolean {
-  if (!asks.isOptional) return true
-  const isOver = answers !== undefined && isDeclined(answers)
-  return !isOver && canAsk(asks, client) && refusalOf(asks, originOf(scope)) === undefined
+function isInputNeeded(
+  scope: WorkspaceScope,
+  { client }: CheckedCall,
+  requested: RequestedInput,
+  received?: ReceivedInput,
+): boolean {
+  if (!requested.isOptional) return true
+  const isOver = received !== undefined && isDeclined(received)
+  return !isOver && takesRequests(requested, client) && refusalOf(requested, originOf(scope)) === undefined
 }
 
 const originOf = (scope: WorkspaceScope) => new URL(addressOf(scope, '/')).origin
@@ -119,17 +130,18 @@ const outcomeUnknown = () =>
 const gone = () =>
   new Problem('state_conflict', { detail: 'Its source is no longer offered: publish the server again.' })
 
-/** The operation of a call and its input. Fixed arguments come last. @throws Problem if the source has no such operation any more */
-function stepOf(source: Source, tool: Tool, given: Arguments, answers: Answers | undefined) {
-  if (answers !== undefined && source.resume !== undefined) return source.resume(tool, { ...given, answers })
-  const operation = source.operations.find(({ name }) => name === tool.binding.operation)
+/** The operation of a call and its input. Fixed arguments come last. @throws Problem if the provider has no such operation any more */
+function stepOf(provider: ToolProvider, tool: Tool, given: Arguments, received: ReceivedInput | undefined) {
+  if (received !== undefined && provider.resume !== undefined)
+    return provider.resume(tool, { ...given, received })
+  const operation = provider.operations.find(({ name }) => name === tool.binding.operation)
   if (operation === undefined) throw gone()
-  const input = source.input?.(tool, given) ?? given.args
+  const input = provider.input?.(tool, given) ?? given.args
   return { operation, input: { ...input, ...tool.binding.fixed } }
 }
 
 /** A client that takes tasks gets one instead of a long wait. */
-function waitingOf({ binding, limits }: Tool, { client }: ToolCall): Waiting {
+function waitingOf({ binding, limits }: Tool, { client }: ToolCall): WaitOptions {
   const seconds = binding.wait_seconds === undefined ? 0 : (limits?.wait_seconds ?? binding.wait_seconds)
   const { signal, onProgress, takesTasks = false } = client ?? {}
   return {
@@ -139,23 +151,27 @@ function waitingOf({ binding, limits }: Tool, { client }: ToolCall): Waiting {
   }
 }
 
-/** Answers with what the tool asks, if its client can be asked that. */
-function ask(scope: WorkspaceScope, { client, identity }: CheckedCall, asks: Asks): CallEnd {
+/** Ends the call with the requests of the tool, if its client takes them. */
+function requestInput(
+  scope: WorkspaceScope,
+  { client, identity }: CheckedCall,
+  requested: RequestedInput,
+): CallEnd {
   if (client?.capabilities === undefined) {
-    const needed = Object.keys(missingCapabilities(asks.requests, {})).join(', ')
+    const needed = Object.keys(missingCapabilities(requested.requests, {})).join(', ')
     const detail = `The tool asks its client for input: call it over MCP, with a client that declares ${needed}.`
     return toolError('client_input_needed', detail)
   }
-  const missing = missingCapabilities(asks.requests, client.capabilities)
+  const missing = missingCapabilities(requested.requests, client.capabilities)
   if (Object.keys(missing).length > 0) {
     const message = `The tool asks its client for input, which needs: ${Object.keys(missing).join(', ')}.`
     return refusal(new RpcRefusal(MISSING_CAPABILITY, message, { requiredCapabilities: missing }))
   }
-  const refused = refusalOf(asks, originOf(scope))
+  const refused = refusalOf(requested, originOf(scope))
   if (refused !== undefined) return toolError('client_input_refused', refused)
   return {
     outcome: 'ok',
     transportStatus: 200,
-    result: { content: [], is_error: false, asked: seal(scope, identity, asks) },
+    result: { content: [], is_error: false, inputRequired: seal(scope, identity, requested) },
   }
 }

@@ -4,29 +4,29 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import { budgetOf, type Source, type Tool, type ToolOutput } from '../tool.ts'
+import { budgetOf, type Tool, type ToolOutput, type ToolProvider } from '../tool.ts'
 import { type CallEnd, endOf, type ToolCall, toolError } from './call-end.ts'
 import { resultError } from './check-values.ts'
 import { type Content, contentOf, type ToolResult } from './content.ts'
 import { adviceFor, largeResult } from './large-result.ts'
 import { fenced, maskSecrets } from './untrusted-text.ts'
 
-/** An output, and the JSON of what is returned of it. */
-export type Made = ToolOutput & { readonly bytes: number; readonly text: string }
+/** An output, with the JSON of what is returned of it, and the size of this JSON. */
+export type MeasuredOutput = ToolOutput & { readonly bytes: number; readonly text: string }
 
 /** A page that is too large is read again with fewer items, so that its cursor leads to the rest. */
 export async function withinBudget(
   tool: Tool,
-  smaller: Source['smaller'],
+  toSmallerInput: ToolProvider['toSmallerInput'],
   input: Readonly<Record<string, unknown>>,
   runWith: (input: Readonly<Record<string, unknown>>) => Promise<ToolOutput>,
-): Promise<Made> {
-  const made = await runWith(input)
-  const text = JSON.stringify(made.content ?? made.output) ?? 'null'
+): Promise<MeasuredOutput> {
+  const output = await runWith(input)
+  const text = JSON.stringify(output.content ?? output.output) ?? 'null'
   const bytes = Buffer.byteLength(text)
   const max = budgetOf(tool)
-  const less = bytes <= max ? undefined : smaller?.(input, (0.8 * max) / bytes)
-  return less === undefined ? { ...made, bytes, text } : withinBudget(tool, smaller, less, runWith)
+  const less = bytes <= max ? undefined : toSmallerInput?.(input, (0.8 * max) / bytes)
+  return less === undefined ? { ...output, bytes, text } : withinBudget(tool, toSmallerInput, less, runWith)
 }
 
 /** @throws Problem `tool_timeout` if the tool has a time limit; what it does is not stopped */
@@ -46,9 +46,9 @@ export interface CallOfVersion extends ToolCall {
   readonly reader: string | undefined
 }
 
-interface Produced {
+interface Finished {
   readonly tool: Tool
-  readonly made: Made
+  readonly measured: MeasuredOutput
   readonly call: CallOfVersion
   readonly isUntrusted: boolean
 }
@@ -56,9 +56,9 @@ interface Produced {
 /** The end of a call that has an output. */
 export async function resultOf(
   scope: WorkspaceScope,
-  { tool, made, call, isUntrusted }: Produced,
+  { tool, measured, call, isUntrusted }: Finished,
 ): Promise<CallEnd> {
-  const { failed, bytes, text, content } = made
+  const { failed, bytes, text, content } = measured
   const isLarge = bytes > budgetOf(tool)
   // A file in JSON is rarely more than twice as large as what is kept of it.
   if (isLarge && (content !== undefined || bytes > 2 * LIMITS.mcpKeptResultBytesMax))

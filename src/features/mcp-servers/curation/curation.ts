@@ -22,10 +22,10 @@ import {
   Tools,
   Ws,
 } from '../servers.ts'
-import { candidatesOf } from '../sources/index.ts'
-import { RUN_TOOL_NAMES } from '../sources/runs.ts'
 import { type Candidate, findHidden, rejectErrors, type Tool } from '../tool.ts'
 import { TOOL_NAME_PATTERN } from '../tool-name.ts'
+import { candidatesOf } from '../tool-providers/index.ts'
+import { RUN_TOOL_NAMES } from '../tool-providers/runs.ts'
 import { argumentFaults, curateArguments, firstError } from './curated-arguments.ts'
 import { Groups, groupFaults, groupTools } from './groups.ts'
 

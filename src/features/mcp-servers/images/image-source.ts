@@ -57,7 +57,7 @@ async function withServer<T>(
   work: (peer: Peer, redact: Redact) => Promise<T>,
 ): Promise<T> {
   const { reference, command_args, env: choices, limits } = settingsOf(source)
-  const { env, redact } = await lendEnv(scope, choices)
+  const { env, redact } = await resolveEnv(scope, choices)
   const owner = { ...scope.ref, source: source.id }
   const start = { image: reference, commandArgs: command_args, env, limits, owner }
   const late = new AbortController()
@@ -69,10 +69,11 @@ async function withServer<T>(
 }
 
 /**
- * The variables with their current values, and a function that takes secrets out of a text.
+ * Reads the current values of the variables.
+ * @returns them, and a function that takes their secrets out of a text
  * @throws Problem `state_conflict` if a secret does not exist, or is more than one line
  */
-async function lendEnv(
+async function resolveEnv(
   scope: WorkspaceScope,
   choices: EnvChoices,
 ): Promise<{ readonly env: Record<string, string>; readonly redact: Redact }> {

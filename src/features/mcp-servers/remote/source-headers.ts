@@ -54,17 +54,17 @@ function headerFault(name: string, choice: HeaderChoices[string] | undefined): s
 }
 
 /** Headers of one request, and a function that takes their secrets out of a text. */
-export interface LentHeaders {
+export interface SourceHeaders {
   /** By name in lower case. */
   readonly headers: Readonly<Record<string, string>>
   readonly redact: (text: string) => string
 }
 
 /**
- * The headers with their current values.
+ * Reads the current values of the headers.
  * @throws Problem `state_conflict` if a secret does not exist, or is no text that a header can have
  */
-export async function lendHeaders(scope: WorkspaceScope, choices: HeaderChoices): Promise<LentHeaders> {
+export async function resolveHeaders(scope: WorkspaceScope, choices: HeaderChoices): Promise<SourceHeaders> {
   const names = Object.values(choices).flatMap((choice) => ('secret' in choice ? [choice.secret] : []))
   const values = names.length === 0 ? new Map<string, unknown>() : await valuesOf(scope, names)
   const secrets: string[] = []

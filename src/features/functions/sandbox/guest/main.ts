@@ -18,7 +18,7 @@ for (const [name, thrownOf] of [['unhandledrejection', (event) => event.reason],
   addEventListener(name, (event) => {
     event.preventDefault()
     // Errors of an earlier invocation are none of the present one.
-    if (inCourse()?.ended) return
+    if (storedInvocation()?.ended) return
     if (current === undefined || current.ended) exit(1)
     fail(current, thrownOf(event), true)
   })
@@ -111,7 +111,7 @@ const invoke = async ({ nonce, kind, input, context, limits }) => {
     return await handler(input, given)
   }
   try {
-    answer(invocation, 'r', stringify(await course.run(invocation, work)) ?? 'null')
+    answer(invocation, 'r', stringify(await invocationStorage.run(invocation, work)) ?? 'null')
   } catch (thrown) {
     fail(invocation, thrown, !isLoaded)
   }

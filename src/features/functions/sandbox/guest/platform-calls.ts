@@ -1,8 +1,8 @@
 /** Part of the program in a function's process: calls of the worker, and what the code gets to make them. */
 
 export const HOST_CALLS = `
-/** The invocation in whose course the present code runs; promises that outlive it keep it. */
-const course = new AsyncLocalStorage()
+/** The invocation that the present code belongs to; promises that outlive it keep it. */
+const invocationStorage = new AsyncLocalStorage()
 let current
 
 const ENDED = () => new TenonError({ code: 'run_ended', status: 409, detail: 'The invocation has ended.' })
@@ -86,8 +86,8 @@ const makeLog = (invocationOf) => {
     log[level] = (...values) => printLine(invocationOf(), level, values)
   return Object.freeze(log)
 }
-const inCourse = () => course.getStore()
-const anyLog = makeLog(() => inCourse() ?? current)
+const storedInvocation = () => invocationStorage.getStore()
+const anyLog = makeLog(() => storedInvocation() ?? current)
 for (const [name, level] of Object.entries({ log: 'info', info: 'info', debug: 'debug', trace: 'debug', warn: 'warn', error: 'error' }))
   console[name] = anyLog[level]
 
@@ -101,7 +101,7 @@ const clearTimers = () => {
 for (const kind of ['Timeout', 'Interval', 'Immediate']) {
   const { ['set' + kind]: start, ['clear' + kind]: clear } = globalThis
   globalThis['set' + kind] = (callback, ...rest) => {
-    if ((inCourse() ?? current)?.ended) return 0
+    if ((storedInvocation() ?? current)?.ended) return 0
     const once = (...args) => {
       timers.delete(timer)
       callback(...args)
@@ -127,7 +127,7 @@ AbortSignal.timeout = (ms) => {
 
 /** The members of the running invocation's context, whichever it is. */
 const liveView = (name) => {
-  const now = () => inCourse()?.context[name] ?? {}
+  const now = () => storedInvocation()?.context[name] ?? {}
   return new Proxy({}, {
     get: (_, key) => (Object.hasOwn(now(), key) ? now()[key] : undefined),
     has: (_, key) => Object.hasOwn(now(), key),
@@ -147,7 +147,7 @@ globalThis.fetch = async (resource, init) => {
   const request = new RealRequest(resource, init)
   request.signal.throwIfAborted()
   const body = request.body === null ? NO_BYTES : new Uint8Array(await request.arrayBuffer())
-  const invocation = inCourse()
+  const invocation = storedInvocation()
   const max = invocation?.limits.bodyBytesMax ?? 0
   if (body.length > max) throw new TypeError('The body of a request may have ' + max + ' bytes.')
   const { method, url, signal, redirect } = request
@@ -167,8 +167,8 @@ globalThis.fetch = async (resource, init) => {
 }
 
 globalThis[Symbol.for('tenon')] = {
-  tenon: makeTenon(inCourse),
-  log: makeLog(inCourse),
+  tenon: makeTenon(storedInvocation),
+  log: makeLog(storedInvocation),
   env: liveView('env'),
   secrets: liveView('secrets'),
 }

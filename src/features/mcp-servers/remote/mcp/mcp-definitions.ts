@@ -46,15 +46,15 @@ export function readMcpTools({
   listed,
 }: McpSourceTools): { readonly pinned: PinnedDefinitions } | { readonly fault: string } {
   const names = listed.map((tool) => (isObject(tool) ? tool['name'] : undefined))
-  const made = listed.map((tool, index) => {
+  const results = listed.map((tool, index) => {
     const name = names[index]
     const part =
       typeof name === 'string' ? name.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 128) : `tools[${index}]`
     const reason = faultOf(tool) ?? (names.indexOf(name) < index ? 'its name is used twice' : undefined)
     return reason === undefined ? toDefinition(source, tool as Listed) : { part, reason }
   })
-  const definitions = made.flatMap((one) => ('reason' in one ? [] : [one]))
-  const skipped: Skipped[] = made.flatMap((one) => ('reason' in one ? [one] : []))
+  const definitions = results.flatMap((one) => ('reason' in one ? [] : [one]))
+  const skipped: Skipped[] = results.flatMap((one) => ('reason' in one ? [one] : []))
   try {
     return { pinned: pinned(definitions, skipped) }
   } catch (error) {

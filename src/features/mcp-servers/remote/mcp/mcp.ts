@@ -8,7 +8,7 @@ import { inThread } from '../../../threads/run-in-thread.ts'
 import type { ToolOutput } from '../../tool.ts'
 import type { PinnedDefinitions } from '../definitions.ts'
 import { sendRemote } from '../remote-http.ts'
-import { type LentHeaders, lendHeaders } from '../source-headers.ts'
+import { resolveHeaders, type SourceHeaders } from '../source-headers.ts'
 import type { PinnedSource, RemoteSource, SourceKind } from '../source-kind.ts'
 import { storeRead } from '../source-store.ts'
 import type { Post } from './json-rpc.ts'
@@ -33,16 +33,19 @@ export const mcpServer: SourceKind = {
     return read
   },
   call: async (scope, source, definition, args, signal) => {
-    const [hashes, lent] = await Promise.all([currentOf(scope, source), lendHeaders(scope, source.headers)])
+    const [hashes, resolved] = await Promise.all([
+      currentOf(scope, source),
+      resolveHeaders(scope, source.headers),
+    ])
     const hash = hashes.get(definition.key)
     if (hash !== definition.hash) throw drifted(source, definition.key, hash === undefined)
     // A server may keep what one caller did in its session, so that no other caller gets that session.
     const owner = `${keyOf(scope, source)}:${scope.actor.subject}`
-    const post = postTo(scope, source, lent, { timeoutMs: LIMITS.mcpSourceCallMs, signal })
+    const post = postTo(scope, source, resolved, { timeoutMs: LIMITS.mcpSourceCallMs, signal })
     const { headers = [] } = definition.call as { readonly headers?: readonly ParamHeader[] }
     const call = { name: definition.key, args, headers: paramHeaders(headers, args) }
     const reply = await callUpstreamTool({ owner, post }, call).catch(withAdvice)
-    return withoutSecrets(outputOf(reply, Object.hasOwn(definition.call, 'output_schema')), lent)
+    return withoutSecrets(outputOf(reply, Object.hasOwn(definition.call, 'output_schema')), resolved)
   },
 }
 
@@ -76,16 +79,16 @@ const hashesByKey = ({ hashes }: PinnedDefinitions) => new Map(hashes.map(({ key
 
 /** @throws Problem without secrets: it is stored and shown */
 async function readTools(scope: WorkspaceScope, source: RemoteSource): Promise<PinnedDefinitions> {
-  const lent = await lendHeaders(scope, source.headers)
-  const post = postTo(scope, source, lent, { timeoutMs: LIMITS.mcpUpstream.listMs })
+  const resolved = await resolveHeaders(scope, source.headers)
+  const post = postTo(scope, source, resolved, { timeoutMs: LIMITS.mcpUpstream.listMs })
   const peer = { owner: keyOf(scope, source), post }
-  const tools = await listUpstreamTools(peer).catch(shownProblem(lent.redact))
+  const tools = await listUpstreamTools(peer).catch(shownProblem(resolved.redact))
   return pinTools(scope, source, tools)
 }
 
 /** @returns a function that throws what it gets, a problem without the texts that `redact` takes out */
 export const shownProblem =
-  (redact: LentHeaders['redact']) =>
+  (redact: SourceHeaders['redact']) =>
   (error: unknown): never => {
     if (!(error instanceof Problem)) throw error
     const { code, message, hint, members, cause } = error
@@ -114,12 +117,17 @@ export async function pinTools(
 function postTo(
   scope: WorkspaceScope,
   { url }: RemoteSource,
-  lent: LentHeaders,
+  resolved: SourceHeaders,
   { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal?: AbortSignal },
 ): Post {
   const untilMs = performance.now() + timeoutMs
   return (headers, body, { wantedPart }) => {
-    const outbound = { method: 'POST', url: new URL(url), headers: { ...lent.headers, ...headers }, body }
+    const outbound = {
+      method: 'POST',
+      url: new URL(url),
+      headers: { ...resolved.headers, ...headers },
+      body,
+    }
     return sendRemote(scope, outbound, {
       timeoutMs: Math.max(1, untilMs - performance.now()),
       bytesMax: LIMITS.mcpUpstream.responseBytesMax,
@@ -146,8 +154,8 @@ function withAdvice(error: unknown): never {
 }
 
 /** Servers may repeat the credentials that they get. */
-export function withoutSecrets(made: ToolOutput, { redact }: Pick<LentHeaders, 'redact'>): ToolOutput {
-  const json = JSON.stringify(made.output)
+export function withoutSecrets(result: ToolOutput, { redact }: Pick<SourceHeaders, 'redact'>): ToolOutput {
+  const json = JSON.stringify(result.output)
   const redacted = redact(json)
-  return redacted === json ? made : { ...made, output: JSON.parse(redacted) }
+  return redacted === json ? result : { ...result, output: JSON.parse(redacted) }
 }

@@ -89,16 +89,16 @@ class Reducer {
     if (given === true) return { schema: {}, isExact: true }
     const isTooMuch = depth > LIMITS.schemaDepthMax || this.nodes > LIMITS.mcpUpstream.schemaNodesMax
     if (!isObject(given) || isTooMuch) return { schema: {}, isExact: false }
-    const made: Record<string, unknown> = {}
+    const usable: Record<string, unknown> = {}
     let isExact = true
     for (const [keyword, value] of Object.entries(given)) {
       if (LEFT_OUT.includes(keyword)) continue
       if (!Object.hasOwn(KEYWORDS, keyword) && !UNSUPPORTED.includes(keyword)) continue
       const one = this.#keyword(keyword, value, { within, depth })
       if (one === undefined || !one.isExact) isExact = false
-      if (one !== undefined) made[one.keyword ?? keyword] ??= one.schema
+      if (one !== undefined) usable[one.keyword ?? keyword] ??= one.schema
     }
-    return { schema: withoutDependents(made, given), isExact }
+    return { schema: withoutDependents(usable, given), isExact }
   }
 
   /** @returns undefined if the keyword is left out */
@@ -152,12 +152,12 @@ function together(parts: readonly (readonly [name: string, one: Reduced])[]): Re
 }
 
 /** Leaves out keywords that count on another one which was left out, and would refuse more without it. */
-function withoutDependents(made: Record<string, unknown>, given: JsonSchema): Record<string, unknown> {
+function withoutDependents(usable: Record<string, unknown>, given: JsonSchema): Record<string, unknown> {
   for (const [keyword, dependents] of Object.entries(DEPENDENTS)) {
-    if (!Object.hasOwn(given, keyword) || Object.hasOwn(made, keyword)) continue
-    for (const dependent of dependents) delete made[dependent]
+    if (!Object.hasOwn(given, keyword) || Object.hasOwn(usable, keyword)) continue
+    for (const dependent of dependents) delete usable[dependent]
   }
-  return made
+  return usable
 }
 
 const DEPENDENTS: Readonly<Record<string, readonly string[]>> = {

@@ -13,7 +13,7 @@ import type { ToolOutput } from '../../tool.ts'
 import type { PinnedDefinitions } from '../definitions.ts'
 import { USER_AGENT } from '../header-names.ts'
 import { sendRemote } from '../remote-http.ts'
-import { type LentHeaders, lendHeaders } from '../source-headers.ts'
+import { resolveHeaders, type SourceHeaders } from '../source-headers.ts'
 import type { RemoteSource, SourceKind } from '../source-kind.ts'
 import type { OpenApiCall } from './read-tools.ts'
 import { requestOf } from './request.ts'
@@ -27,9 +27,9 @@ export const openApi: SourceKind = {
     return readText(scope, source, text, refusal)
   },
   call: async (scope, source, { call }, args, signal) => {
-    const lent = await lendHeaders(scope, source.headers)
-    const outbound = requestOf(call as unknown as OpenApiCall, args, lent.headers)
-    return outputOf(await send(scope, outbound, signal), lent)
+    const resolved = await resolveHeaders(scope, source.headers)
+    const outbound = requestOf(call as unknown as OpenApiCall, args, resolved.headers)
+    return outputOf(await send(scope, outbound, signal), resolved)
   },
 }
 
@@ -45,14 +45,14 @@ function givenText(document: unknown): string {
 /** Sends the headers of the source to its own server alone. */
 async function fetchText(scope: WorkspaceScope, { url, base_url, headers }: RemoteSource): Promise<string> {
   const isOwn = base_url === null || new URL(base_url).origin === new URL(url).origin
-  const lent = await lendHeaders(scope, isOwn ? headers : {})
+  const resolved = await resolveHeaders(scope, isOwn ? headers : {})
   const outbound = {
     method: 'GET',
     url: new URL(url),
     headers: {
       accept: 'application/json, application/yaml;q=0.9, */*;q=0.8',
       'user-agent': USER_AGENT,
-      ...lent.headers,
+      ...resolved.headers,
     },
   }
   const bounds = { timeoutMs: LIMITS.mcpDocumentFetchMs, bytesMax: LIMITS.mcpDocumentBytesMax }
@@ -107,7 +107,7 @@ const mayHaveArrived = ({ code, members }: Problem) =>
 const isFailure = (status: number) => status < 200 || status > 299
 
 /** JSON, or text. A response that is no success is an output that failed: its status, and the beginning of its text. */
-function outputOf(inbound: Inbound, { redact }: LentHeaders): ToolOutput {
+function outputOf(inbound: Inbound, { redact }: SourceHeaders): ToolOutput {
   const { status, headers, body } = inbound
   const answered = `The server answered ${status} ${STATUS_CODES[status] ?? ''}`.trim()
   if (isFailure(status)) {

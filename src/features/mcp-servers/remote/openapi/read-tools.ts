@@ -54,10 +54,10 @@ function read(source: OpenApiSource): PinnedDefinitions {
   const server = serverOf(document, source)
   const operations = operationsOf(document)
   for (const bounds of BOUNDS) {
-    const made = definitionsOf({ document, source, server, bounds, patterns: new Map() }, operations)
-    if (made === undefined) continue
-    if (made.definitions.length > 0) return pinned(made.definitions, made.skipped)
-    const [first] = made.skipped
+    const read = definitionsOf({ document, source, server, bounds, patterns: new Map() }, operations)
+    if (read === undefined) continue
+    if (read.definitions.length > 0) return pinned(read.definitions, read.skipped)
+    const [first] = read.skipped
     throw new DocumentFault(
       first === undefined
         ? 'The document has no operation.'
@@ -109,12 +109,12 @@ function definitionsOf(reading: Reading, operations: readonly Operation[]) {
   const skipped: Skipped[] = []
   let left: number = LIMITS.mcpDefinitionsBytesMax
   for (const one of operations) {
-    const made = definitionOf(reading, one, names)
-    if ('reason' in made) skipped.push(made)
+    const definition = definitionOf(reading, one, names)
+    if ('reason' in definition) skipped.push(definition)
     else {
-      definitions.push(made)
+      definitions.push(definition)
       // With its hash.
-      left -= Buffer.byteLength(JSON.stringify(made)) + 80
+      left -= Buffer.byteLength(JSON.stringify(definition)) + 80
       if (left < 0) return undefined
     }
   }

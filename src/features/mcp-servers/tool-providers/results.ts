@@ -7,7 +7,7 @@ import { notFound, Problem } from '../../../core/problem.ts'
 import { READ_ONLY } from '../../../core/tool-access.ts'
 import { type BytePage, contentOfPage, pageLength, pageOf } from '../calls/byte-page.ts'
 import { readKeptResult, resultUri } from '../calls/kept-results.ts'
-import { argumentsOf, budgetOf, type Source, type Tool } from '../tool.ts'
+import { argumentsOf, budgetOf, type Tool, type ToolProvider } from '../tool.ts'
 
 const Handle = Type.String({
   minLength: 1,
@@ -50,7 +50,7 @@ const readResult = workspaceOperation({
 /** The handle in a URI; any other text is no handle. */
 const handleIn = (text: string) => /[0-9a-f]{32}/.exec(text)?.[0] ?? text
 
-export const results: Source = {
+export const results: ToolProvider = {
   name: 'results',
   operations: [readResult],
   candidates: async () => [{ ...CANDIDATE, scope: CANDIDATE.name, risk: 'read' }],
@@ -60,8 +60,8 @@ export const results: Source = {
     ...(offset !== undefined && { offset }),
     bytes_max: budgetOf(tool),
   }),
-  smaller: fewerBytes,
-  answer: (page: BytePage, form) => ({
+  toSmallerInput: fewerBytes,
+  toToolOutput: (page: BytePage, form) => ({
     output: page,
     failed: false,
     content: contentOfPage(page, {}, form),

@@ -33,9 +33,9 @@ const INPUTS: Readonly<Record<string, (call: Call) => Values>> = {
 /** @throws Problem `validation_failed` if a condition does not fit its field */
 export function documentInput(tool: Tool, args: Values): Values {
   const verb = tool.candidate.slice(tool.candidate.lastIndexOf(':') + 1)
-  const made = INPUTS[verb]?.({ tool, args })
-  if (made === undefined) throw new TypeError(`no tool of a collection has the verb ${verb}`)
-  return made
+  const input = INPUTS[verb]?.({ tool, args })
+  if (input === undefined) throw new TypeError(`no tool of a collection has the verb ${verb}`)
+  return input
 }
 
 /** The collection is declared: its fields are arguments of their own. */

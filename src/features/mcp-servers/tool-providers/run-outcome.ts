@@ -6,7 +6,8 @@ import type { Approval } from '../../flows/approvals/approval-shape.ts'
 import { ownLinks } from '../../flows/approvals/own-links.ts'
 import type { Execution } from '../../flows/executions/executions.ts'
 import { followExecution } from '../../flows/executions/follow.ts'
-import type { Answers, Asks, InputRequest, Waiting } from '../calls/call-client.ts'
+import type { InputRequest, InputResponses, RequestedInput, WaitOptions } from '../calls/call-client.ts'
+import { acceptedFields } from '../calls/elicitation.ts'
 import type { JsonSchema, RunState, ToolOutput } from '../tool.ts'
 
 /** The schema of results of all tools that concern an execution. */
@@ -44,14 +45,15 @@ export const RUN_RESULT: JsonSchema = {
 /** The state of an execution, for its starter. Workflow ids and other steps are for admins. */
 export function runOutput(execution: Execution): ToolOutput {
   const { id, status, output, error, started_by, approvals = [] } = execution
-  const asks = asksOf(execution)
-  const run = { ...stateOf(execution), ...(asks && { asks: asks.requests }) }
+  const requestedInput = requestedDecisions(execution)
+  const inputRequests = requestedInput?.requests
+  const run = { ...stateOf(execution), ...(inputRequests && { inputRequests }) }
   if (execution.ended_at !== null) {
     const result = status === 'completed' ? { output } : { error }
     return { output: { run: id, status, ...result }, failed: status === 'faulted', run }
   }
   const step = openStep(execution)
-  const asked = approvals.map((approval) => ({
+  const shownApprovals = approvals.map((approval) => ({
     approval: approval.id,
     title: approval.title ?? '',
     approvers: approval.approvers,
@@ -63,9 +65,9 @@ export function runOutput(execution: Execution): ToolOutput {
     run: id,
     status,
     ...(step !== undefined && { step }),
-    ...(asked.length > 0 && { approvals: asked }),
+    ...(shownApprovals.length > 0 && { approvals: shownApprovals }),
   }
-  return { output: shown, failed: false, run, ...(asks && { asks }) }
+  return { output: shown, failed: false, run, ...(requestedInput && { requestedInput }) }
 }
 
 /** An approval, with a link for the user of its client. */
@@ -85,8 +87,8 @@ function stateOf({ id, status, started_at, ended_at, steps = [] }: Execution): R
   }
 }
 
-/** Asks the client for the decisions that are its user's. */
-function asksOf({ id, started_by, approvals = [] }: Execution): Asks | undefined {
+/** The decisions of the client's user that an execution waits for, as requests to the client. */
+function requestedDecisions({ id, started_by, approvals = [] }: Execution): RequestedInput | undefined {
   const own = approvals.filter((approval) => isAddressedTo(started_by, approval))
   if (own.length === 0) return undefined
   const requests = Object.fromEntries(own.map((approval) => [approval.id, decisionRequest(approval)]))
@@ -122,20 +124,20 @@ const SIMPLE: ReadonlySet<string> = new Set(['string', 'number', 'integer', 'boo
 /** No field of a form has this name. */
 const APPROVED = '_approved'
 
-/** The decisions in the answers of a client. Only an accepted elicitation decides: a declined or closed one leaves it open. */
-export function decisionsOf(responses: Answers['responses']) {
+/** The decisions in the responses of a client. Only an accepted elicitation decides: a declined or closed one leaves it open. */
+export function decisionsOf(responses: InputResponses) {
   return Object.entries(responses).flatMap(([approval, response]) => {
-    const { action, content } = Object(response) as { action?: unknown; content?: unknown }
-    if (action !== 'accept' || !isObject(content)) return []
-    const { [APPROVED]: approved, ...form } = content
+    const fields = acceptedFields(response)
+    if (fields === undefined) return []
+    const { [APPROVED]: approved, ...form } = fields
     return [{ approval, approved: approved === true, ...(Object.keys(form).length > 0 && { form }) }]
   })
 }
 
-interface FollowOptions extends Waiting {
+interface FollowOptions extends WaitOptions {
   readonly output: Execution
   /** Also stops at decisions of other people. */
-  readonly untilAsked?: boolean
+  readonly stopsAtApprovals?: boolean
 }
 
 /**
@@ -144,7 +146,7 @@ interface FollowOptions extends Waiting {
  */
 export async function followRun(
   scope: WorkspaceScope,
-  { output, seconds, signal, onProgress, untilAsked = false }: FollowOptions,
+  { output, seconds, signal, onProgress, stopsAtApprovals = false }: FollowOptions,
 ): Promise<Execution> {
   if (output.ended_at !== null) return output
   let reported = -1
@@ -159,7 +161,9 @@ export async function followRun(
             const begun = now.steps_omitted?.total ?? now.steps?.length ?? 0
             if (begun > reported) onProgress?.({ progress: begun, message: openStep(now) ?? now.status })
             reported = Math.max(begun, reported)
-            return asksOf(now) !== undefined || (untilAsked && (now.approvals ?? []).length > 0)
+            return (
+              requestedDecisions(now) !== undefined || (stopsAtApprovals && (now.approvals ?? []).length > 0)
+            )
           },
         })
   return withLinks(scope, execution)

@@ -13,7 +13,7 @@ import {
   queryDocuments,
   updateDocument,
 } from '../../collections/documents-api.ts'
-import { type Candidate, type JsonSchema, type Source, toolName } from '../tool.ts'
+import { type Candidate, type JsonSchema, type ToolProvider, toolName } from '../tool.ts'
 import { documentInput } from './document-arguments.ts'
 import {
   createArguments,
@@ -99,7 +99,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
   },
 }
 
-export const collections: Source = {
+export const collections: ToolProvider = {
   name: 'collections',
   operations: [...new Set(Object.values(VERBS).map(({ operation }) => operation))],
   candidates: async (scope) => {
@@ -110,7 +110,7 @@ export const collections: Source = {
     })
   },
   input: (tool, { args }) => documentInput(tool, args),
-  smaller: smallerPage,
+  toSmallerInput: smallerPage,
   isUntrusted: true,
 }
 

@@ -12,7 +12,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from '../../objects/objects.ts'
 import { type BytePage, contentOfPage, isTextType, pageLength, pageOf } from '../calls/byte-page.ts'
 import { mimeTypeOf } from '../calls/content.ts'
-import { budgetOf, type Candidate, type JsonSchema, type Source, type Tool, toolName } from '../tool.ts'
+import { budgetOf, type Candidate, type JsonSchema, type Tool, type ToolProvider, toolName } from '../tool.ts'
 import { fewerBytes } from './results.ts'
 
 type Args = Readonly<Record<string, unknown>>
@@ -259,7 +259,7 @@ const verbOf = (tool: Pick<Tool, 'candidate'>): Verb => {
   return how
 }
 
-export const buckets: Source = {
+export const buckets: ToolProvider = {
   name: 'buckets',
   isUntrusted: true,
   operations: Object.values(VERBS).map(({ operation }) => operation),
@@ -268,9 +268,9 @@ export const buckets: Source = {
     return names.flatMap((bucket) => Object.entries(VERBS).map(([verb, how]) => candidate(bucket, verb, how)))
   },
   input: (tool, { args }) => verbOf(tool).input(args, tool),
-  smaller: (input, share) =>
+  toSmallerInput: (input, share) =>
     Object.hasOwn(input, 'bytes_max') ? fewerBytes(input, share) : smallerPage(input, share),
-  answer: (output: ObjectPage | object, form) => {
+  toToolOutput: (output: ObjectPage | object, form) => {
     if (!('uri' in output)) return { output, failed: false }
     const { name: _name, etag, lastModified } = output
     const details = { uri: output.uri, etag, last_modified: lastModified }

@@ -16,18 +16,18 @@ import { cancelExecution } from '../../flows/executions/commands.ts'
 import { Execution, readExecution } from '../../flows/executions/executions.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { requireFeature } from '../../tenants/workspace-settings.ts'
-import type { Answers } from '../calls/call-client.ts'
-import { argumentsOf, type Source, type Tool } from '../tool.ts'
+import type { ReceivedInput } from '../calls/call-client.ts'
+import { argumentsOf, type Tool, type ToolProvider } from '../tool.ts'
 import { decisionsOf, followRun, isAddressedTo, RUN_RESULT, runOutput } from './run-outcome.ts'
 
 /**
- * Decides the approvals that the client was asked about; then the call follows the execution again.
+ * Decides the approvals that the requests to the client were about; then the call follows the execution again.
  * A tool over a flow has `flow` fixed, a tool over executions `flows`.
  */
-export function resumeRun({ binding }: Tool, { answers }: { readonly answers: Answers }) {
-  const { run } = answers.state as { run: string }
+export function resumeRun({ binding }: Tool, { received }: { readonly received: ReceivedInput }) {
+  const { run } = received.state as { run: string }
   const { ws, flow, flows = [flow] } = binding.fixed
-  return { operation: runDecide, input: { ws, flows, run, decisions: decisionsOf(answers.responses) } }
+  return { operation: runDecide, input: { ws, flows, run, decisions: decisionsOf(received.responses) } }
 }
 
 const Run = Type.String({ minLength: 1, maxLength: 100, description: '`run` of the tool that started it.' })
@@ -89,20 +89,20 @@ const runAnswer = previewOperation({
   run: async (scope, { approval, approved, form, comment, ...input }) => {
     await requireOwn(scope, input)
     const { approvals = [] } = await readExecution(scope, input.run)
-    const asked = approvals.find(({ id }) => id === approval)
-    if (asked === undefined) throw notFound('open approval of this run')
+    const open = approvals.find(({ id }) => id === approval)
+    if (open === undefined) throw notFound('open approval of this run')
     const { subject } = scope.actor
-    if (!isAddressedTo(subject, asked)) {
-      const detail = `It is for ${asked.approvers.join(', ')} to decide, not for this client.`
+    if (!isAddressedTo(subject, open)) {
+      const detail = `It is for ${open.approvers.join(', ')} to decide, not for this client.`
       throw new Problem('forbidden', { detail, hint: 'Ask one of them, then ask run_status again.' })
     }
     const verdict = { approved, ...(form && { form }), ...(comment !== undefined && { comment }) }
-    await decide(scope, asked.id, { by: subject, as: [] }, verdict)
+    await decide(scope, open.id, { by: subject, as: [] }, verdict)
     return readExecution(scope, input.run)
   },
 })
 
-/** Decides by the answers to an elicitation. Decisions on approvals that are no longer open have no effect. */
+/** Decides by the responses to an elicitation. Decisions on approvals that are no longer open have no effect. */
 const runDecide = previewOperation({
   name: 'mcp_run.decide',
   summary: 'Decide approvals that name the caller',
@@ -123,9 +123,9 @@ const runDecide = previewOperation({
     const { approvals = [] } = await readExecution(scope, input.run)
     const { subject } = scope.actor
     for (const { approval, ...verdict } of decisions) {
-      const asked = approvals.find(({ id }) => id === approval)
-      if (asked !== undefined && isAddressedTo(subject, asked))
-        await decide(scope, asked.id, { by: subject, as: [] }, verdict)
+      const open = approvals.find(({ id }) => id === approval)
+      if (open !== undefined && isAddressedTo(subject, open))
+        await decide(scope, open.id, { by: subject, as: [] }, verdict)
     }
     return readExecution(scope, input.run)
   },
@@ -175,14 +175,14 @@ const TOOLS: readonly RunTool[] = [
   },
 ]
 
-export const runs: Source = {
+export const runs: ToolProvider = {
   name: 'runs',
   operations: TOOLS.map(({ operation }) => operation),
   // They come with tools over flows.
   candidates: async () => [],
-  admit: (scope) => requireFeature(scope, 'mcp.flow_tools'),
+  requireEnabled: (scope) => requireFeature(scope, 'mcp.flow_tools'),
   follow: followRun,
-  answer: runOutput,
+  toToolOutput: runOutput,
   resume: resumeRun,
 }
 

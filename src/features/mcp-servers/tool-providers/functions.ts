@@ -6,15 +6,15 @@ import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { FunctionConstants } from '../../functions/exported-constants.ts'
 import { invokeVersion } from '../../functions/invoke.ts'
-import type { Answers } from '../calls/call-client.ts'
-import { functionRequests } from '../calls/client-requests.ts'
+import type { InputResponses } from '../calls/call-client.ts'
+import { readInputRequired } from '../calls/client-requests.ts'
 import {
   type Arguments,
   argumentsOf,
   type Candidate,
   type JsonSchema,
-  type Source,
   type Tool,
+  type ToolProvider,
   toolName,
 } from '../tool.ts'
 
@@ -28,7 +28,7 @@ interface FunctionRow {
   readonly output_schema: JsonSchema | null
 }
 
-export const functions: Source = {
+export const functions: ToolProvider = {
   name: 'functions',
   operations: [invokeVersion],
   candidates: async (scope: WorkspaceScope) => {
@@ -41,11 +41,12 @@ export const functions: Source = {
     return rows.map(candidate)
   },
   input: inputOf,
-  answer: (output: unknown) => {
-    const asks = functionRequests(output)
-    return asks === undefined ? { output, failed: false } : { output: undefined, failed: false, asks }
+  toToolOutput: (output: unknown) => {
+    const requestedInput = readInputRequired(output)
+    if (requestedInput === undefined) return { output, failed: false }
+    return { output: undefined, failed: false, requestedInput }
   },
-  resume: (tool, { answers: { responses, state }, ...call }) => ({
+  resume: (tool, { received: { responses, state }, ...call }) => ({
     operation: invokeVersion,
     input: {
       ...inputOf(tool, call),
@@ -60,7 +61,7 @@ function inputOf({ binding }: Tool, { args, client, serverId }: Arguments) {
   return {
     server_id: serverId,
     ...(input !== undefined && { input }),
-    // Answers count only in `resume`, where they are checked against the requests.
+    // Responses count only in `resume`, where they are checked against the requests.
     ...(client?.capabilities !== undefined && { context: contextOf(client) }),
   }
 }
@@ -68,8 +69,8 @@ function inputOf({ binding }: Tool, { args, client, serverId }: Arguments) {
 /** Of a function without a schema: `input` alone. The others of the operation are the platform's. */
 const ARGUMENTS = argumentsOf(invokeVersion, { id: '', version: 1, context: {}, server_id: '' })
 
-/** The second argument of a function: the capabilities of the client, and its answers. */
-const contextOf = (client: Arguments['client'], responses?: Answers['responses'], state?: unknown) => ({
+/** The second argument of a function: the capabilities of the client, and its responses. */
+const contextOf = (client: Arguments['client'], responses?: InputResponses, state?: unknown) => ({
   mcp: {
     clientCapabilities: client?.capabilities ?? {},
     ...(responses && { inputResponses: responses }),

@@ -1,7 +1,7 @@
-/** The sources of tools: those of the workspace, results that were too large to return, and sources outside the platform. */
+/** The providers of tools: over parts of the workspace, over results that were too large to return, and over sources outside the platform. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import type { Candidate, Source } from '../tool.ts'
+import type { Candidate, ToolProvider } from '../tool.ts'
 import { buckets } from './buckets.ts'
 import { collections } from './collections.ts'
 import { events } from './events.ts'
@@ -11,7 +11,7 @@ import { remote } from './remote.ts'
 import { results } from './results.ts'
 import { runs } from './runs.ts'
 
-export const SOURCES: readonly Source[] = [
+export const TOOL_PROVIDERS: readonly ToolProvider[] = [
   collections,
   buckets,
   functions,
@@ -27,5 +27,5 @@ export const SOURCES: readonly Source[] = [
  * @param chosen those that are needed, by `candidate` or by name; others may be among the result. Default: all
  */
 export async function candidatesOf(scope: WorkspaceScope, chosen?: readonly string[]): Promise<Candidate[]> {
-  return (await Promise.all(SOURCES.map((source) => source.candidates(scope, chosen)))).flat()
+  return (await Promise.all(TOOL_PROVIDERS.map((provider) => provider.candidates(scope, chosen)))).flat()
 }

@@ -11,7 +11,7 @@ import { Content } from '../calls/content.ts'
 import type { Definition, FrozenDefinition } from '../remote/definitions.ts'
 import { kindOf } from '../remote/kinds.ts'
 import { findCachedSource } from '../remote/source-store.ts'
-import type { Candidate, Source, ToolOutput } from '../tool.ts'
+import type { Candidate, ToolOutput, ToolProvider } from '../tool.ts'
 
 /** `ws`, `source` and `definition` are fixed by the version. */
 const RemoteCall = {
@@ -24,7 +24,7 @@ const RemoteCall = {
   }),
   input: Type.Record(Type.String(), Type.Unknown(), { description: 'Arguments of the tool.' }),
 }
-const RemoteAnswer = Type.Object({
+const RemoteOutput = Type.Object({
   output: Type.Unknown(),
   failed: Type.Boolean(),
   content: Type.Optional(Type.Unsafe<readonly Content[]>(Type.Array(Content))),
@@ -65,7 +65,7 @@ const readSource = previewOperation({
   summary: 'Call a tool of a source that only reads',
   reads: true,
   input: Input(RemoteCall),
-  output: RemoteAnswer,
+  output: RemoteOutput,
   http,
   run: callRemote,
 })
@@ -74,7 +74,7 @@ const changeSource = previewOperation({
   name: 'mcp_source.call',
   summary: 'Call a tool of a source',
   input: Input(RemoteCall),
-  output: RemoteAnswer,
+  output: RemoteOutput,
   http,
   run: callRemote,
 })
@@ -86,7 +86,7 @@ interface Row {
   readonly definition: Definition & FrozenDefinition
 }
 
-export const remote: Source = {
+export const remote: ToolProvider = {
   name: 'remote',
   operations: [readSource, changeSource],
   candidates: async (scope, chosen) => {
@@ -97,7 +97,7 @@ export const remote: Source = {
     return rows.map((row) => candidate(scope, row))
   },
   input: (_tool, { args }) => ({ input: args }),
-  answer: (output: ToolOutput) => output,
+  toToolOutput: (output: ToolOutput) => output,
   isUntrusted: true,
 }
 

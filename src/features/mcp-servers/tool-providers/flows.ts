@@ -6,7 +6,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { startExecution } from '../../flows/executions/executions.ts'
 import { hasFeature, requireFeature } from '../../tenants/workspace-settings.ts'
-import { type Candidate, type JsonSchema, type Source, toolName } from '../tool.ts'
+import { type Candidate, type JsonSchema, type ToolProvider, toolName } from '../tool.ts'
 import { followRun, RUN_RESULT, runOutput } from './run-outcome.ts'
 import { resumeRun } from './runs.ts'
 
@@ -20,7 +20,7 @@ interface FlowRow {
   readonly input: unknown
 }
 
-export const flows: Source = {
+export const flows: ToolProvider = {
   name: 'flows',
   operations: [startExecution],
   candidates: async (scope) => {
@@ -33,10 +33,10 @@ export const flows: Source = {
       where f.latest_version > 0 and f.deleted_at is null order by f.name limit ${LIMITS.mcpCandidateThingsMax}`)
     return rows.map((row) => candidate(scope, row))
   },
-  admit: (scope) => requireFeature(scope, 'mcp.flow_tools'),
+  requireEnabled: (scope) => requireFeature(scope, 'mcp.flow_tools'),
   input: ({ binding }, { args }) => (binding.arguments === 'input' ? { input: args } : args),
-  follow: (scope, waiting) => followRun(scope, { ...waiting, untilAsked: true }),
-  answer: runOutput,
+  follow: (scope, options) => followRun(scope, { ...options, stopsAtApprovals: true }),
+  toToolOutput: runOutput,
   resume: resumeRun,
 }
 

@@ -9,7 +9,7 @@ import type { CloudEvent } from '../../events/events.ts'
 import { CURSOR, eventsIn } from '../../events/events.ts'
 import { publishEvent, TOPIC_PATTERN } from '../../events/events-api.ts'
 import { cursorOf, type ReadEvent, readEvents } from '../../events/read-events.ts'
-import { argumentsOf, budgetOf, type Candidate, type JsonSchema, type Source } from '../tool.ts'
+import { argumentsOf, budgetOf, type Candidate, type JsonSchema, type ToolProvider } from '../tool.ts'
 
 const EventPage = Type.Object({
   data: Type.Array(Type.Unknown()),
@@ -152,12 +152,12 @@ const READ: Candidate = {
   binding: { source: 'events', operation: readEventPage.name, fixed: {} },
 }
 
-export const events: Source = {
+export const events: ToolProvider = {
   name: 'events',
   operations: [publishEvent, readEventPage],
   candidates: async () => [PUBLISH, READ],
   input: (tool, { args }) =>
     tool.binding.operation === readEventPage.name ? { ...args, bytes_max: budgetOf(tool) } : args,
-  answer: (output: Static<typeof EventPage>) => ({ output, failed: false }),
+  toToolOutput: (output: Static<typeof EventPage>) => ({ output, failed: false }),
   isUntrusted: true,
 }
