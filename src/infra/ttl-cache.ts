@@ -25,13 +25,16 @@ export class TtlCache<T> {
     return this.#entries.get(name)?.value
   }
 
-  /** Returns the cached value, or reads it. What is read is not stored if anything was invalidated meanwhile: it may be stale. */
+  /**
+   * Returns the cached value, or reads it. A value that is read is not stored if anything was invalidated meanwhile, since it may be stale,
+   * nor if it is undefined.
+   */
   async load(name: string, read: () => Promise<T>): Promise<T> {
     const known = this.get(name)
     if (known !== undefined) return known
     const before = this.#invalidations
     const value = await read()
-    if (before === this.#invalidations) this.set(name, value)
+    if (value !== undefined && before === this.#invalidations) this.set(name, value)
     return value
   }
 
