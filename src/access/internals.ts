@@ -17,6 +17,7 @@ import type { Sized, TtlCache } from '../infra/ttl-cache.ts'
 import type { Streams } from '../infra/valkey/streams.ts'
 import type { Audit } from './audit/audit.ts'
 import type { KeyRow } from './authentication/authenticator.ts'
+import type { PublishedServer } from './authentication/mcp-server-registry.ts'
 import type { SubjectStatus } from './authentication/subject-status.ts'
 import type { IssuerState } from './issuer/issuer-state.ts'
 import type { OAuthClients } from './issuer/oauth-clients-store.ts'
@@ -44,6 +45,7 @@ export interface PlatformServices {
   readonly documents: MongoDocuments | undefined
   readonly secrets: Secrets
   readonly keys: TtlCache<KeyRow>
+  readonly publishedServers: TtlCache<PublishedServer | undefined>
   readonly tenantStates: TenantStates
   readonly signingKeys: SigningKeys
   readonly oauthClients: OAuthClients

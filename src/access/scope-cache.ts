@@ -20,10 +20,16 @@ export function invalidateKey(scope: AdminScope, id: string): void {
   internalsOf(scope).services.keys.forget((row) => row.id === id)
 }
 
-/** Drops the states of a tenant and its workspaces, and its keys. */
+/** Drops a hosted MCP server, which an operation has changed. */
+export function invalidateMcpServer(scope: WorkspaceScope, id: string): void {
+  internalsOf(scope).services.publishedServers.forget((server) => server?.id === id)
+}
+
+/** Drops the states of a tenant and its workspaces, its keys and its MCP servers. */
 export function invalidateState(scope: AdminScope, tenantId: TenantId): void {
-  const { keys, tenantStates } = internalsOf(scope).services
+  const { keys, tenantStates, publishedServers } = internalsOf(scope).services
   keys.forget((row) => row.tenant_id === tenantId)
+  publishedServers.forget((server) => server?.ref.tenantId === tenantId)
   tenantStates.forget(tenantId)
 }
 

@@ -3,6 +3,7 @@
 import { Access } from '../access/access.ts'
 import { Audit } from '../access/audit/audit.ts'
 import type { KeyRow } from '../access/authentication/authenticator.ts'
+import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
 import { SubjectStatus } from '../access/authentication/subject-status.ts'
 import { Idempotency } from '../access/idempotency.ts'
 import type { PlatformServices } from '../access/internals.ts'
@@ -168,6 +169,7 @@ function openServices(
     documents: config.MONGODB_URL === undefined ? undefined : new MongoDocuments(config.MONGODB_URL),
     secrets,
     keys: new TtlCache<KeyRow>(),
+    publishedServers: new TtlCache<PublishedServer | undefined>(),
     tenantStates: new TenantStates(database),
     signingKeys: new SigningKeys(database, secrets),
     oauthClients,

@@ -14,6 +14,8 @@ const CREDENTIALS = { max: LIMITS.keyCacheEntriesMax, ttl: LIMITS.credentialCach
 
 export class TtlCache<T> {
   readonly #entries: LRUCache<string, Entry<T>>
+  /** Reads under way, with the number of invalidations before each. */
+  readonly #reads = new Map<string, { readonly value: Promise<T>; readonly before: number }>()
   #invalidations = 0
 
   constructor(bounds: LRUCache.Options<string, Entry<T>, unknown> = CREDENTIALS) {
@@ -25,13 +27,31 @@ export class TtlCache<T> {
     return this.#entries.get(name)?.value
   }
 
-  /** Returns the cached value, or reads it. What is read is not stored if anything was invalidated meanwhile: it may be stale. */
+  /**
+   * Returns the cached value, or reads it; concurrent callers share a read, unless anything was invalidated since it began. A value is not
+   * stored if anything was invalidated while it was read, since it may be stale, nor if it is undefined.
+   * @throws the error of `read`
+   */
   async load(name: string, read: () => Promise<T>): Promise<T> {
     const known = this.get(name)
     if (known !== undefined) return known
     const before = this.#invalidations
+    const pending = this.#reads.get(name)
+    // The rights of another caller may be why its read failed.
+    if (pending?.before === before) return pending.value.catch(() => this.#read(name, read))
+    const started = { value: this.#read(name, read), before }
+    this.#reads.set(name, started)
+    const end = () => {
+      if (this.#reads.get(name) === started) this.#reads.delete(name)
+    }
+    started.value.then(end, end)
+    return started.value
+  }
+
+  async #read(name: string, read: () => Promise<T>): Promise<T> {
+    const before = this.#invalidations
     const value = await read()
-    if (before === this.#invalidations) this.set(name, value)
+    if (value !== undefined && before === this.#invalidations) this.set(name, value)
     return value
   }
 

@@ -46,8 +46,8 @@ export function openAuthServices(
   services: PlatformServices,
   now = () => performance.now(),
 ): AuthServices {
-  const { database, subjectStatus, secrets } = services
-  const mcpServers = new McpServerRegistry(database, publicUrl(config))
+  const { database, subjectStatus, secrets, publishedServers } = services
+  const mcpServers = new McpServerRegistry(database, publicUrl(config), publishedServers)
   const forget = (subject: string) => subjectStatus.forget(subject)
   const providerSettings = new ProviderSettings(secrets, publicUrl(config))
   const stores = {

@@ -6,7 +6,6 @@ import type { ScopedTool } from '../../core/tool-access.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
-import { SharedReads } from '../../infra/shared-reads.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 
 /** A server that is published, in an active workspace and tenant. */
@@ -60,17 +59,26 @@ export class McpServerRegistry {
   readonly #system: SystemScope
   readonly #base: string
   readonly #clients = new TtlCache<AgentClient | null>()
-  readonly #reads = new SharedReads<PublishedServer | undefined>()
+  readonly #published: TtlCache<PublishedServer | undefined>
 
-  /** @param base the public base URL as configured, never what a request says */
-  constructor(database: Database, base: string) {
+  /**
+   * @param base the public base URL as configured, never what a request says
+   * @param published the cache that operations on servers invalidate
+   */
+  constructor(database: Database, base: string, published: TtlCache<PublishedServer | undefined>) {
     this.#system = new SystemScope('hosted-servers', database)
     this.#base = base
+    this.#published = published
   }
 
-  /** @param server id or slug. Not cached: a publication takes effect with the next request. Concurrent requests share a read. */
+  /**
+   * Cached as credentials are: a change takes effect at once on the node that makes it, elsewhere within `LIMITS.credentialCacheMs`.
+   * @param server id or slug
+   */
   async find(ws: string, server: string): Promise<PublishedServer | undefined> {
-    return isWorkspaceId(ws) ? this.#reads.load(`${ws}/${server}`, () => this.#read(ws, server)) : undefined
+    return isWorkspaceId(ws)
+      ? this.#published.load(`${ws}/${server}`, () => this.#read(ws, server))
+      : undefined
   }
 
   async #read(ws: WorkspaceId, server: string): Promise<PublishedServer | undefined> {

@@ -177,13 +177,12 @@ create table tenon.mcp_calls (
   entry text not null,
   prev_hash bytea not null check (octet_length(prev_hash) = 32),
   hash bytea not null check (octet_length(hash) = 32),
-  -- For filters. They are computed, so that they cannot differ from the entry.
-  time text collate "C" not null generated always as (entry::jsonb ->> 'time') stored,
-  tool text generated always as (entry::jsonb ->> 'tool') stored,
-  outcome text not null generated always as (entry::jsonb ->> 'outcome') stored
-    check (outcome in ('ok', 'tool_error', 'rpc_error', 'denied')),
-  principal text generated always as (entry::jsonb ->> 'principal') stored,
-  client_id text generated always as (entry::jsonb ->> 'client_id') stored,
+  -- Copied from the entry for filters; verification compares both.
+  time text collate "C" not null,
+  tool text,
+  outcome text not null check (outcome in ('ok', 'tool_error', 'rpc_error', 'denied')),
+  principal text,
+  client_id text,
   primary key (tenant_id, workspace_id, server_id, seq)
 );
 call tenon.allow('tenon_admin', 'tenon.mcp_calls', 'workspace', 'select');
@@ -218,22 +217,32 @@ create function tenon.append_mcp_calls(servers text[], entries text[]) returns v
 declare
   server text;
   line text;
+  lines text[];
+  base bigint;
   n bigint;
   last bytea;
-  hashed bytea;
+  hashes bytea[];
 begin
   for server in select distinct s collate "C" from unnest(servers) as u (s) order by 1 loop
     insert into mcp_call_heads values (tenant(), workspace(), server, 0, decode(repeat('00', 32), 'hex'))
       on conflict do nothing;
-    select seq, hash into strict n, last from mcp_call_heads h
+    select seq, hash into strict base, last from mcp_call_heads h
       where h.tenant_id = tenant() and h.workspace_id = workspace() and h.server_id = server for no key update;
-    for line in select e from unnest(servers, entries) with ordinality as u (s, e, i) where s = server order by i loop
+    select array_agg(e order by i) into lines
+      from unnest(servers, entries) with ordinality as u (s, e, i) where s = server;
+    n := base;
+    hashes := array[last];
+    foreach line in array lines loop
       n := n + 1;
-      hashed := audit_hash(last, n, line);
-      insert into mcp_calls (tenant_id, workspace_id, server_id, seq, entry, prev_hash, hash)
-        values (tenant(), workspace(), server, n, line, last, hashed);
-      last := hashed;
+      last := audit_hash(last, n, line);
+      hashes := hashes || last;
     end loop;
+    insert into mcp_calls
+      (tenant_id, workspace_id, server_id, seq, entry, prev_hash, hash, time, tool, outcome, principal, client_id)
+      select tenant(), workspace(), server, base + i, e, hashes[i], hashes[i + 1],
+        r.time, r.tool, r.outcome, r.principal, r.client_id
+      from unnest(lines) with ordinality as u (e, i),
+        jsonb_to_record(e::jsonb) as r (time text, tool text, outcome text, principal text, client_id text);
     update mcp_call_heads h set seq = n, hash = last
       where h.tenant_id = tenant() and h.workspace_id = workspace() and h.server_id = server;
   end loop;

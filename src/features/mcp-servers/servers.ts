@@ -3,6 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { AnyName, Id, Input, Name, Ref, Slug, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { invalidateMcpServer } from '../../access/scope-cache.ts'
 import { trustedIssuersOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
@@ -259,7 +260,7 @@ export const updateServer = previewOperation({
   ) => {
     rejectErrors([findHidden(name ?? '', '/name'), findHidden(description ?? '', '/description')])
     rejectUntrusted(scope, issuer ?? null)
-    return findRow<McpServer>(
+    const updated = await findRow<McpServer>(
       scope,
       'MCP server',
       sql`update mcp_servers set
@@ -278,6 +279,8 @@ export const updateServer = previewOperation({
           updated_at = now()
         where id = ${server} or slug = ${server} returning ${SERVER_COLUMNS}`,
     ).catch(SERVER_EXISTS)
+    invalidateMcpServer(scope, updated.id)
+    return updated
   },
 })
 
@@ -294,6 +297,7 @@ export const deleteServer = previewOperation({
       sql`delete from mcp_server_versions where server_id = ${id}`,
       sql`delete from mcp_servers where id = ${id}`,
     )
+    invalidateMcpServer(scope, id)
     return { id, deleted: true as const }
   },
 })

@@ -3,6 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { Input, OptionalTime, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { invalidateMcpServer } from '../../access/scope-cache.ts'
 import { signManifest } from '../../access/scope-services.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -90,6 +91,7 @@ async function store(
       throw violated(error) === undefined ? error : changed
     })
   if (moved === undefined) throw changed
+  invalidateMcpServer(scope, id)
   return { version, hash, scopes, state }
 }
 
@@ -229,5 +231,6 @@ async function moveActiveVersion(
   const [[moved] = [], [row] = []] = await scope.batch(statement, selectVersion(id, version))
   if (row === undefined) throw notFound('version')
   if (moved === undefined) throw new Problem('state_conflict', { detail: refusal })
+  invalidateMcpServer(scope, id)
   return toVersion(row as unknown as Version)
 }

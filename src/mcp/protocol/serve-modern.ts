@@ -1,7 +1,6 @@
 /** Serves the protocol versions from 2026-07-28, by SDK 2.x. */
 
 import type { ServerResponse } from 'node:http'
-import { toNodeHandler } from '@modelcontextprotocol/node'
 import {
   type CallToolResult,
   CLIENT_CAPABILITIES_META_KEY,
@@ -32,6 +31,7 @@ import {
   optionsOf,
   reportsOf,
 } from './serving.ts'
+import { webRequestOf, writeWebResponse } from './web-exchange.ts'
 
 /** Lists and resources depend on the token of the client, so no cache may share them. */
 const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const }
@@ -41,14 +41,12 @@ const TASKS = 'io.modelcontextprotocol/tasks'
 
 /** Stateless, as the version is. */
 export async function serveModern({ request, response, body }: Exchange, server: McpServer): Promise<void> {
-  const node = toNodeHandler(
-    createMcpHandler(() => modernServer(server), {
-      legacy: 'reject',
-      ...(server.changes && { bus: busOf(server.changes, body, response) }),
-    }),
-  )
-  // The types of optional members in the SDK conflict with exactOptionalPropertyTypes.
-  await node(request as Parameters<typeof node>[0], response as Parameters<typeof node>[1], body)
+  const { fetch } = createMcpHandler(() => modernServer(server), {
+    legacy: 'reject',
+    ...(server.changes && { bus: busOf(server.changes, body, response) }),
+  })
+  const answer = await fetch(webRequestOf(request, response), { parsedBody: body })
+  await writeWebResponse(answer, response)
 }
 
 function modernServer(server: McpServer): Server {

@@ -48,10 +48,11 @@ const tamper = ({ id }: PublishedMcpServer, text: string) =>
 
 test.each([
   ['entry changed', `set entry = replace(entry, '"ok"', '"denied"') where $S and seq = 3`, 3, 'content'],
+  ['column of a filter changed', `set outcome = 'ok' where $S and seq = 2`, 2, 'content'],
   ['entry moved to another server', `set server_id = 'mcp_x' where $S and seq = 3`, 4, 'missing'],
   [
     'entry changed and hashed again',
-    `set entry = replace(entry, '"ok"', '"denied"'),
+    `set outcome = 'denied', entry = replace(entry, '"ok"', '"denied"'),
       hash = tenon.audit_hash(prev_hash, seq, replace(entry, '"ok"', '"denied"')) where $S and seq = 3`,
     4,
     'link',

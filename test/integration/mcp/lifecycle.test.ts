@@ -10,6 +10,7 @@ import {
   serversOf,
   tokenFor,
 } from '../../support/clients/mcp.ts'
+import { resume, suspend } from '../../support/fixtures/suspension.ts'
 import { asSuperuser, call, createTestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 
 describe('MCP server', () => {
@@ -93,12 +94,14 @@ describe('MCP server', () => {
     expect(await statusOfCall()).toBe(401)
   })
 
-  test('tenant suspended: 404', async () => {
+  test('tenant suspended between two calls: 404 until it is resumed', async () => {
     const mcpServer = await publishMcpServer(await createTestWorkspace(), 'rest')
     const token = await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_list'))
-    await asSuperuser("update tenon.tenants set state = 'suspended' where id = $1", [
-      mcpServer.workspace.tenantId,
-    ])
-    expect((await callTool(mcpServer.path, token, 'notes_list')).status).toBe(404)
+    const status = async () => (await callTool(mcpServer.path, token, 'notes_list')).status
+    expect(await status()).toBe(200)
+    await ok(suspend(mcpServer.workspace))
+    expect(await status()).toBe(404)
+    await ok(resume(mcpServer.workspace))
+    expect(await status()).toBe(200)
   })
 })

@@ -33,6 +33,38 @@ test('cache: a value is null: is stored like any other', async () => {
   expect(await cache.load('none', unexpected)).toBeNull()
 })
 
+test('cache: concurrent loads share one read; a load after an invalidation does not', async () => {
+  const cache = new TtlCache<number>()
+  const reads: PromiseWithResolvers<number>[] = []
+  const read = () => {
+    const started = Promise.withResolvers<number>()
+    reads.push(started)
+    return started.promise
+  }
+  const before = [cache.load('a', read), cache.load('a', read)]
+  cache.drop('a')
+  const after = [cache.load('a', read), cache.load('a', read)]
+  expect(reads).toHaveLength(2)
+  reads[1]?.resolve(2)
+  reads[0]?.resolve(1)
+  expect(await Promise.all([...before, ...after])).toEqual([1, 1, 2, 2])
+  expect(await cache.load('a', unexpected)).toBe(2)
+})
+
+test('cache: a shared read fails: each of the others reads by itself', async () => {
+  const cache = new TtlCache<number>()
+  const first = cache.load('a', () => Promise.reject(new Error('not allowed')))
+  const second = cache.load('a', async () => 2)
+  await expect(first).rejects.toThrow('not allowed')
+  expect(await second).toBe(2)
+})
+
+test('cache: undefined is not stored', async () => {
+  const cache = new TtlCache<number | undefined>()
+  expect(await cache.load('a', async () => undefined)).toBeUndefined()
+  expect(await cache.load('a', async () => 1)).toBe(1)
+})
+
 test('cache: a value has expired: is loaded again', async () => {
   const cache = new TtlCache<number>({ max: 10, ttl: 20 })
   await cache.load('a', async () => 1)

@@ -164,7 +164,8 @@ export const verifyCalls = previewOperation({
     const chain = {
       entries: sql`mcp_calls where server_id = ${id}`,
       head: sql`mcp_call_heads where server_id = ${id}`,
-      copied: sql`jsonb_build_object('tenant_id', tenant_id, 'workspace_id', workspace_id, 'server_id', server_id)`,
+      copied: sql`jsonb_build_object('tenant_id', tenant_id, 'workspace_id', workspace_id, 'server_id', server_id, 'time', time,
+        'tool', tool, 'outcome', outcome, 'principal', principal, 'client_id', client_id)`,
     }
     return verifyChain(scope, chain, from)
   },

@@ -1,6 +1,8 @@
 /** Checks that other API processes follow revocations and suspensions within 5 s. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ok, publishMcpServer, scopesOf, tokenFor } from '../../../support/clients/mcp.ts'
+import { call, createTestWorkspace } from '../../../support/fixtures/tenants.ts'
 import { type Node, startInProcessNode } from '../../../support/stack/in-process-node.ts'
 import { askToken, makeMachine } from '../administrators.ts'
 import { expectStatus, get, send, str } from '../client.ts'
@@ -69,6 +71,30 @@ test('tenant: suspended at another node: refused within 5 s (issue 6, 9)', async
   await waitForCode(headers, 'tenant_suspended')
   expectStatus(await world.admin.post(`/v1/tenants/${a.tenant}/resume`, {}), 200)
   await waitForCode(headers, 200)
+})
+
+test('MCP server: suspended and published again at another node: followed within 5 s', async () => {
+  const server = await publishMcpServer(await createTestWorkspace(), 'rest')
+  const token = await tokenFor(server, scopesOf(server, 'notes_list'))
+  const status = async () => {
+    const body = {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { name: 'notes_list', arguments: {} },
+    }
+    const accept = 'application/json, text/event-stream'
+    const sent = { headers: { ...token, accept }, json: body }
+    return (await send('POST', `${other.at.url}${server.path}`, sent)).status
+  }
+  const within5s = (wanted: number) => expect.poll(status, { timeout: 5500, interval: 100 }).toBe(wanted)
+  const suspend = (suspended: boolean) =>
+    ok(call('PATCH', server.base, { as: server.workspace.operator, body: { suspended } }))
+  expect(await status()).toBe(200)
+  await suspend(true)
+  await within5s(404)
+  await suspend(false)
+  expect(await status()).toBe(200)
 })
 
 test('tenant isolation: after all tests: B received nothing of A and is unchanged', () =>
