@@ -60,6 +60,10 @@ function keyOf(concurrency: Concurrency, input: FlowRunInput['input']): string {
 /** A statement that releases the slot of an execution. @returns rows `{id}`: executions that hold a slot now and are to be started */
 export const releaseSlot = (id: string): Sql => sql`select g as id from tenon.release_slot(${id}) g`
 
+/** {@link releaseSlot}, if the row of the execution meets a condition on its columns. */
+export const releaseSlotIf = (id: string, condition: Sql): Sql => sql`
+  select g as id from executions e cross join lateral tenon.release_slot(e.id) g where e.id = ${id} and ${condition}`
+
 /** A statement that gives free slots of a key to queued executions. @returns rows `{id}`, as {@link releaseSlot} */
 export const promoteNext = (flowId: string, key: string): Sql =>
   sql`select h as id from tenon.promote_next(${flowId}, ${key}) h`
