@@ -267,16 +267,17 @@ describe('reconciler', () => {
   /** Inserts the row of an execution that was recorded but never started, modelled on another one. */
   async function insertUnstarted(
     like: string,
-    more: { kind?: string; by?: string | undefined } = {},
+    more: { kind?: string; by?: string | undefined; dueSeconds?: number } = {},
   ): Promise<string> {
     const uuid = randomIds.uuid()
     const id = typeId('run', uuid)
     await asSuperuser(
       `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input,
         started_by, trigger_kind, trigger_id, due_at)
-      select tenant_id, workspace_id, $2, $1 || $3, flow_id, version, 'pending', '{"n": 7}', 'me', $4, $5, now()
+      select tenant_id, workspace_id, $2, $1 || $3, flow_id, version, 'pending', '{"n": 7}', 'me', $4, $5,
+        now() + make_interval(secs => $6)
       from tenon.executions where workflow_id like $1 || '%' limit 1`,
-      [like.slice(0, -uuid.length), id, uuid, more.kind ?? 'manual', more.by ?? null],
+      [like.slice(0, -uuid.length), id, uuid, more.kind ?? 'manual', more.by ?? null, more.dueSeconds ?? 0],
     )
     return id
   }
@@ -294,6 +295,17 @@ describe('reconciler', () => {
     )
     expect((await readExecution(workspace, unstarted)).status).toBe('pending')
   }, 90_000)
+
+  test('execution row without a workflow, cancelled: ends cancelled and never starts', async () => {
+    const flow = await publishFlow('', '  - a: { set: { n: 1 } }')
+    const done = (await start(flow, {}, { prefer: 'wait=20' })).body
+    const id = await insertUnstarted(done.workflow_id, { dueSeconds: 60 })
+    expect((await send(id, 'cancel')).status).toBe(202)
+    await asSuperuser('update tenon.executions set due_at = now() where id = $1', [id])
+    const ended = await waitForStatus(workspace, id, 'cancelled', 30_000)
+    expect(ended).toMatchObject({ error: null, steps: [] })
+    await expect(temporal.workflow.getHandle(ended.workflow_id).describe()).rejects.toThrow()
+  }, 60_000)
 
   test('running execution that is due for a check: left unchanged', async () => {
     const [id = ''] = await startInOrder(await publishFlow(''), 1)

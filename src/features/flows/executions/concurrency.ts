@@ -83,8 +83,9 @@ export const queuePosition = (id: string): Sql => sql`
   from concurrency_slots a where a.execution_id = ${id} and a.state in ('queued', 'requeued')`
 
 /**
- * Cancels a queued execution.
- * @returns false if it was not queued; if its workflow does not exist yet, it is cancelled once it is started
+ * Cancels a queued execution, and records the request for any other.
+ * @returns false if it was not queued; if its workflow does not exist yet, the reconciler ends the execution or cancels its
+ *   workflow
  */
 export async function cancelQueued(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row<{ cancelled: boolean }>(sql`select tenon.cancel_queued(${id}) as cancelled`)
