@@ -216,6 +216,16 @@ describe('queued execution', () => {
     await waitForStatus(workspace, c, 'waiting')
   })
 
+  test('signal: 409, since it would be lost; the same signal is received after the start', async () => {
+    const flow = await publishFlow('{ limit: 1 }')
+    const [a = '', b = ''] = await startInOrder(flow, 2)
+    expect(await sendGo(b)).toMatchObject({ status: 409, body: { detail: 'The execution has not started.' } })
+    expect((await sendGo(a)).status).toBe(202)
+    await waitForStatus(workspace, b, 'waiting')
+    expect((await sendGo(b)).status).toBe(202)
+    await waitForStatus(workspace, b, 'completed')
+  })
+
   test('workspace suspended: stays queued, starts after the workspace is resumed', async () => {
     const own = await addTestWorkspace(workspace)
     const flow = await publishFlow('{ limit: 1 }', '  - rest: { wait: PT2S }', own)
