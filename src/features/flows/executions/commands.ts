@@ -56,7 +56,7 @@ async function rejectUnstarted(scope: WorkspaceScope, { status, workflow_id }: O
 const notStarted = () => new Problem('state_conflict', { detail: 'The execution has not started.' })
 
 /** An operation that sends a command to an open execution and returns the execution. */
-const command = (name: string, summary: string, verb: string, bodyBytesMax?: number) => ({
+const command = (name: string, summary: string, verb: string) => ({
   name,
   summary,
   output: Execution,
@@ -64,7 +64,7 @@ const command = (name: string, summary: string, verb: string, bodyBytesMax?: num
     method: 'POST' as const,
     path: `${FLOWS}/executions/{id}/${verb}`,
     body: '*' as const,
-    ...(bodyBytesMax !== undefined && { bodyBytesMax }),
+    bodyBytesMax: LIMITS.runBodyBytesMax,
   },
 })
 
@@ -101,12 +101,7 @@ export const signalExecution = previewOperation({
 })
 
 export const approveExecution = previewOperation({
-  ...command(
-    'execution.approve',
-    'Decide an approval that an execution waits for',
-    'approve',
-    LIMITS.runBodyBytesMax,
-  ),
+  ...command('execution.approve', 'Decide an approval that an execution waits for', 'approve'),
   input: Input({
     ...Target,
     step: Step,
@@ -165,12 +160,7 @@ async function rejectUnconfirmed(
 }
 
 export const retryStep = previewOperation({
-  ...command(
-    'execution.retry_step',
-    'Retry a held step (`onFault: hold`)',
-    'retry-step',
-    LIMITS.runBodyBytesMax,
-  ),
+  ...command('execution.retry_step', 'Retry a held step (`onFault: hold`)', 'retry-step'),
   input: Input({ ...Target, step: Step }),
   run: (scope, { id, step }) => releaseStep(scope, id, step, { retry: true }),
 })
@@ -180,7 +170,6 @@ export const skipStep = previewOperation({
     'execution.skip_step',
     'Skip a held step and continue with a given output, or end a `wait` early',
     'skip-step',
-    LIMITS.runBodyBytesMax,
   ),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
