@@ -64,3 +64,23 @@ test('Temporal hangs: a start is pending and runs once afterwards, with its slot
   expect(rerun.ended_at).not.toBeNull()
   expect((await runs.ledger('unconfirmed')).toSorted()).toEqual(['free', 'limited'])
 }, 120_000)
+
+test('Temporal hangs at a start with cancel_running: it is queued, and follows the running one afterwards', async () => {
+  const flow = await runs.publish('  - rest: { listen: { to: { one: { with: { type: go } } } } }', {
+    more: 'concurrency: { limit: 1, onLimit: cancel_running }\n',
+  })
+  const running = await runs.start(flow)
+  await runs.shown(running, 'waiting')
+  let next = ''
+  await whileStopped(own.started, 'temporal', async () => {
+    const { status, body } = await start(flow)
+    expect({ status, body }).toMatchObject({
+      status: 201,
+      body: { status: 'pending', queue: { position: 1 } },
+    })
+    next = body.id
+  })
+  expect(await ended(running)).toMatchObject({ status: 'cancelled' })
+  await runs.shown(next, 'waiting')
+  await runs.send(next, 'cancel')
+}, 120_000)

@@ -216,8 +216,17 @@ async function acquire(
   const [, [slot] = []] = (await scope
     .batch(insertExecution(start, selectedVersion(row)), acquireSlot(concurrency, run, isChild))
     .catch(rethrowDeleted)) as unknown as [unknown, SlotResult[]?]
-  for (const id of slot?.to_cancel ?? []) await cancelRun(scope, id)
+  await Promise.all((slot?.to_cancel ?? []).map((running) => cancelRequested(scope, running)))
   return slot?.state === 'admitted'
+}
+
+/** Delivers a cancellation that the slot of the execution records. The reconciler repeats it if this fails. */
+async function cancelRequested(scope: WorkspaceScope, id: string): Promise<void> {
+  try {
+    await cancelRun(scope, id)
+  } catch (error) {
+    scope.logError(error, 'cancellation for a concurrency slot failed')
+  }
 }
 
 /** Turns the violation of a foreign key into `not_found`: the flow was deleted after its version was read. */
