@@ -306,15 +306,25 @@ describe('reconciler', () => {
     expect((await readExecution(workspace, unstarted)).status).toBe('pending')
   }, 90_000)
 
-  test('execution row without a workflow, cancelled: ends cancelled and never starts', async () => {
-    const flow = await publishFlow('', '  - a: { set: { n: 1 } }')
-    const done = (await start(flow, {}, { prefer: 'wait=20' })).body
-    const id = await insertUnstarted(done.workflow_id, { dueSeconds: 60 })
-    expect((await send(id, 'cancel')).status).toBe(202)
-    await asSuperuser('update tenon.executions set due_at = now() where id = $1', [id])
-    const ended = await waitForStatus(workspace, id, 'cancelled', 30_000)
-    expect(ended).toMatchObject({ error: null, steps: [] })
-    await expect(temporal.workflow.getHandle(ended.workflow_id).describe()).rejects.toThrow()
+  test('execution row without a workflow, cancelled: ends without one; that of a schedule with one, which is cancelled', async () => {
+    const { body } = await start(await publishFlow(''))
+    const cancelledRow = async (kind: string) => {
+      const id = await insertUnstarted(body.workflow_id, { kind, dueSeconds: 60 })
+      expect((await send(id, 'cancel')).status).toBe(202)
+      await asSuperuser(
+        "update tenon.executions set due_at = now(), started_at = now() - interval '2 minutes' where id = $1",
+        [id],
+      )
+      return id
+    }
+    const ids = [await cancelledRow('manual'), await cancelledRow('schedule')]
+    const [manual, scheduled] = await Promise.all(
+      ids.map((id) => waitForStatus(workspace, id, 'cancelled', 30_000)),
+    )
+    expect(manual).toMatchObject({ error: null, steps: [] })
+    await expect(temporal.workflow.getHandle(manual.workflow_id).describe()).rejects.toThrow()
+    const { status } = await temporal.workflow.getHandle(scheduled.workflow_id).describe()
+    expect(status.name).toBe('CANCELLED')
   }, 60_000)
 
   test('running execution that is due for a check: left unchanged', async () => {
