@@ -2,8 +2,8 @@
 
 import { FlowError, REJECTED } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
-import { type ApproveBody, AWAITED, decisionOf } from '../tasks/approve.ts'
-import { excludedBy, refusalOf, tooFew, verdictOf } from '../tasks/approvers.ts'
+import { type ApproveBody, AWAITED, addDecision } from '../tasks/approve.ts'
+import { excludedBy, tooFew, verdictOf } from '../tasks/approvers.ts'
 import { type MachineContext, taskContextOf } from './machine-context.ts'
 import type { GrantedApproval, ReopenedApproval, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
@@ -67,18 +67,19 @@ export class Approvals {
 
   /** Decides a reopened approval. @returns why the decision is refused, if it is; undefined if none is open for the step */
   decide(step: string, given: JsonObject): { readonly refused?: string } | undefined {
-    const { state, environment } = this.#machine
+    const { state, environment, evaluation } = this.#machine
     const approval = state.reopenedApprovals?.find(
       ({ pointer, iteration }) => `${pointer}#${iteration}` === step,
     )
     if (approval === undefined || !this.isReopened) return undefined
-    const decision = decisionOf(given, approval, environment.nowMs())
-    if (typeof decision === 'string') return { refused: decision }
     const body = this.#bodyOf(approval)
     const voting = { ...approval, quorum: body.quorum }
-    const refused = refusalOf(voting, given, this.#excludedFrom(body))
-    if (refused !== undefined) return { refused }
-    approval.decisions.push(decision)
+    const decision = addDecision(body, voting, given, {
+      excluded: this.#excludedFrom(body),
+      nowMs: environment.nowMs(),
+      validate: (schema, value, what) => evaluation.validate(schema, value, what),
+    })
+    if (typeof decision === 'string') return { refused: decision }
     const verdict = verdictOf(voting)
     if (verdict === true) this.#grant(approval)
     if (verdict === false) this.#reject(approval, decision.by)

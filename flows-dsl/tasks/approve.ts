@@ -15,6 +15,7 @@ import {
   normalizeApprover,
   refusalOf,
   tooFew,
+  type Voting,
   verdictOf,
 } from './approvers.ts'
 import { resultOf, type TaskContext, type TaskType, type Transition } from './task.ts'
@@ -130,7 +131,12 @@ export const approve: TaskType<ApproveBody> = {
   },
   onMessage(body, taskState, message, task) {
     if (!('decision' in message)) return undefined
-    return addDecision(body, taskState as unknown as Approval, message.decision, task)
+    const approval = taskState as unknown as Approval
+    const rules = { excluded: excludedFrom(body, task), nowMs: task.nowMs(), validate: task.validate }
+    const decision = addDecision(body, approval, message.decision, rules)
+    if (typeof decision === 'string') return decision
+    const verdict = verdictOf(approval)
+    return verdict === undefined ? { taskState } : decide(body, approval, verdict)
   },
   onDataChanged(body, taskState, task) {
     const { taskState: changed, details } = request(body, task, taskState as unknown as Approval)
@@ -294,28 +300,42 @@ function titleOf({ title }: ApproveBody, task: TaskContext): { title?: string } 
   throw new FlowError(ERRORS.expression, '`title` of an approval must be a string.')
 }
 
-/** Adds a decision. A returned text says why it does not count. */
-function addDecision(
-  body: ApproveBody,
-  approval: Approval,
+/** The rules that decisions of an approval are checked by. */
+export interface DecisionRules {
+  /** The subjects that may not decide, each with the reason. */
+  readonly excluded: ReadonlyMap<string, string>
+  readonly nowMs: number
+  readonly validate: TaskContext['validate']
+}
+
+/**
+ * Adds a decision to an approval, whether it waits or was reopened.
+ * @returns the decision, or the reason why it does not count, for its sender
+ */
+export function addDecision(
+  { form }: ApproveBody,
+  approval: Voting & { readonly decisions: Decision[] },
   given: JsonObject,
-  task: TaskContext,
-): Transition | string {
-  const decision = decisionOf(given, approval, task.nowMs())
+  { excluded, nowMs, validate }: DecisionRules,
+): Decision | string {
+  const decision = decisionOf(given, approval, nowMs)
   if (typeof decision === 'string') return decision
-  const refusal = refusalOf(approval, given, excludedFrom(body, task)) ?? formError(body, decision, task)
+  const refusal = refusalOf(approval, given, excluded) ?? formError(form, decision, validate)
   if (refusal !== undefined) return refusal
   approval.decisions.push(decision)
-  const verdict = verdictOf(approval)
-  return verdict === undefined ? { taskState: approval as unknown as Json } : decide(body, approval, verdict)
+  return decision
 }
 
 /** A rejection may omit the form. An invalid form is reported to the sender and does not fault the flow. */
-function formError({ form }: ApproveBody, decision: Decision, task: TaskContext): string | undefined {
+function formError(
+  form: ApproveBody['form'],
+  decision: Decision,
+  validate: TaskContext['validate'],
+): string | undefined {
   if (form === undefined) return decision.form === undefined ? undefined : 'There is no form to fill in.'
   if (decision.form === undefined && !decision.approved) return undefined
   try {
-    task.validate(form.literal, decision.form ?? {}, 'The form')
+    validate(form.literal, decision.form ?? {}, 'The form')
   } catch (error) {
     if (error instanceof FlowError) return error.message
     throw error

@@ -28,7 +28,7 @@ export const FLOW_LIMITS = {
   /** Arguments of one call, and of all calls in flight, which the worker holds in memory. */
   stepInputBytesMax: 4_194_304,
   callsUnderWayBytesMax: 33_554_432,
-  /** The part of these that does not go to the object store: it may be sent in one gRPC message (4 MB). */
+  /** The part of these that does not go to the object store, in the gRPC message of one workflow task (4 MB); further calls wait. */
   callsSentBytesMax: 3_500_000,
   /** Per workflow task, which may take 10 s; a further call is an activity, which ends the task. */
   localCallsMax: 100,

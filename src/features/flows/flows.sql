@@ -144,6 +144,8 @@ create table tenon.executions (
   ended_at timestamptz(3),
   -- The final status. Indexed instead of `status`, whose index would be written with every wait.
   outcome text generated always as (case when ended_at is not null then status end) stored,
+  -- Without a concurrency slot, which has its own column: cancelled, if its workflow is started after that.
+  cancel_requested boolean not null default false,
   -- When the reconciler checks it next.
   due_at timestamptz(3) not null default now() + interval '10 seconds',
   -- The start and the `expect.duration` of its version, and whether it was open then (`platform.execution.overdue`).

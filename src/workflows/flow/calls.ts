@@ -17,7 +17,7 @@ import { type FirstAttempt, QUEUES } from '../../core/work.ts'
 import { summaryLine } from './current-details.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 import { causeOf } from './execution-gate.ts'
-import type { LogicalClock } from './logical-clock.ts'
+import { type LogicalClock, nowMs } from './logical-clock.ts'
 
 /** The name of the call that starts a sub-flow; no function of the catalogue can have it. */
 export const SUBFLOW = '$subflow'
@@ -44,6 +44,8 @@ const REQUESTS_MAX = 3
 interface Call extends CallRequest {
   readonly secrets?: readonly string[]
   readonly startedBy?: string
+  /** Reserves room in the message of the workflow task, before each activity. @returns undefined if there is room now */
+  readonly awaitRoom?: () => Promise<void> | undefined
 }
 
 /** Whether a call may take seconds, so that it has its own queue and the record shows it while it lasts. */
@@ -125,6 +127,8 @@ export async function callUntilAccepted(
   let sent = call
   for (;;) {
     try {
+      const room = request.local ? undefined : request.awaitRoom?.()
+      if (room !== undefined) await room
       return await dispatch(request, sent)
     } catch (error) {
       const refusal = gate.refusalOf(error)
@@ -252,24 +256,51 @@ export function requestArguments(planned: Json, given: JsonObject): JsonObject {
   return { ...request, output, redirect, ...omitUndefined({ errors, delivery, authentication }) }
 }
 
-/** Bounds the bytes of call arguments in flight: in total, and in one gRPC message (4 MB). */
+/** Bounds the bytes of the arguments of all calls in flight, which the worker holds in memory. */
 export class InFlightBudget {
   #bytes = 0
-  #sent = 0
 
-  /** @returns a function that releases the bytes; undefined if they exceed a bound */
-  reserve(bytes: number): (() => void) | undefined {
-    const { stepInputBytesMax, callsUnderWayBytesMax, callsSentBytesMax } = LIMITS
-    // Larger payloads are moved to the object store.
-    const sent = Math.min(bytes, LIMITS.payloads.inlineBytesMax)
-    if (bytes > stepInputBytesMax || this.#bytes + bytes > callsUnderWayBytesMax) return undefined
-    if (this.#sent + sent > callsSentBytesMax) return undefined
-    this.#bytes += bytes
-    this.#sent += sent
+  /** @returns a function that releases the bytes @throws FlowError (runtime) if they exceed a bound */
+  reserve(bytes: number, { pointer }: CallRequest['step']): () => void {
+    const { stepInputBytesMax, callsUnderWayBytesMax } = LIMITS
+    const all = this.#bytes + bytes
+    if (bytes > stepInputBytesMax)
+      throw tooLarge(`The arguments of the call have ${bytes} bytes`, stepInputBytesMax, pointer)
+    if (all > callsUnderWayBytesMax)
+      throw tooLarge(`The arguments of all running calls have ${all} bytes`, callsUnderWayBytesMax, pointer)
+    this.#bytes = all
     return () => {
       this.#bytes -= bytes
-      this.#sent -= sent
     }
+  }
+}
+
+const tooLarge = (subject: string, max: number, pointer: string): FlowError =>
+  new FlowError(ERRORS.runtime, `${subject}; at most ${max} are allowed.`, pointer)
+
+/** Bounds the bytes of arguments in the gRPC message that ends a workflow task (4 MB). */
+export class MessageBudget {
+  readonly #clock: Pick<LogicalClock, 'taskMs'>
+  /** Bytes of the activities of this task, by the time at which they were scheduled. */
+  #unsent: { bytes: number; readonly atMs: number }[] = []
+
+  constructor(clock: Pick<LogicalClock, 'taskMs'>) {
+    this.#clock = clock
+  }
+
+  /** @returns false if the message is full; then the next task has room */
+  reserve(bytes: number): boolean {
+    // Larger payloads are moved to the object store.
+    const inline = Math.min(bytes, LIMITS.payloads.inlineBytesMax)
+    // A signal may schedule activities before the clock ticks in its task, so those of that time are kept.
+    this.#unsent = this.#unsent.filter(({ atMs }) => atMs >= this.#clock.taskMs)
+    const all = this.#unsent.reduce((sum, one) => sum + one.bytes, inline)
+    if (all > LIMITS.callsSentBytesMax) return false
+    const atMs = nowMs()
+    const last = this.#unsent.at(-1)
+    if (last?.atMs === atMs) last.bytes += inline
+    else this.#unsent.push({ bytes: inline, atMs })
+    return true
   }
 }
 

@@ -10,7 +10,7 @@ import {
   uuid4,
   workflowInfo,
 } from '@temporalio/workflow'
-import { ERRORS, FinalError, FlowError } from '../../../flows-dsl/errors.ts'
+import { ERRORS, FinalError } from '../../../flows-dsl/errors.ts'
 import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import type { Effects } from '../../../flows-dsl/machine/driver.ts'
 import { AWAIT_CALLBACK, OPEN_CALLBACK } from '../../../flows-dsl/tasks/call.ts'
@@ -23,6 +23,7 @@ import {
   callInline,
   callUntilAccepted,
   InFlightBudget,
+  MessageBudget,
   OPEN_CALLBACK_CALL,
   sizeOf,
   usesCallsQueue,
@@ -134,21 +135,22 @@ function sleepEffect(services: ExecutionServices): Effects['sleep'] {
 function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['call'] {
   const { recorder, gate, results, clock, details, slot, status } = services
   const inFlight = new InFlightBudget()
+  const awaitRoom = roomInMessages(services)
   const call: Effects['call'] = async (request) => {
     recorder.recordArguments(request.step, request.arguments)
     const reused = results.take(request.step)
     if (reused !== undefined) return reused
     if (gate.isClosed) await waitWhileClosed(services)
     checkHistoryLimit(request.step)
-    const release = inFlight.reserve(sizeOf(request.arguments))
-    if (release === undefined)
-      throw new FlowError(ERRORS.runtime, 'The arguments of the call are too large.', request.step.pointer)
+    const bytes = sizeOf(request.arguments)
+    const release = inFlight.reserve(bytes, request.step)
     status.show()
     const removeDetail = details.addStep(request.step)
     try {
       const permitted = {
         ...request,
         startedBy: input.started_by,
+        awaitRoom: () => awaitRoom(bytes),
         ...(input.secrets && { secrets: Object.keys(input.secrets) }),
       }
       const inline = permitted.local && (await callInline(permitted, services))
@@ -168,6 +170,23 @@ function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['
   }
   if (slot === undefined) return call
   return (request) => slot.during(() => call(request))
+}
+
+/** @returns a function that reserves bytes in the message of the workflow task, or waits for a later one: undefined if it need not wait */
+function roomInMessages(services: ExecutionServices): (bytes: number) => Promise<void> | undefined {
+  const messages = new MessageBudget(services.clock)
+  // One timer for all calls that wait.
+  let nextTask: Promise<void> | undefined
+  const untilReserved = async (bytes: number) => {
+    do {
+      nextTask ??= yieldThread(services).finally(() => {
+        nextTask = undefined
+      })
+      await nextTask
+      if (services.gate.isClosed) await waitWhileClosed(services)
+    } while (!messages.reserve(bytes))
+  }
+  return (bytes) => (messages.reserve(bytes) ? undefined : untilReserved(bytes))
 }
 
 function waitEffect(input: FlowRunInput, services: ExecutionServices): Effects['wait'] {

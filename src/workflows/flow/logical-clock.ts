@@ -23,6 +23,11 @@ export class LogicalClock {
   #sequential = 0
   #inlineCalls = 0
 
+  /** The time of the last event that arrived, or of the start: calls made before it belong to earlier workflow tasks. */
+  get taskMs(): number {
+    return this.#lastMs
+  }
+
   /** Whether the task should end, since so many local calls would be repeated if it were lost. */
   get isTaskFull(): boolean {
     return this.#localCalls >= LIMITS.localCallsMax

@@ -136,6 +136,8 @@ ${LISTEN}
     expect(await runs.send(id, 'patch-data', { step: 'nobody', input: {} })).toMatchObject({ status: 409 })
     const big = { step: 'find', input: 'x'.repeat(4_300_000) }
     expect(await runs.send(id, 'patch-data', big)).toMatchObject({ status: 413 })
+    const large = { step: 'find', input: { text: 'x'.repeat(3_000_000) } }
+    expect(await runs.send(id, 'patch-data', large)).toMatchObject({ status: 200 })
     const input = { in: 'things', id: document.body.id }
     expect(await runs.send(id, 'patch-data', { step: 'find', input })).toMatchObject({ status: 200 })
     expect((await runs.send(id, 'retry-step')).status).toBe(200)

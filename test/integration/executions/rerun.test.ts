@@ -49,6 +49,13 @@ describe('rerun from the start', () => {
     expect(await runs.ledger(ledger)).toEqual(['one', 'one', 'two'])
   })
 
+  test('input as large as that of a start: accepted', async () => {
+    const id = await runs.start(await runs.publish("  - a: { set: { n: '${ .text | length }' } }"))
+    await runs.ended(id)
+    const again = await rerunToEnd(id, { input: { text: 'x'.repeat(3_000_000) } })
+    expect(again.output).toEqual({ n: 3_000_000 })
+  })
+
   test('running execution: 409; unknown execution or version: 404; unknown step: 409', async () => {
     const id = await runs.start(await runs.publish('  - nap: { wait: P1D }'))
     await runs.shown(id, 'waiting')

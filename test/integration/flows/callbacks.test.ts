@@ -100,6 +100,33 @@ test('call that fails, or execution that was cancelled: its URL is 410', async (
   for (const { url } of [failed, cancelled]) expect((await post(url, {})).status).toBe(410)
 })
 
+test('callback URL that the arguments of the call have percent-encoded: the record has no token', async () => {
+  const name = unique('calls')
+  const endpoint = `${fakeServers.origin}/jobs/${name}`
+  await runner.publish(
+    name,
+    `document: { dsl: '1.0.3', namespace: test, name: ${name}, version: '1.0.0' }
+do:
+  - ask:
+      call: http
+      with: { method: post, endpoint: '${endpoint}', body: { link: '\${ "https://x.example/?to=" + ($callback.url | @uri) }' } }
+      awaitCallback: { timeout: PT1M }`,
+  )
+  const { id } = await runner.start(name, {})
+  const sent = await eventually(async () => fakeServers.requestsTo(`/jobs/${name}`)[0])
+  const { link } = JSON.parse(sent.body)
+  expect(link).toContain('%3Ftoken%3D')
+  const { pathname, search, searchParams } = new URL(new URL(link).searchParams.get('to') ?? '')
+  await waiting(id)
+  expect((await post(`${pathname}${search}`, {})).status).toBe(202)
+  await runner.ended(id)
+  const step = await runner.call('GET', `${runner.workspace.flows}/executions/${id}/steps/0`)
+  expect(step).toMatchObject({ status: 200, body: { arguments: expect.anything() } })
+  const record = JSON.stringify(step.body)
+  expect(record).toContain('token%3D')
+  expect(record).not.toContain(searchParams.get('token'))
+})
+
 test('callback before the call has returned: is kept', async () => {
   const late = await FakeServers.open({ '/slow': () => ({ json: {}, lateMs: 1_500 }) })
   try {

@@ -216,6 +216,16 @@ describe('queued execution', () => {
     await waitForStatus(workspace, c, 'waiting')
   })
 
+  test('signal: 409, since it would be lost; the same signal is received after the start', async () => {
+    const flow = await publishFlow('{ limit: 1 }')
+    const [a = '', b = ''] = await startInOrder(flow, 2)
+    expect(await sendGo(b)).toMatchObject({ status: 409, body: { detail: 'The execution has not started.' } })
+    expect((await sendGo(a)).status).toBe(202)
+    await waitForStatus(workspace, b, 'waiting')
+    expect((await sendGo(b)).status).toBe(202)
+    await waitForStatus(workspace, b, 'completed')
+  })
+
   test('workspace suspended: stays queued, starts after the workspace is resumed', async () => {
     const own = await addTestWorkspace(workspace)
     const flow = await publishFlow('{ limit: 1 }', '  - rest: { wait: PT2S }', own)
@@ -267,16 +277,17 @@ describe('reconciler', () => {
   /** Inserts the row of an execution that was recorded but never started, modelled on another one. */
   async function insertUnstarted(
     like: string,
-    more: { kind?: string; by?: string | undefined } = {},
+    more: { kind?: string; by?: string | undefined; dueSeconds?: number } = {},
   ): Promise<string> {
     const uuid = randomIds.uuid()
     const id = typeId('run', uuid)
     await asSuperuser(
       `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input,
         started_by, trigger_kind, trigger_id, due_at)
-      select tenant_id, workspace_id, $2, $1 || $3, flow_id, version, 'pending', '{"n": 7}', 'me', $4, $5, now()
+      select tenant_id, workspace_id, $2, $1 || $3, flow_id, version, 'pending', '{"n": 7}', 'me', $4, $5,
+        now() + make_interval(secs => $6)
       from tenon.executions where workflow_id like $1 || '%' limit 1`,
-      [like.slice(0, -uuid.length), id, uuid, more.kind ?? 'manual', more.by ?? null],
+      [like.slice(0, -uuid.length), id, uuid, more.kind ?? 'manual', more.by ?? null, more.dueSeconds ?? 0],
     )
     return id
   }
@@ -294,6 +305,27 @@ describe('reconciler', () => {
     )
     expect((await readExecution(workspace, unstarted)).status).toBe('pending')
   }, 90_000)
+
+  test('execution row without a workflow, cancelled: ends without one; that of a schedule with one, which is cancelled', async () => {
+    const { body } = await start(await publishFlow(''))
+    const cancelledRow = async (kind: string) => {
+      const id = await insertUnstarted(body.workflow_id, { kind, dueSeconds: 60 })
+      expect((await send(id, 'cancel')).status).toBe(202)
+      await asSuperuser(
+        "update tenon.executions set due_at = now(), started_at = now() - interval '2 minutes' where id = $1",
+        [id],
+      )
+      return id
+    }
+    const ids = [await cancelledRow('manual'), await cancelledRow('schedule')]
+    const [manual, scheduled] = await Promise.all(
+      ids.map((id) => waitForStatus(workspace, id, 'cancelled', 30_000)),
+    )
+    expect(manual).toMatchObject({ error: null, steps: [] })
+    await expect(temporal.workflow.getHandle(manual.workflow_id).describe()).rejects.toThrow()
+    const { status } = await temporal.workflow.getHandle(scheduled.workflow_id).describe()
+    expect(status.name).toBe('CANCELLED')
+  }, 60_000)
 
   test('running execution that is due for a check: left unchanged', async () => {
     const [id = ''] = await startInOrder(await publishFlow(''), 1)

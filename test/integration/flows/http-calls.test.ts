@@ -59,6 +59,7 @@ beforeAll(async () => {
     '/hang': () => ({ hangs: true }),
     '/gone': () => ({ gone: true }),
     '/large': () => ({ json: 'z'.repeat(4 * MIB) }),
+    '/slow': () => ({ json: {}, lateMs: 500 }),
   })
   // No connection to it is ever kept, so that a lost one is not that of an earlier request.
   lossyServer = await FakeServers.open({ '/gone': () => ({ gone: true }) })
@@ -89,6 +90,16 @@ async function run(tasks: string, more = '') {
 
 const caught = (task: string, output: string) =>
   `  - all: { try: [ { ask: ${task} } ], catch: { do: [ { told: { set: ${output} } } ] } }\n`
+
+test('thirty requests at once with 130 KB each, more than one message of a task holds: all are sent', async () => {
+  const ask = `{ call: http, with: { method: post, endpoint: '${fakeServer.origin}/slow', body: '\${ $workflow.input }' } }`
+  const flow = await runs.publish(
+    `  - all: { for: { in: '\${ [range(30)] }', concurrency: 30 }, do: [ { ask: ${ask} } ], output: { as: '\${ 1 }' } }`,
+  )
+  const id = await runs.start(flow, { input: { text: 'x'.repeat(130_000) } })
+  expect(await runs.ended(id)).toMatchObject({ status: 'completed', error: null })
+  expect(fakeServer.requestsTo('/slow')).toHaveLength(30)
+})
 
 describe('answer of a failed call', () => {
   test('is in $error, in the record of step and execution, and in the failure of the workflow', async () => {

@@ -9,8 +9,9 @@ import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import type { TestWorkspace } from '../fixtures/tenants.ts'
 
-export function openInProcessPlatform(): Platform {
-  return openPlatform(parseConfig({ ...inject('tenon').env }), openLog('silent', 'test')).platform
+/** @param env settings that differ from those of the common platform */
+export function openInProcessPlatform(env: Readonly<Record<string, string>> = {}): Platform {
+  return openPlatform(parseConfig({ ...inject('tenon').env, ...env }), openLog('silent', 'test')).platform
 }
 
 export function scopeOf(platform: Platform, { tenantId, workspaceId }: TestWorkspace): WorkspaceScope {

@@ -114,3 +114,19 @@ function endWhenIdle(): void {
     shared = undefined
   }, IDLE_MS).unref()
 }
+
+/** Stops a server without closing its port, which is harder to detect than a crash. @param name as the supervisor has it */
+export async function whileStopped(
+  { stack }: Started,
+  name: string,
+  work: () => Promise<void>,
+): Promise<void> {
+  const pid = stack.supervisor.pid(name)
+  if (pid === undefined) throw new Error(`${name} does not run`)
+  process.kill(pid, 'SIGSTOP')
+  try {
+    await work()
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+}

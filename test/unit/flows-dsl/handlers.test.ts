@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
 import { graphOf } from '../../../flows-dsl/graph/build-graph.ts'
 import { mermaidOf } from '../../../flows-dsl/graph/mermaid.ts'
-import type { Json } from '../../../flows-dsl/ir.ts'
+import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import { Machine, newState } from '../../../flows-dsl/machine/machine.ts'
 import { type Command, pack, unpack } from '../../../flows-dsl/machine/state.ts'
 import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
@@ -216,6 +216,23 @@ ${ON_ERROR}finally:
     harness.complete('last')
     expect(harness.machine.result).toMatchObject({ status: 'completed' })
     expect(harness.machine.state.entered).toMatchObject({ '/finally/0/first': 1, '/finally/1/last': 1 })
+  })
+
+  test('and decided without the form that it requires: refused as the first time, and granted with it', () => {
+    const form = '{ type: object, required: [reason] }'
+    const harness = new Harness(APPROVED.replace('[ada] }', `[ada], form: ${form} }`))
+    const send = (decision: JsonObject) => {
+      const { commands, refused } = harness.machine.decide('/do/0/ask#0', { by: 'ada', ...decision })
+      harness.apply(commands)
+      return refused
+    }
+    expect(send({ approved: true })).toContain('reason')
+    expect(send({ approved: true, form: { reason: 'a' } })).toBeUndefined()
+    expect(harness.machine.patch({ context: { n: 2 } })).toBeUndefined()
+    expect(send({ approved: true })).toContain('reason')
+    expect(harness.machine.isReopened).toBe(true)
+    expect(send({ approved: true, form: { reason: 'b' } })).toBeUndefined()
+    expect(harness.machine.isReopened).toBe(false)
   })
 
   test('and rejected after the tasks have completed: they are undone, onError and finally run once', () => {

@@ -16,6 +16,8 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 
 const TOKEN_BYTES = 32
+/** By it a token is found in texts, whatever encodes the URL around it: all its characters are unreserved (RFC 3986 §2.3). */
+const TOKEN_PREFIX = 'tcb_'
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 const digest = (token: string): Buffer => hash('sha256', token, 'buffer')
@@ -32,7 +34,7 @@ export async function openCallback(
   asked: { readonly [name: string]: Json },
 ): Promise<Json> {
   const id = scope.uuid()
-  const token = randomBytes(TOKEN_BYTES).toString('base64url')
+  const token = TOKEN_PREFIX + randomBytes(TOKEN_BYTES).toString('base64url')
   const step = String(asked['step'])
   const execution = typeId('run', workflowId.split(':').at(-1) ?? '')
   const seconds = Number(asked['timeout_ms']) / 1_000
@@ -48,10 +50,10 @@ export async function openCallback(
   return { id, url: addressOf(scope, `${path}?token=${token}`) }
 }
 
-const TOKENS = /(\/callbacks\/[0-9a-f-]{36}\?token=)[\w-]{43}/g
+const TOKENS = new RegExp(`${TOKEN_PREFIX}[\\w-]{43}`, 'g')
 
 /** Masks the tokens of callback URLs: a call's arguments have one, and its answer may repeat it. */
-export const maskCallbackTokens = (text: string): string => text.replaceAll(TOKENS, `$1${MASK}`)
+export const maskCallbackTokens = (text: string): string => text.replaceAll(TOKENS, MASK)
 
 /** Finds the workspace of a callback whose token is right. */
 export class CallbackVerifier {

@@ -29,6 +29,7 @@ const Step = Type.Optional(
 interface OpenExecution {
   readonly id: string
   readonly workflow_id: string
+  readonly status: string
   readonly ended_at: string | null
 }
 
@@ -37,14 +38,25 @@ async function findOpen(scope: WorkspaceScope, id: string): Promise<OpenExecutio
   const row = await findRow<OpenExecution>(
     scope,
     'execution',
-    sql`select id, workflow_id, ended_at from executions where id = ${id}`,
+    sql`select id, workflow_id, status, ended_at from executions where id = ${id}`,
   )
   if (row.ended_at !== null) throw new Problem('state_conflict', { detail: 'The execution has ended.' })
   return row
 }
 
+/**
+ * Rejects a message to an execution without a workflow, which would be lost.
+ * @throws Problem `state_conflict`
+ */
+async function rejectUnstarted(scope: WorkspaceScope, { status, workflow_id }: OpenExecution): Promise<void> {
+  // The record says `pending` until the first task has been recorded.
+  if (status === 'pending' && (await workflowsOf(scope).status(workflow_id)) === undefined) throw notStarted()
+}
+
+const notStarted = () => new Problem('state_conflict', { detail: 'The execution has not started.' })
+
 /** An operation that sends a command to an open execution and returns the execution. */
-const command = (name: string, summary: string, verb: string, bodyBytesMax?: number) => ({
+const command = (name: string, summary: string, verb: string) => ({
   name,
   summary,
   output: Execution,
@@ -52,7 +64,7 @@ const command = (name: string, summary: string, verb: string, bodyBytesMax?: num
     method: 'POST' as const,
     path: `${FLOWS}/executions/{id}/${verb}`,
     body: '*' as const,
-    ...(bodyBytesMax !== undefined && { bodyBytesMax }),
+    bodyBytesMax: LIMITS.runBodyBytesMax,
   },
 })
 
@@ -80,20 +92,16 @@ export const signalExecution = previewOperation({
   },
   run: async (scope, { id, event }) => {
     checkJson('event', event, LIMITS.runInputBytesMax)
-    const { workflow_id } = await findOpen(scope, id)
+    const execution = await findOpen(scope, id)
+    await rejectUnstarted(scope, execution)
     const named = { source: `/executions/${id}`, id: scope.newId('evt'), ...event, specversion: '1.0' }
-    await workflowsOf(scope).signal(workflow_id, { name: 'event', value: named })
+    await workflowsOf(scope).signal(execution.workflow_id, { name: 'event', value: named })
     return { id: named.id }
   },
 })
 
 export const approveExecution = previewOperation({
-  ...command(
-    'execution.approve',
-    'Decide an approval that an execution waits for',
-    'approve',
-    LIMITS.runBodyBytesMax,
-  ),
+  ...command('execution.approve', 'Decide an approval that an execution waits for', 'approve'),
   input: Input({
     ...Target,
     step: Step,
@@ -152,12 +160,7 @@ async function rejectUnconfirmed(
 }
 
 export const retryStep = previewOperation({
-  ...command(
-    'execution.retry_step',
-    'Retry a held step (`onFault: hold`)',
-    'retry-step',
-    LIMITS.runBodyBytesMax,
-  ),
+  ...command('execution.retry_step', 'Retry a held step (`onFault: hold`)', 'retry-step'),
   input: Input({ ...Target, step: Step }),
   run: (scope, { id, step }) => releaseStep(scope, id, step, { retry: true }),
 })
@@ -167,7 +170,6 @@ export const skipStep = previewOperation({
     'execution.skip_step',
     'Skip a held step and continue with a given output, or end a `wait` early',
     'skip-step',
-    LIMITS.runBodyBytesMax,
   ),
   input: Input({ ...Target, step: Step, output: Type.Optional(Type.Unknown()) }),
   run: async (scope, { id, step, output = null }) => {
@@ -235,7 +237,7 @@ async function sendUpdate(
   const answer = (await workflowsOf(scope).update(workflow_id, update)) as RunAnswer | undefined
   if (answer === undefined) {
     await findOpen(scope, id)
-    throw new Problem('state_conflict', { detail: 'The execution has not started.' })
+    throw notStarted()
   }
   if (answer.refused !== undefined) throw new Problem('state_conflict', { detail: answer.refused })
   return readExecution(scope, id)

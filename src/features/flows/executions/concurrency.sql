@@ -102,12 +102,16 @@ begin
   return query select result, cancelling;
 end $$;
 
--- Requests the cancellation of an execution. @returns true if it was queued, and is now cancelled
+-- Requests the cancellation of an execution. The row of the execution is not locked if it has a slot: the end of the execution
+-- locks it before the slot. @returns true if it was queued, and is now cancelled
 create function tenon.cancel_queued(execution text) returns boolean language plpgsql set search_path = tenon, pg_temp as $$
 declare
   previous text;
 begin
   update concurrency_slots set cancel_requested = true where execution_id = execution returning state into previous;
+  if not found then
+    update executions set cancel_requested = true where id = execution and ended_at is null;
+  end if;
   if previous is distinct from 'queued' then
     return false;
   end if;

@@ -60,6 +60,10 @@ function keyOf(concurrency: Concurrency, input: FlowRunInput['input']): string {
 /** A statement that releases the slot of an execution. @returns rows `{id}`: executions that hold a slot now and are to be started */
 export const releaseSlot = (id: string): Sql => sql`select g as id from tenon.release_slot(${id}) g`
 
+/** {@link releaseSlot}, if the row of the execution meets a condition on its columns. */
+export const releaseSlotIf = (id: string, condition: Sql): Sql => sql`
+  select g as id from executions e cross join lateral tenon.release_slot(e.id) g where e.id = ${id} and ${condition}`
+
 /** A statement that gives free slots of a key to queued executions. @returns rows `{id}`, as {@link releaseSlot} */
 export const promoteNext = (flowId: string, key: string): Sql =>
   sql`select h as id from tenon.promote_next(${flowId}, ${key}) h`
@@ -79,8 +83,9 @@ export const queuePosition = (id: string): Sql => sql`
   from concurrency_slots a where a.execution_id = ${id} and a.state in ('queued', 'requeued')`
 
 /**
- * Cancels a queued execution.
- * @returns false if it was not queued; if its workflow does not exist yet, it is cancelled once it is started
+ * Cancels a queued execution, and records the request for any other.
+ * @returns false if it was not queued; if its workflow does not exist yet, the reconciler ends the execution or cancels its
+ *   workflow
  */
 export async function cancelQueued(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row<{ cancelled: boolean }>(sql`select tenon.cancel_queued(${id}) as cancelled`)

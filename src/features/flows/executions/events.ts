@@ -50,9 +50,9 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
   return {
     open: (sink) => {
       const { watched, stop } = subscribeExecution(scope, id)
-      if (seen.events >= watched.snapshot.events) watched.update({ ...seen, gone: false })
+      watched.seed({ ...seen, gone: false })
       const stream = new EventStream(scope, watched, sink, Math.min(after, seen.events))
-      const now = seen.suspended && !seen.ended ? 'suspended' : status
+      const now = watched.snapshot.suspended && !seen.ended ? 'suspended' : status
       sink.send(
         `retry: 3000\n${frame({ event: 'ready', data: { execution: id, status: now, cursor: after } })}`,
       )

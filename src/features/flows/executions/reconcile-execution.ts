@@ -25,10 +25,13 @@ interface ExecutionRow {
   readonly is_child: boolean
   /** A schedule admitted it recently and starts it itself. */
   readonly is_starting: boolean
+  /** A schedule starts it, perhaps late: a row that has ended would not keep it from that. */
+  readonly is_scheduled: boolean
 }
 
 /**
- * Starts an execution that has not started, ends one whose workflow is over, and leaves any other as it is. Idempotent.
+ * Starts an execution that has not started, or ends it if its cancellation was requested; ends one whose workflow is over, and
+ * leaves any other as it is. Idempotent.
  * @param mayStart false if the workspace may not start executions now
  */
 export async function reconcileExecution(
@@ -45,6 +48,7 @@ export async function reconcileExecution(
   } else if (status !== undefined) await endExecution(scope, id, status)
   else if (row.status !== 'pending') await endExecution(scope, id, 'lost')
   else if (row.is_child) await (row.parent_is_open ? undefined : endExecution(scope, id, 'lost'))
+  else if (row.is_cancel_requested && !row.is_scheduled) await endExecution(scope, id, 'cancelled')
   // The input of a rerun is stored with its slot alone.
   else if (row.is_rerun && !row.has_slot) await endExecution(scope, id, 'lost')
   else if (mayStart && !row.is_starting) await resumeAdmitted(scope, [row])
@@ -58,7 +62,9 @@ export async function promoteQueued(scope: WorkspaceScope, flowId: string, key: 
 /** @returns undefined if the execution has ended or is queued */
 function findExecution(scope: WorkspaceScope, id: string): Promise<ExecutionRow | undefined> {
   return scope.row<ExecutionRow>(sql`
-    select e.id, e.workflow_id, e.status, a.execution_id is not null as has_slot, coalesce(a.cancel_requested, false) as is_cancel_requested,
+    select e.id, e.workflow_id, e.status, a.execution_id is not null as has_slot,
+      e.cancel_requested or coalesce(a.cancel_requested, false) as is_cancel_requested,
+      e.trigger_kind = 'schedule' as is_scheduled,
       coalesce(a.notify_pending, false) as is_notify_pending,
       e.rerun_of is not null as is_rerun, e.trigger_kind = 'flow' as is_child,
       exists (select from executions p where p.id = e.trigger_id and p.ended_at is null) as parent_is_open,

@@ -66,7 +66,7 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
         status = case when ended_at is null or ${update.ended_at ?? null}::timestamptz is not null
           then ${update.status} else status end,
         output = coalesce(${json(update.output)}::jsonb, output),
-        error = coalesce(${json(update.error)}::jsonb, error),
+        error = case when ${update.status} = 'completed' then null else coalesce(${json(update.error)}::jsonb, error) end,
         compensation = coalesce(${json(update.compensation)}::jsonb, compensation),
         events = greatest(events, ${last}),
         paused = coalesce(${update.paused ?? null}::boolean, paused),

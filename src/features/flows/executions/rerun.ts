@@ -78,6 +78,7 @@ export const rerunExecution = previewOperation({
     method: 'POST',
     path: `${FLOWS}/executions/{id}/rerun`,
     body: '*',
+    bodyBytesMax: LIMITS.runBodyBytesMax,
     status: ({ id }) => (id === undefined ? 200 : 201),
     also: [200],
   },

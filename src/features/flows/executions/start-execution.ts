@@ -18,8 +18,15 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { findFlow } from '../definitions.ts'
 import { withStreamOffsets } from '../subscriptions/subscriptions.ts'
-import { acquireSlot, releaseSlot, type SlotResult } from './concurrency.ts'
-import { cancelRun, runInput, SEALED, type SealedSecrets, startWorkflow } from './start-workflow.ts'
+import { acquireSlot, releaseSlotIf, type SlotResult } from './concurrency.ts'
+import {
+  cancelRun,
+  resumeAdmitted,
+  runInput,
+  SEALED,
+  type SealedSecrets,
+  startWorkflow,
+} from './start-workflow.ts'
 
 /** An execution to be started. */
 export interface ExecutionStart {
@@ -47,14 +54,18 @@ export interface Admitted {
   readonly shouldStart: boolean
 }
 
-/** The error of an execution whose workflow was not started. A second attempt of the same request starts it. */
+/** The error of an execution whose start Temporal rejected. A second attempt of the same request starts it. */
 const NOT_STARTED = { title: 'The execution could not be started', detail: 'Temporal did not accept it.' }
+/** A condition on the columns of an execution: Temporal rejected its start. */
+const WAS_REJECTED = sql`(status = 'faulted' and coalesce(error = ${NOT_STARTED}::jsonb, false))`
 
 /**
- * Starts a published version of a flow, by default the newest. Idempotent by the id of the execution.
+ * Starts a published version of a flow, by default the newest. Idempotent by the id of the execution. Without an answer of
+ * Temporal the execution stays `pending`, and the reconciler starts it or finds it running.
  * @param flow its id or its name
  * @returns the id of the workflow
- * @throws Problem `not_found`, `state_conflict` if nothing is published, `dependency_unavailable` without Temporal
+ * @throws Problem `not_found`, `state_conflict` if nothing is published, `dependency_unavailable` for a rerun without an answer
+ *   of Temporal
  */
 export async function startFlow(
   scope: WorkspaceScope,
@@ -80,7 +91,7 @@ function selectVersion(version: number | undefined, { alias, id }: ExecutionStar
 /** True if an execution with that id exists and its workflow was started. */
 export async function hasStarted(scope: WorkspaceScope, id: string): Promise<boolean> {
   const row = await scope.row(sql`select id from executions
-    where id = ${id} and status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb`)
+    where id = ${id} and status <> 'pending' and not ${WAS_REJECTED}`)
   return row !== undefined
 }
 
@@ -140,7 +151,7 @@ export async function admitExecution(
     on v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.flow_id = f.id`
   const admission = sql`
     with known as (
-      select flow_id, version, status <> 'pending' and error is distinct from ${NOT_STARTED}::jsonb as is_old
+      select flow_id, version, status <> 'pending' and not ${WAS_REJECTED} as is_old
       from executions where id = ${id}
     ), selected as (
       select ${columns}, is_old from known k join ${joined} on f.id = k.flow_id and v.version = k.version
@@ -190,7 +201,7 @@ function insertExecution(
       ${rerunOf ?? null}, now() + c.expected_duration_ms * interval '1 millisecond'
     from (${selected}) c
     on conflict (tenant_id, workspace_id, id) do update set status = 'pending', error = null, ended_at = null
-      where executions.error = ${NOT_STARTED}::jsonb`
+      where executions.status = 'faulted' and executions.error = ${NOT_STARTED}::jsonb`
 }
 
 /** Writes an execution together with its slot, or queues it. @returns true if it may start */
@@ -205,8 +216,17 @@ async function acquire(
   const [, [slot] = []] = (await scope
     .batch(insertExecution(start, selectedVersion(row)), acquireSlot(concurrency, run, isChild))
     .catch(rethrowDeleted)) as unknown as [unknown, SlotResult[]?]
-  for (const id of slot?.to_cancel ?? []) await cancelRun(scope, id)
+  await Promise.all((slot?.to_cancel ?? []).map((running) => cancelRequested(scope, running)))
   return slot?.state === 'admitted'
+}
+
+/** Delivers a cancellation that the slot of the execution records. The reconciler repeats it if this fails. */
+async function cancelRequested(scope: WorkspaceScope, id: string): Promise<void> {
+  try {
+    await cancelRun(scope, id)
+  } catch (error) {
+    scope.logError(error, 'cancellation for a concurrency slot failed')
+  }
 }
 
 /** Turns the violation of a foreign key into `not_found`: the flow was deleted after its version was read. */
@@ -223,17 +243,35 @@ function workflowInput(scope: WorkspaceScope, row: AdmittedRow, start: Execution
   return reuse === undefined ? run : { ...run, reuse }
 }
 
-/** Starts the workflow. If Temporal does not accept it, ends the execution and releases its slot. */
+/**
+ * Starts the workflow. If Temporal rejects it, ends the execution, releases its slot and starts the next. If the answer is
+ * missing, the workflow may run: the execution stays `pending` for the reconciler.
+ * @throws Problem the rejection; `dependency_unavailable` for a rerun without an answer
+ */
 async function startOrFail(scope: WorkspaceScope, { run }: Admitted): Promise<void> {
   const { execution_id: id } = run
   try {
     await startWorkflow(scope, run)
   } catch (error) {
-    const failed = sql`update executions set status = 'faulted', error = ${NOT_STARTED}::jsonb, ended_at = now()
-      where id = ${id} and status = 'pending'`
-    await scope.batch(failed, releaseSlot(id))
-    throw error
+    if (!isAnswerMissing(error)) {
+      const failed = sql`update executions set status = 'faulted', error = ${NOT_STARTED}::jsonb, ended_at = now()
+        where id = ${id} and status = 'pending'`
+      const [, next = []] = await scope.batch(failed, releaseSlotIf(id, WAS_REJECTED))
+      await resumeAdmitted(scope, next)
+      throw error
+    }
+    // The row has no results to reuse, so the reconciler finds a rerun that runs, but starts none without a slot.
+    if (run.trigger?.kind === 'rerun') {
+      const detail = `Temporal does not answer. \`GET …/executions/${id}\` shows in some seconds whether the rerun has started.`
+      throw new Problem('dependency_unavailable', { detail, cause: error })
+    }
+    scope.logError(error, 'start of an execution unconfirmed')
   }
+}
+
+/** True unless the error shows that the workflow was not started. An overloaded server may have started it before. */
+function isAnswerMissing(error: unknown): boolean {
+  return error instanceof Problem && (error.status >= 500 || error.status === 429)
 }
 
 /**

@@ -86,7 +86,8 @@ async function startPending(scope: WorkspaceScope, id: string): Promise<boolean>
   if (row === undefined) return false
   await startWorkflow(scope, await withStreamOffsets(scope, runInput(scope, row)))
   // A cancellation that came before the workflow existed is delivered now.
-  const cancelRequested = sql`select execution_id from concurrency_slots where execution_id = ${id} and cancel_requested`
+  const cancelRequested = sql`select e.id from executions e left join concurrency_slots a on a.execution_id = e.id
+    where e.id = ${id} and (e.cancel_requested or a.cancel_requested)`
   if ((await scope.row(cancelRequested)) !== undefined) await workflowsOf(scope).cancel(row.workflow_id)
   return true
 }

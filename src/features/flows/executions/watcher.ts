@@ -68,6 +68,11 @@ export class ExecutionWatch {
     return this.#snapshot
   }
 
+  /** Stores what a new watcher has read, unless what is known may be newer: a suspension has no event of its own. */
+  seed(snapshot: ExecutionSnapshot): void {
+    if (this.#snapshot === UNKNOWN || snapshot.events > this.#snapshot.events) this.update(snapshot)
+  }
+
   /** Resolves at the next change. */
   nextChange(): Promise<void> {
     return new Promise((done) => this.#waiting.push(done))

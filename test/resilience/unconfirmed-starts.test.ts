@@ -1,0 +1,86 @@
+/** Starts of executions without an answer of Temporal: recorded truthfully, made once, and limits hold. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createEntry, Runs } from '../support/fixtures/executions.ts'
+import { asSuperuser, call as callAt, eventually } from '../support/fixtures/tenants.ts'
+import { type SharedPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
+
+let own: SharedPlatform
+let runs: Runs
+beforeAll(async () => {
+  own = await sharedPlatform()
+  runs = new Runs(own.workspace, own.started.running)
+}, 120_000)
+afterAll(() => own?.end())
+
+const call = (path: string, body: object = {}) =>
+  callAt('POST', `${own.workspace.flows}${path}`, {
+    as: own.workspace.operator,
+    at: own.started.running,
+    body,
+  })
+const start = (flow: string) => call(`/definitions/${flow}/executions`)
+const ended = (id: string) =>
+  eventually(async () => {
+    const run = await runs.read(id)
+    return run.ended_at === null ? undefined : run
+  }, 60_000)
+const stateOfSlot = async (id: string) =>
+  (
+    await asSuperuser<{ state: string }>(
+      'select state from tenon.concurrency_slots where execution_id = $1',
+      [id],
+      own.started.running,
+    )
+  )[0]?.state
+
+test('Temporal hangs: a start is pending and runs once afterwards, with its slot; a rerun gets 503', async () => {
+  const [free, limited, repeated] = await Promise.all([
+    runs.publish(`  - did: { ${createEntry('free', 'unconfirmed')} }`),
+    runs.publish(`  - did: { ${createEntry('limited', 'unconfirmed')} }`, {
+      more: 'concurrency: { limit: 1 }\n',
+    }),
+    runs.publish('  - did: { set: { n: 1 } }'),
+  ])
+  const done = await runs.start(repeated)
+  await runs.ended(done)
+  const ids: string[] = []
+  await whileStopped(own.started, 'temporal', async () => {
+    const [first, second, rerun] = await Promise.all([
+      start(free),
+      start(limited),
+      call(`/executions/${done}/rerun`),
+    ])
+    for (const { status, body } of [first, second])
+      expect({ status, body }).toMatchObject({ status: 201, body: { status: 'pending', error: null } })
+    expect(rerun).toMatchObject({ status: 503, body: { code: 'dependency_unavailable' } })
+    const [repetition = ''] = /run_\w+/.exec(rerun.body.detail) ?? []
+    expect(await runs.read(repetition)).toMatchObject({ status: 'pending', rerun_of: done })
+    expect(await stateOfSlot(second.body.id)).toBe('admitted')
+    ids.push(first.body.id, second.body.id, repetition)
+  })
+  const [first, second, rerun] = await Promise.all(ids.map(ended))
+  for (const run of [first, second]) expect(run).toMatchObject({ status: 'completed', error: null })
+  expect(rerun.ended_at).not.toBeNull()
+  expect((await runs.ledger('unconfirmed')).toSorted()).toEqual(['free', 'limited'])
+}, 120_000)
+
+test('Temporal hangs at a start with cancel_running: it is queued, and follows the running one afterwards', async () => {
+  const flow = await runs.publish('  - rest: { listen: { to: { one: { with: { type: go } } } } }', {
+    more: 'concurrency: { limit: 1, onLimit: cancel_running }\n',
+  })
+  const running = await runs.start(flow)
+  await runs.shown(running, 'waiting')
+  let next = ''
+  await whileStopped(own.started, 'temporal', async () => {
+    const { status, body } = await start(flow)
+    expect({ status, body }).toMatchObject({
+      status: 201,
+      body: { status: 'pending', queue: { position: 1 } },
+    })
+    next = body.id
+  })
+  expect(await ended(running)).toMatchObject({ status: 'cancelled' })
+  await runs.shown(next, 'waiting')
+  await runs.send(next, 'cancel')
+}, 120_000)
