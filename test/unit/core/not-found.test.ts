@@ -1,4 +1,4 @@
-/** What a 404 advises, by the noun that was not found. */
+/** Checks the hint of a 404, by the noun that was not found. */
 
 import { expect, test } from 'vitest'
 import { notFound } from '../../../src/core/problem.ts'
