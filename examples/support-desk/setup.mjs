@@ -16,15 +16,18 @@ const [page = 'http://localhost:5173/', approver = 'approver@example.com', folde
  * @param {string} method
  * @param {string} path
  * @param {object} [body]
- * @returns {Promise<any>} the response's body
+ * @returns {Promise<any>} the response's body; a refusal ends the program
  */
 async function call(method, path, body) {
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
   const content = body && { body: JSON.stringify(body) }
   const response = await fetch(`${url}${path}`, { method, headers, ...content })
   const result = await response.json()
-  if (!response.ok) throw new Error(JSON.stringify(result, null, 2))
-  return result
+  if (response.ok) return result
+  const faults = result.errors ?? result.offending
+  const more = faults === undefined ? result.hint : JSON.stringify(faults)
+  console.error(`${method} ${path}: ${result.code}: ${result.detail}\n  ${more ?? ''}`)
+  process.exit(1)
 }
 
 /**
@@ -68,7 +71,7 @@ const closed = { read: false }
 
 // No user may update or delete anything: the flow alone changes `status`, and the function `priority`.
 await declare(
-  'tickets',
+  'desk_tickets',
   {
     email: line,
     subject: line,
@@ -86,7 +89,7 @@ await declare(
   },
 )
 await declare(
-  'answers',
+  'desk_answers',
   { ticket: id, customer: line, text },
   {
     indexes: [{ fields: ['customer'] }],
@@ -94,7 +97,7 @@ await declare(
   },
 )
 await declare(
-  'refunds',
+  'desk_refunds',
   {
     ticket: id,
     euros: { type: 'integer', minimum: 1, maximum: 1000 },
@@ -115,15 +118,15 @@ await call('POST', '/v1/services/configure', { workspace_id, objects, auth })
 
 // It hears new tickets only, so what it writes does not start it again.
 const triage = await readFile(`${import.meta.dirname}/triage.ts`, 'utf8')
-const config = { triggers: [{ topics: ['collections.tickets.created'] }], scopes: ['collections:write'] }
-await call('POST', '/v1/functions', { workspace_id, name: 'triage', source: triage, config })
+const config = { triggers: [{ topics: ['collections.desk_tickets.created'] }], scopes: ['collections:write'] }
+await call('POST', '/v1/functions', { workspace_id, name: 'desk-triage', source: triage, config })
 
 const flows = `/v1/flows/workspaces/${workspace_id}/definitions`
 const flow = await readFile(`${import.meta.dirname}/refund.yaml`, 'utf8')
 const source = flow.replace('approver@example.com', () => JSON.stringify(approver))
-const isPublished = await find(flows, ({ name }) => name === 'refund')
-await (isPublished ? call('PUT', `${flows}/refund`, { source }) : call('POST', flows, { source }))
-await call('POST', `${flows}/refund/versions`, {})
+const isPublished = await find(flows, ({ name }) => name === 'desk-refund')
+await (isPublished ? call('PUT', `${flows}/desk-refund`, { source }) : call('POST', flows, { source }))
+await call('POST', `${flows}/desk-refund/versions`, {})
 
 const known = await find(
   '/v1/oauth-clients',

@@ -11,6 +11,6 @@ const URGENT = /\b(?:down|urgent|urgently|emergency|outage|(?:cannot|can't|canâ€
 
 export default async ({ data: { id, document } }: Created, { tenon }: Context) => {
   const isUrgent = URGENT.test(document.subject) || URGENT.test(document.text)
-  if (isUrgent) await tenon.collections.update('tickets', id, { priority: 'urgent' })
+  if (isUrgent) await tenon.collections.update('desk_tickets', id, { priority: 'urgent' })
   return { isUrgent }
 }

@@ -13,20 +13,24 @@ const [page = 'http://localhost:5173/', folder = import.meta.dirname] = process.
 /**
  * @param {string} path
  * @param {object} body
- * @returns {Promise<{client_id?: string} | undefined>} the response's body; undefined if the thing exists already
+ * @returns {Promise<{client_id?: string} | undefined>} the response's body; undefined if the thing exists already. Another
+ *   refusal ends the program
  */
 async function post(path, body) {
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
   const response = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
-  const result = /** @type {{client_id?: string}} */ (await response.json())
-  if (!response.ok && response.status !== 409) throw new Error(JSON.stringify(result, null, 2))
-  return response.ok ? result : undefined
+  const result = await response.json()
+  if (response.ok) return result
+  if (result.code === 'conflict') return undefined
+  const more = result.errors === undefined ? result.hint : JSON.stringify(result.errors)
+  console.error(`POST ${path}: ${result.code}: ${result.detail}\n  ${more ?? ''}`)
+  process.exit(1)
 }
 
 const own = { _owner: '$user.id' }
 await post('/v1/schemas', {
   workspace_id,
-  collection: 'todos',
+  collection: 'private_todos',
   store: 'relational',
   schema: {
     type: 'object',

@@ -1,5 +1,6 @@
 /** Simulates a flow: the interpreter of real executions with given answers and virtual time; computes which tasks were covered. */
 
+import { REJECTED } from '../errors.ts'
 import type { FlowIR, Json, JsonObject, TaskNode } from '../ir.ts'
 import { flowEnded, flowStarted, type LifecycleEvent, taskEvent } from '../lifecycle-events.ts'
 import { Machine, newState } from '../machine/machine.ts'
@@ -279,11 +280,13 @@ function namesOf(effect: Exclude<Effect, { do: 'sleep' }>): string[] {
 export function coverageOf(ir: FlowIR, ...traces: readonly (readonly TraceEntry[])[]): Coverage {
   const entered = new Set<string>()
   const taken = new Set<string>()
-  for (const { pointer, phase, took } of traces.flat()) {
+  for (const { pointer, phase, took, kind, error } of traces.flat()) {
     if (phase === 'skipped') taken.add(`${pointer}: skipped`)
     else entered.add(pointer)
     if (phase === 'started') taken.add(`${pointer}: entered`)
     if (took !== undefined) taken.add(`${pointer}: ${took}`)
+    // With `onReject: fault` a rejection is an error, and the step has taken nothing.
+    if (kind === 'approve' && error?.type === REJECTED.type) taken.add(`${pointer}: rejected`)
   }
   const nodes = new TaskIndex(ir).all()
   const pointers = nodes.map(({ pointer }) => pointer)

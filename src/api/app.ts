@@ -230,7 +230,7 @@ const VARY = 'Authorization, apikey, Accept, Origin'
 function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = toProblem(error)
   if (problem.status >= 500 && !problem.row.final)
-    request.log.error({ err: problem.cause ?? problem, reqId: request.id }, problem.code)
+    request.log.error({ err: problem.cause ?? problem, request_id: request.id }, problem.code)
   // Fastify would close the connection before the sender reads the reply.
   if (problem.code === 'body_too_large') reply.removeHeader('connection')
   const wire = toReply(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
@@ -251,7 +251,7 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
 function logLine(lines: Log, request: FastifyRequest, reply: FastifyReply): void {
   lines.info(
     {
-      reqId: request.id,
+      request_id: request.id,
       method: request.method,
       path: request.url.split('?')[0],
       status: reply.statusCode,

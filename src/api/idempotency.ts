@@ -95,7 +95,7 @@ export async function completeClaim(
     else await claim[disposition]()
   } catch (error) {
     // The effect is done, so the reply is sent; the lease of the claim expires.
-    request.log.error({ err: error, reqId: request.id }, 'idempotent reply not stored')
+    request.log.error({ err: error, request_id: request.id }, 'idempotent reply not stored')
   }
 }
 

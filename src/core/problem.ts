@@ -70,5 +70,25 @@ export class Problem extends Error {
 
 /** The same problem for a missing thing and for one that the caller may not know of. */
 export function notFound(what: string): Problem {
-  return new Problem('not_found', { detail: `There is no such ${what}.` })
+  const hint = FINDING[what]
+  return new Problem('not_found', {
+    detail: `There is no such ${what}.`,
+    ...(hint !== undefined && { hint }),
+  })
+}
+
+/** The next step for nouns that callers name by more than an id, or before they exist. */
+const FINDING: Readonly<Record<string, string>> = {
+  document:
+    'Check the collection and the id. A document that a rule hides from the caller is not found either.',
+  execution: 'List executions: `npx tenon flow list`.',
+  flow: 'Publish it, or list flows: `npx tenon flow definitions`.',
+  'flow alias': 'List aliases: `npx tenon flow alias list <flow>`.',
+  'flow version': 'List versions: `npx tenon flow versions <flow>`.',
+  function: 'List functions: `npx tenon fn list`. An operator names a function by its id.',
+  'function version': 'List versions: `npx tenon fn versions <function>`.',
+  'MCP server': 'List servers: `npx tenon mcp list`.',
+  schema: 'List declared collections with their ids: `GET /v1/schemas`.',
+  secret: 'List secrets: `npx tenon secret list`.',
+  tool: 'List the tools of a server: `npx tenon mcp inspect <server>`.',
 }

@@ -127,7 +127,7 @@ async function respond(request: FastifyRequest, reply: FastifyReply, server: Mcp
     await serve({ request: request.raw, response: raw, body: request.body }, server)
     await finished(raw).catch(() => {}) // The client has disconnected.
   } catch (error) {
-    request.log.error({ err: error, reqId: request.id }, 'mcp request failed')
+    request.log.error({ err: error, request_id: request.id }, 'mcp request failed')
     if (!raw.headersSent) raw.writeHead(500, { 'content-type': 'application/json' })
     raw.end(JSON.stringify(rpcError(-32_603, `Internal error, request ${request.id}.`)))
   }

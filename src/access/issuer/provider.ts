@@ -44,7 +44,7 @@ export function openProvider(settings: IssuerSettings, keys: KeySet): Provider {
   provider.proxy = true
   // The provider replies without logging its own failures.
   provider.on('server_error', ({ response }: KoaContextWithOIDC, error: Error) =>
-    settings.log.error({ err: error, reqId: response.get('x-request-id') }, 'issuer request failed'),
+    settings.log.error({ err: error, request_id: response.get('x-request-id') }, 'issuer request failed'),
   )
   settings.issuerAudit.listen(provider)
   revokeAccessTokens(provider, settings)

@@ -47,7 +47,7 @@ async function missingSecrets(
 }
 
 function hintFor(name: string, there: readonly string[]): string {
-  const store = `Store it: PUT ${FLOWS}/secrets/${name}.`
+  const store = `Store it: npx tenon secret set ${name}, or PUT ${FLOWS}/secrets/${name}.`
   const near = nearest(name, there)
   if (near !== undefined) return `Did you mean \`${near}\`? ${store}`
   const list = there.slice(0, LIMITS.faultsShownMax).join(', ')

@@ -1,4 +1,4 @@
-/** The resources of the official MCP server: the flow language, its JSON Schema, and examples, from files of the package. */
+/** The resources of the official MCP server: pages of the documentation, the JSON Schema of flows, and examples, from files of the package. */
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -52,27 +52,72 @@ function flowSchema(): StoredResource {
   return textResource(resource, JSON.stringify(editorSchema(CATALOGUE)))
 }
 
-function documents(folder: string): StoredResource[] {
-  const flows = {
-    uri: 'tenon://docs/flows',
+/** Pages of the documentation, by the last part of their URI. */
+const PAGES = [
+  {
     name: 'flows',
     title: 'Flows',
     description: 'What a flow is, and how it is validated, published and run.',
-    mimeType: 'text/markdown',
     file: 'docs/flows.md',
-  }
-  const language = {
-    uri: 'tenon://docs/flow-language',
+  },
+  {
     name: 'flow-language',
     title: 'The flow language',
     description:
       'All tasks, data flow, expressions, errors, events, approvals and compensation, with short flows.',
-    mimeType: 'text/markdown',
     file: LANGUAGE,
-  }
-  return [flows, language]
-    .filter(({ file }) => existsSync(join(folder, file)))
-    .map(({ file, ...resource }) => textResource(resource, readFileSync(join(folder, file), 'utf8')))
+  },
+  {
+    name: 'functions',
+    title: 'Functions',
+    description: 'How a function is written, deployed, configured and invoked, and what its context has.',
+    file: 'docs/functions.md',
+  },
+  {
+    name: 'collections',
+    title: 'Collections',
+    description: 'Collections of JSON documents: requests, versions, limits.',
+    file: 'docs/collections.md',
+  },
+  {
+    name: 'queries',
+    title: 'Queries',
+    description: 'Filters, order, pages and counts of lists of documents.',
+    file: 'docs/queries.md',
+  },
+  {
+    name: 'schemas',
+    title: 'Declared collections',
+    description: 'Schemas, indexes, unique constraints and access rules of collections, and how they change.',
+    file: 'docs/schemas.md',
+  },
+  {
+    name: 'mcp',
+    title: 'MCP servers',
+    description: 'The tools of this server, and how a workspace publishes servers of its own.',
+    file: 'docs/mcp.md',
+  },
+] as const
+
+const uriOf = (name: string) => `tenon://docs/${name}`
+
+function documents(folder: string): StoredResource[] {
+  return PAGES.filter(({ file }) => existsSync(join(folder, file))).map(({ file, name, ...more }) => {
+    const text = withReadableLinks(readFileSync(join(folder, file), 'utf8'), file)
+    return textResource({ uri: uriOf(name), name, ...more, mimeType: 'text/markdown' }, text)
+  })
+}
+
+/** Lets links to other resources name their URI, and removes other links to files, which no client can open. */
+function withReadableLinks(text: string, file: string): string {
+  return text.replace(
+    /\[([^\]]+)\]\((?!https:)([^)\s#]*)(#[^)\s]*)?\)/g,
+    (_link, title: string, path: string, anchor = '') => {
+      const target = path === '' ? file : join(dirname(file), path)
+      const page = PAGES.find((one) => one.file === target)
+      return page === undefined ? title : `[${title}](${uriOf(page.name)}${anchor})`
+    },
+  )
 }
 
 /** Each flow with its test cases. Its first line is a comment that describes it. */

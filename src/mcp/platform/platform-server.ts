@@ -1,4 +1,4 @@
-/** The official MCP server: operations of the API as tools, and the reference of the flow language as resources. */
+/** The official MCP server: operations of the API as tools, and pages of the documentation as resources. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { recordFailure, runAudited } from '../../access/audit/audited-run.ts'
@@ -24,7 +24,8 @@ import { operationOf, type PlatformTool, returnsData, toolsFor, withoutSecrets }
 const INSTRUCTIONS = `Tenon is a backend for many tenants: flows, functions, collections, events and MCP servers.
 1. me_get tells your role, tenant and workspace; workspace_list lists workspaces. Tools take the id as ws or workspace_id.
 2. Before you write a flow, read the resources tenon://docs/flows and tenon://docs/flow-language, and an example that is close
-   (tenon://examples/…). tenon://docs/flow-schema has every field.
+   (tenon://examples/…). tenon://docs/flow-schema has every field. Before a function, a schema or an MCP server: tenon://docs/functions,
+   tenon://docs/schemas, tenon://docs/mcp.
 3. flow_validate reports all errors with line and column; flow_simulate runs the flow against mocks, without effects.
 4. flow_create stores a draft, flow_update replaces it, flow_version_create publishes it as the next version.
 5. execution_create with wait (seconds, at most ${LIMITS.preferWaitSecondsMax}) starts it; execution_get has status, steps and output; approval_list has open decisions.

@@ -30,6 +30,7 @@ const WRITES: Readonly<Record<string, WriteEffect>> = {
   // The same for accounts with the role `service`.
   'flow.start': 'runs',
   'inbox.decide': 'runs',
+  'function.invoke': 'runs',
   'function.create': 'changes',
   'schema.create': 'adds',
   'schema.update': 'changes',

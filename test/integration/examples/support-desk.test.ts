@@ -91,14 +91,14 @@ describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
   }
 
   const list = async (as: Caller, collection: string) =>
-    (await call('GET', `${DOCUMENTS}/${collection}/documents`, { as })).body.data
+    (await call('GET', `${DOCUMENTS}/desk_${collection}/documents`, { as })).body.data
   const stored = async (collection: string, subjectOrTicket: string) =>
     (await list(workspace.service, collection)).find(
       (one: { subject?: string; ticket?: string }) =>
         one.subject === subjectOrTicket || one.ticket === subjectOrTicket,
     )
   const create = (as: Caller, collection: string, body: object) =>
-    call('POST', `${DOCUMENTS}/${collection}/documents`, { as, body })
+    call('POST', `${DOCUMENTS}/desk_${collection}/documents`, { as, body })
   const subjects = ({ tab }: Person) => tab.locator('.subject').allTextContents()
   const status = async (reply: Promise<{ status: number }>) => (await reply).status
 
@@ -134,8 +134,8 @@ describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
     expect(await list(ben.token, 'tickets')).toMatchObject([{ subject: 'Late parcel', _owner: ben.id }])
     expect([await list(ben.token, 'answers'), await list(ben.token, 'refunds')]).toEqual([[], []])
     for (const path of [`tickets/documents/${ticket.id}`, `answers/documents/${answer.id}`]) {
-      expect(await status(call('GET', `${DOCUMENTS}/${path}`, { as: ben.token }))).toBe(404)
-      const patch = call('PATCH', `${DOCUMENTS}/${path}`, { as: ben.token, body: { text: 'x' } })
+      expect(await status(call('GET', `${DOCUMENTS}/desk_${path}`, { as: ben.token }))).toBe(404)
+      const patch = call('PATCH', `${DOCUMENTS}/desk_${path}`, { as: ben.token, body: { text: 'x' } })
       expect([403, 404]).toContain(await status(patch))
     }
     const file = `${objects}/${mia.id}/${ticket.id}`
@@ -151,9 +151,9 @@ describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
     expect(await status(call('GET', folder, { as: ben.token }))).toBe(403)
     expect(await status(call('GET', folder, { as: agent.token }))).toBe(200)
     for (const collection of ['tickets', 'answers', 'refunds'])
-      expect(await status(call('GET', `${DOCUMENTS}/${collection}/documents`, { as: workspace.anon }))).toBe(
-        403,
-      )
+      expect(
+        await status(call('GET', `${DOCUMENTS}/desk_${collection}/documents`, { as: workspace.anon })),
+      ).toBe(403)
   })
 
   test('forged documents of a customer – are refused', async () => {
@@ -178,7 +178,7 @@ describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
   })
 
   test('refund – only the approver decides it, and the customer sees the decision live', async () => {
-    const topics = ['tickets', 'answers', 'refunds'].map((name) => `collections.${name}.*`)
+    const topics = ['tickets', 'answers', 'refunds'].map((name) => `collections.desk_${name}.*`)
     const heardByBen = await subscribeToEvents(ben.token, `topic=${topics}`)
     await requestRefund(mia, 'Broken mug', 20)
     const ticket = await stored('tickets', 'Broken mug')
@@ -189,25 +189,28 @@ describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
     expect(open.data).toMatchObject({ customer: mia.email, euros: 20, subject: 'Broken mug' })
 
     for (const { token: as } of [mia, ben, agent]) {
-      const at = `${DOCUMENTS}/refunds/documents/${refund.id}`
+      const at = `${DOCUMENTS}/desk_refunds/documents/${refund.id}`
       const ops = [{ op: 'update', id: refund.id, data: { status: 'approved' } }]
       const attempts = [
         call('PATCH', at, { as, body: { status: 'approved' } }),
         call('PUT', at, { as, body: { status: 'approved' } }),
         call('DELETE', at, { as }),
-        call('POST', `${DOCUMENTS}/refunds/batch`, { as, body: { ops } }),
-        call('PATCH', `${DOCUMENTS}/tickets/documents/${ticket.id}`, { as, body: { status: 'refunded' } }),
+        call('POST', `${DOCUMENTS}/desk_refunds/batch`, { as, body: { ops } }),
+        call('PATCH', `${DOCUMENTS}/desk_tickets/documents/${ticket.id}`, {
+          as,
+          body: { status: 'refunded' },
+        }),
         call('GET', '/v1/approvals', { as }),
         call('POST', `/v1/approvals/${open.id}/decide`, { as, body: { approved: true } }),
         call('POST', `${workspace.flows}/approvals/${open.id}/decide`, { as, body: { approved: true } }),
-        call('POST', '/v1/flows/refund/executions', { as, body: { input: [] } }),
-        call('POST', '/v1/events/publish', { as, body: { topic: 'refunds.created', data: {} } }),
+        call('POST', '/v1/flows/desk-refund/executions', { as, body: { input: [] } }),
+        call('POST', '/v1/events/publish', { as, body: { topic: 'desk_refunds.created', data: {} } }),
       ]
       // What cannot be read does not exist.
       const expected = as === ben.token ? [403, 404] : [403]
       for (const reply of await Promise.all(attempts))
         expect(expected, JSON.stringify(reply)).toContain(reply.status)
-      const event = { topic: 'collections.refunds.created', data: { id: refund.id, owner: mia.id } }
+      const event = { topic: 'collections.desk_refunds.created', data: { id: refund.id, owner: mia.id } }
       expect(await status(call('POST', '/v1/events/publish', { as, body: event }))).toBe(400)
     }
     const again = { ticket: ticket.id, euros: 30, status: 'requested' }
@@ -247,7 +250,7 @@ describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
     const { id } = await stored('tickets', 'Wrong colour')
     const made = await create(ben.token, 'refunds', { ticket: id, euros: 999, status: 'requested' })
     expect(made.status).toBe(201)
-    const at = `${DOCUMENTS}/refunds/documents/${made.body.id}`
+    const at = `${DOCUMENTS}/desk_refunds/documents/${made.body.id}`
     await eventually(async () => {
       const { body } = await call('GET', at, { as: ben.token })
       return body.status === 'rejected' ? body : undefined
@@ -283,7 +286,7 @@ describe.runIf(hasChromium)('support-desk', { timeout: 180_000 }, () => {
     expect(priorities.toSorted()).toEqual(['normal', 'normal', 'normal', 'urgent'])
     // The flow and the function have changed a ticket each.
     const statuses = await eventually(async () => {
-      const { body } = await call('GET', '/v1/invocations?function=triage', { as: workspace.service })
+      const { body } = await call('GET', '/v1/invocations?function=desk-triage', { as: workspace.service })
       const found: string[] = body.data.map(({ status }: { status: string }) => status)
       return found.includes('running') || found.includes('queued') ? undefined : found
     })

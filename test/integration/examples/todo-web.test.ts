@@ -43,9 +43,11 @@ describe.runIf(hasChromium)('todo-web', { timeout: 120_000 }, () => {
 
     await first.getByRole('button', { name: 'Sign out' }).click()
     await first.getByRole('button', { name: 'Sign in' }).waitFor()
-    const stored = await call('GET', '/v1/collections/todos/documents', { as: workspace.service })
+    const stored = await call('GET', '/v1/collections/private_todos/documents', { as: workspace.service })
     expect(stored.body.data.map(({ title }: { title: string }) => title)).toEqual(['mend the roof'])
-    expect((await call('GET', '/v1/collections/todos/documents', { as: workspace.anon })).status).toBe(403)
+    expect(
+      (await call('GET', '/v1/collections/private_todos/documents', { as: workspace.anon })).status,
+    ).toBe(403)
   })
 
   test('access token that has expired – requests at the same time share one refresh', async () => {

@@ -202,7 +202,7 @@ test('issuer: internal error: logged under the request id, without the token', a
     const { status, body } = await refresh(clientId, tokens['refresh_token'], { ...inject('tenon'), url })
     expect([status, body['error']]).toEqual([500, 'server_error'])
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-      { msg: 'issuer request failed', reqId: expect.stringMatching(/^req_/) },
+      { msg: 'issuer request failed', request_id: expect.stringMatching(/^req_/) },
     ])
     expect(lines.join()).not.toContain(tokens['refresh_token'])
   } finally {

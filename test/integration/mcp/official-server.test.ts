@@ -83,6 +83,7 @@ const SERVICE_WRITES = [
   'collection_patch',
   'collection_update',
   'flow_start',
+  'function_invoke',
   'inbox_decide',
 ]
 
@@ -299,6 +300,9 @@ describe('resources', () => {
     'tenon://docs/flow-schema',
     'tenon://docs/flows',
     'tenon://docs/flow-language',
+    'tenon://docs/functions',
+    'tenon://docs/collections',
+    'tenon://docs/mcp',
     'tenon://examples/hello',
   ]
 
@@ -315,6 +319,15 @@ describe('resources', () => {
         { uri: 'tenon://examples/hello', text: expect.stringContaining('name: hello') },
         { uri: 'tenon://examples/hello.cases', text: expect.stringContaining('expect:') },
       ])
+      const uris = resources.map(({ uri }) => uri)
+      for (const uri of uris.filter((one) => /docs\/(?!flow-schema)/.test(one))) {
+        const [document] = (await client.readResource({ uri })).contents as { text: string }[]
+        const links = [...(document?.text ?? '').matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link)
+        const opened = links.filter(
+          (link) => uris.includes(link.split('#')[0] ?? '') || link.startsWith('https://'),
+        )
+        expect(links).toEqual(opened)
+      }
       for (const uri of ['tenon://examples/nothing', 'tenon://examples/../../package', 'file:///etc/passwd'])
         await expect(client.readResource({ uri })).rejects.toMatchObject({ code: -32_002 })
     })

@@ -133,7 +133,12 @@ async function fillPasswords(tab: Page, { password }: TestUser): Promise<void> {
   for (const field of await tab.locator('input[type=password]').all()) await field.fill(password)
 }
 
-async function runSetup(name: string, workspace: TestWorkspace, args: readonly string[]): Promise<void> {
+/** @param args arguments of setup.mjs */
+export async function runSetup(
+  name: string,
+  workspace: TestWorkspace,
+  args: readonly string[],
+): Promise<void> {
   const env = {
     ...process.env,
     TENON_URL: inject('tenon').url,

@@ -296,3 +296,14 @@ describe('Retry-After of a failed call', () => {
     expect(day).toMatchObject({ status: 'faulted', duration_ms: 0 })
   })
 })
+
+test('coverage of an approval with onReject: fault – a rejection counts, although the step faults', () => {
+  const ir = compiled(`document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
+do:
+  - ask: { approve: { approvers: [ann], fourEyes: false, onReject: fault } }
+`)
+  const rejection = { by: 'ann', approved: false }
+  const simulated = simulate(ir, { decisions: [{ task: 'ask', decision: rejection }] })
+  expect(simulated.status).toBe('faulted')
+  expect(simulated.coverage.ways).toEqual({ taken: 1, total: 2, missed: ['/do/0/ask: approved'] })
+})

@@ -37,6 +37,12 @@ export function readFilters(pairs: readonly (readonly [string, string])[]): Filt
   return { kind: 'all', of: pairs.map((pair) => readPair(pair, budget)) }
 }
 
+/** Parameters of other backends, and what they are called here. */
+const PAGING: Readonly<Record<string, string>> = {
+  limit: 'page[size]=20',
+  offset: 'page[after]=, with page.next of the page before',
+}
+
 function readPair([key, text]: readonly [string, string], budget: Budget): Filter {
   const source: Source = { code: 'filter_invalid', in: 'query', name: key }
   const [, not, kind] = GROUP.exec(key) ?? []
@@ -45,7 +51,9 @@ function readPair([key, text]: readonly [string, string], budget: Budget): Filte
     return not === undefined ? group : negated(group)
   }
   if (RESERVED.test(key)) {
-    const hint = `A field of that name is written in quotes: "${key}"=eq.…`
+    const quoted = `A field of that name is written in quotes: "${key}"=eq.…`
+    const paging = PAGING[key]
+    const hint = paging === undefined ? quoted : `Pages: ${paging}. ${quoted}`
     throw refusal({ ...source, code: 'unknown_parameter' }, `${key} is not a parameter of this route.`, hint)
   }
   return readExpression(toKey(splitPath(key, source), `${key}=`, source), text, source, budget)
