@@ -56,9 +56,10 @@ function platformVerbs(program: Command): void {
     'start the whole platform and keep it running (npm start)',
     async (options: UpOptions) => (await import('./stack/up.ts')).up(options),
     [
-      ['--once', 'stop after the first flow'],
+      ['--once', 'stop when everything has started'],
       ['--ephemeral', 'use a temporary folder, and delete all data at the end'],
       ['--port <port>', 'preferred port of the API', '8787'],
+      ['--no-demo', 'create no demo tenant, and use no service'],
       ['--allow-loopback', 'let flows call every port of this machine; for development only'],
     ],
   )
@@ -68,7 +69,7 @@ function platformVerbs(program: Command): void {
   addVerb(
     program,
     'demo',
-    'create the demo tenant at TENON_URL, use each service once, and print its keys',
+    'create the demo tenant at TENON_URL and use each service once, if it is new, and print its keys',
     async () => (await import('./demo/index.ts')).printDemo(),
   )
   addVerb(program, 'doctor', 'check Node, ports, each server, and the roles of the database', async () =>
