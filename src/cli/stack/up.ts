@@ -98,8 +98,11 @@ function loopbackAllowed(): string {
   return [...(given ? [given] : []), 'localhost:*', '127.0.0.1:*', '[::1]:*'].join(',')
 }
 
-/** What the demo does not know stays as it is in the file. */
-function envOf(stack: Stack, launched: RunningPlatform, demo: Demo | undefined, known: Settings): Settings {
+/**
+ * What the demo does not know stays as it is in the file. Addresses of servers are not in it: a start in a shell that has read
+ * the file would take its own servers for external ones.
+ */
+function envOf(launched: RunningPlatform, demo: Demo | undefined, known: Settings): Settings {
   return {
     TENON_URL: launched.url,
     TENON_TENANT_ID: demo?.tenantId ?? known['TENON_TENANT_ID'],
@@ -108,8 +111,6 @@ function envOf(stack: Stack, launched: RunningPlatform, demo: Demo | undefined, 
     TENON_SERVICE_KEY: demo?.serviceKey ?? known['TENON_SERVICE_KEY'],
     TENON_CLIENT_ID: launched.clientId,
     TENON_CLIENT_SECRET: launched.clientSecret,
-    TEMPORAL_ADDRESS: stack.env['TEMPORAL_ADDRESS'],
-    TEMPORAL_UI_URL: stack.env['TEMPORAL_UI_URL'],
   }
 }
 

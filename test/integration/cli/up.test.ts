@@ -135,9 +135,13 @@ async function changeSamples(folder: string, { tenon, workspace }: Serving): Pro
   await tenon('tenant', 'suspend', workspace)
 }
 
-/** A later start leaves the workspace to its user: it changes nothing in it, and may find it suspended. */
+/**
+ * A later start, in a shell that has read `.env.local`, leaves the workspace to its user: it changes nothing in it, and may
+ * find it suspended.
+ */
 async function expectRestart(folder: string, env: NodeJS.ProcessEnv): Promise<void> {
-  const { stdout, tenon, workspace, stop } = await serve(folder, [], env)
+  const read = parseEnv(await readFile(join(folder, '.env.local'), 'utf8'))
+  const { stdout, settings, tenon, workspace, stop } = await serve(folder, [], { ...env, ...read })
   try {
     expect(stdout).toContain(`npx tenon tenant resume ${workspace}`)
     expect(stdout).not.toMatch(/failed|!/)
