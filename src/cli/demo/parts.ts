@@ -43,9 +43,14 @@ const call: Part = async ({ admin, data, workspaceId: workspace_id }) => {
   return { title: 'function', text: `greet({"name":"Ada"}) → ${JSON.stringify(result)}` }
 }
 
+/** The default of 1 would leave no room for a server of the user. */
+const SERVERS_MAX = 10
+
 /** Publishes a server with tools to read notes and to call the function. */
 const mcp: Part = async (context) => {
-  const base = `/v1/mcp/workspaces/${context.workspaceId}/servers`
+  const { admin, workspaceId: workspace_id } = context
+  await admin.call('PUT', '/v1/quotas', { workspace_id, limits: { mcp_servers: SERVERS_MAX } })
+  const base = `/v1/mcp/workspaces/${workspace_id}/servers`
   const { path, state } = await server(context, base)
   if (state !== 'published') {
     const tools = {
@@ -53,13 +58,13 @@ const mcp: Part = async (context) => {
       'collections:notes:get': { enabled: true },
       'functions:greet:invoke': { enabled: true },
     }
-    await context.admin.call('PUT', `${base}/${SERVER}/curation`, { tools })
-    await context.admin.post(`${base}/${SERVER}/publish`, {})
+    await admin.call('PUT', `${base}/${SERVER}/curation`, { tools })
+    await admin.post(`${base}/${SERVER}/publish`, {})
   }
   const body = { tool: 'notes_list', arguments: { limit: 1 } }
-  const { is_error } = await context.admin.post<{ is_error: boolean }>(`${base}/${SERVER}/call`, body)
+  const { is_error } = await admin.post<{ is_error: boolean }>(`${base}/${SERVER}/call`, body)
   if (is_error) throw new Error('The tool notes_list failed.')
-  return { title: 'MCP server', text: `${context.admin.url}${path}` }
+  return { title: 'MCP server', text: `${admin.url}${path}` }
 }
 
 async function server({ admin }: DemoContext, base: string): Promise<{ path: string; state: string }> {

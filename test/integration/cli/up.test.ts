@@ -133,6 +133,9 @@ async function changeSamples(folder: string, { tenon, workspace }: Serving): Pro
   await writeFile(hello, OWN_HELLO)
   expect(await tenon('flow', 'publish', hello)).toMatch(/^hello v2 /)
   await tenon('tenant', 'suspend', workspace)
+  expect(JSON.parse(await tenon('mcp', 'publish', 'own', '--tools', tools))).toMatchObject({
+    state: 'active',
+  })
 }
 
 /**
