@@ -12,6 +12,7 @@ import { loginVerbs } from './login.ts'
 import { mcpVerbs } from './mcp.ts'
 import { schemaVerbs } from './schema.ts'
 import type { UpOptions } from './stack/up.ts'
+import { forgetAnnounced } from './settings.ts'
 import { triggerVerbs } from './triggers.ts'
 import { userVerbs } from './users.ts'
 import { addVerb } from './verb.ts'
@@ -42,6 +43,7 @@ export function createProgram(): Command {
     .hook('preAction', (command) => {
       if (command.opts<{ quiet?: boolean }>().quiet) process.env['TENON_QUIET'] = '1'
     })
+      forgetAnnounced()
 
   platformVerbs(program)
   for (const verbs of VERBS) verbs(program)

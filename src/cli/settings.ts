@@ -122,6 +122,30 @@ interface Me {
 }
 
 /**
+/** TENON_WORKSPACE_ID, unless it is that of the file, and the key is not: then the key alone determines the workspace. */
+function workspaceOfKey(settings: Settings): string | undefined {
+  const { used } = settings[OF_FILE] ?? {}
+  const isOfFile = (name: string) => used?.[name] === settings[name]
+  return isOfFile('TENON_WORKSPACE_ID') && !isOfFile('TENON_SERVICE_KEY')
+    ? undefined
+    : settings['TENON_WORKSPACE_ID']
+}
+
+/** @throws Error if the key is of another workspace; a key that is refused fails at the request of the verb */
+async function requireWorkspace(client: ApiClient, wanted: string): Promise<void> {
+  const me = await client.get<Me>('/v1/me').catch(() => undefined)
+  if (me === undefined || me.workspace_id === wanted) return
+  throw new Error(
+    `TENON_SERVICE_KEY is of the workspace ${me.workspace_id}, not of ${wanted}. Create a key of that one: tenon key create --kind service --name cli --workspace ${wanted}`,
+  )
+}
+
+/** The lines that {@link announce} has printed for this command. */
+const announced = new Set<string>()
+
+/** For the next command of this process. */
+export const forgetAnnounced = (): void => announced.clear()
+
  * Prints on stderr which workspace, role and platform a verb uses, unless TENON_QUIET is set.
  * @param credentials names of the settings with its credentials
  */
@@ -144,7 +168,10 @@ async function announce(
     client.url,
     isOfFile ? `credentials of ${FILE}` : '',
   ]
-  process.stderr.write(`tenon: ${parts.filter(Boolean).join(', ')}\n`)
+  const line = `tenon: ${parts.filter(Boolean).join(', ')}\n`
+  // A command that watches takes a new client each time it connects.
+  if (!announced.has(line)) process.stderr.write(line)
+  announced.add(line)
 }
 
 /**
