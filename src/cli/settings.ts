@@ -107,21 +107,21 @@ export async function operatorAccess(
   return { client, token }
 }
 
-/** Creates a client with the service key of the workspace. */
-export async function serviceClient(): Promise<ApiClient> {
+/**
+ * Creates a client with the service key of a workspace.
+ * @param workspace the workspace that the key has to be of; default: TENON_WORKSPACE_ID
+ * @throws Error if the key is of another workspace
+ */
+export async function serviceClient(workspace?: string): Promise<ApiClient> {
   const settings = await readSettings()
   const apikey = need(settings, 'TENON_SERVICE_KEY')
   const client = new ApiClient(need(settings, 'TENON_URL'), { apikey })
+  const wanted = workspace ?? workspaceOfKey(settings)
+  if (wanted !== undefined) await requireWorkspace(client, wanted)
   await announce(client, settings, ['TENON_SERVICE_KEY'])
   return client
 }
 
-interface Me {
-  readonly roles: readonly string[]
-  readonly workspace_id: string | null
-}
-
-/**
 /** TENON_WORKSPACE_ID, unless it is that of the file, and the key is not: then the key alone determines the workspace. */
 function workspaceOfKey(settings: Settings): string | undefined {
   const { used } = settings[OF_FILE] ?? {}
@@ -146,6 +146,12 @@ const announced = new Set<string>()
 /** For the next command of this process. */
 export const forgetAnnounced = (): void => announced.clear()
 
+interface Me {
+  readonly roles: readonly string[]
+  readonly workspace_id: string | null
+}
+
+/**
  * Prints on stderr which workspace, role and platform a verb uses, unless TENON_QUIET is set.
  * @param credentials names of the settings with its credentials
  */

@@ -33,3 +33,17 @@ test('fn: deploy, invoke, compile error, failure: result, file:line:column, log'
     await rm(dir, { recursive: true, force: true })
   }
 }, 60_000)
+
+test('fn invoke: service key of another workspace than that of the option or TENON_WORKSPACE_ID: refused', async () => {
+  const own = await createTestWorkspace()
+  const env = operatorEnv(own)
+  const refused = {
+    code: 1,
+    stdout: '',
+    stderr: expect.stringContaining(`is of the workspace ${own.workspaceId}, not of ws_x. Create a key`),
+  }
+  expect(await runCommand(['fn', 'invoke', 'greet', '--workspace', 'ws_x'], { env })).toMatchObject(refused)
+  const other = { env: { ...env, TENON_WORKSPACE_ID: 'ws_x' } }
+  expect(await runCommand(['fn', 'invoke', 'greet'], other)).toMatchObject(refused)
+  expect(await runCommand(['event', 'publish', 'a.b', '1'], other)).toMatchObject(refused)
+}, 60_000)
