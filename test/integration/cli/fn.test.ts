@@ -24,7 +24,7 @@ test('fn: deploy, invoke, compile error, failure: result, file:line:column, log'
     expect(failed).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: expect.stringMatching(/^\| so far\nfunction_error: no\n/),
+      stderr: expect.stringMatching(/^\| so far\nfunction_error at (\S+:)?2:\d+: no\n {2}request /),
     })
     await writeFile(file, 'export default (')
     const faulty = await tenon('deploy', file)
