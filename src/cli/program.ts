@@ -1,6 +1,8 @@
 /** The commands of `tenon`, as its help lists them. Only those of stack/ use anything but the public API. */
 
 import { Command } from 'commander'
+import { accountVerbs } from './accounts/account.ts'
+import { loginVerbs } from './accounts/login.ts'
 import { adminVerbs, workspaceVerbs } from './admin.ts'
 import { approvalVerbs } from './approvals.ts'
 import { collectionVerbs, eventVerbs, objectVerbs } from './collection.ts'
@@ -8,11 +10,10 @@ import { egressVerbs } from './egress.ts'
 import { flowVerbs } from './flow.ts'
 import { functionVerbs } from './fn.ts'
 import { keyVerbs } from './key.ts'
-import { loginVerbs } from './login.ts'
 import { mcpVerbs } from './mcp.ts'
 import { schemaVerbs } from './schema.ts'
-import type { UpOptions } from './stack/up.ts'
 import { forgetAnnounced } from './settings.ts'
+import type { UpOptions } from './stack/up.ts'
 import { triggerVerbs } from './triggers.ts'
 import { userVerbs } from './users.ts'
 import { addVerb } from './verb.ts'
@@ -20,6 +21,7 @@ import { addVerb } from './verb.ts'
 const VERBS = [
   adminVerbs,
   loginVerbs,
+  accountVerbs,
   keyVerbs,
   userVerbs,
   workspaceVerbs,
@@ -41,9 +43,9 @@ export function createProgram(): Command {
     .option('--quiet', 'do not print workspace, role and platform on stderr')
     .showHelpAfterError()
     .hook('preAction', (command) => {
+      forgetAnnounced()
       if (command.opts<{ quiet?: boolean }>().quiet) process.env['TENON_QUIET'] = '1'
     })
-      forgetAnnounced()
 
   platformVerbs(program)
   for (const verbs of VERBS) verbs(program)

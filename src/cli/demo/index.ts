@@ -35,6 +35,8 @@ interface DemoRun {
 export interface Demo extends Keys {
   readonly tenantId?: string
   readonly workspaceId?: string
+  /** The OAuth client of `tenon login`. */
+  readonly loginClientId?: string | undefined
   /** The id of the tenant or the workspace that is suspended. */
   readonly suspended?: string
   /** One line for each service that was used. */
@@ -77,9 +79,12 @@ export async function makeDemo(
   if (place === undefined) return { ...mine, results: [], failed }
   const { client, tenant, workspace, isNew } = place
   const keys = (await attempt('checking the keys', () => keysOf(client, workspace.id, known))) ?? mine
+  const loginClientId = await attempt('checking the client of `tenon login`', () =>
+    loginClient(client, known),
+  )
   const suspended = [tenant, workspace].find(({ state }) => state === 'suspended')?.id
   const made = {
-    ...{ tenantId: tenant.id, workspaceId: workspace.id, ...keys, failed },
+    ...{ tenantId: tenant.id, workspaceId: workspace.id, ...keys, loginClientId, failed },
     ...(suspended !== undefined && { suspended }),
   }
   if (!isNew) return { ...made, results: [] }
@@ -141,6 +146,21 @@ async function keysOf(client: ApiClient, workspaceId: string, known: Settings): 
     return (await client.post<{ key: string }>('/v1/api-keys', body)).key
   }
   return { anonKey: await make('anon'), serviceKey: await make('service'), fresh: true }
+}
+
+/** The public client of `tenon login`, for accounts of all tenants. @returns its id, the known one if it still exists */
+async function loginClient(client: ApiClient, known: Settings): Promise<string> {
+  const path = '/v1/oauth-clients'
+  const { TENON_LOGIN_CLIENT_ID: id } = known
+  const found = id && (await client.get(`${path}/${encodeURIComponent(id)}`).then(() => id, absent))
+  if (found) return found
+  const body = { kind: 'public', name: 'tenon login', redirect_uris: ['http://127.0.0.1/callback'] }
+  return (await client.post<{ client_id: string }>(path, body)).client_id
+}
+
+/** @throws the error, unless it says that there is no such thing */
+function absent(error: unknown): undefined {
+  if (!(error instanceof ApiError) || error.status !== 404) throw error
 }
 
 /** Whether the platform accepts the key, though perhaps not now: its workspace may be suspended. */

@@ -54,7 +54,7 @@ export async function up(options: UpOptions): Promise<number> {
     if (stack.withoutFunctions !== undefined) screen.line(`  ! functions are off: ${stack.withoutFunctions}`)
     const known = options.ephemeral ? {} : await readEnvFile()
     const { demo, launched } = await start(stack, dir, { ...options, apiPort: port }, known, screen)
-    if (!options.ephemeral) await writeEnvFile(envOf(stack, launched, demo, known))
+    if (!options.ephemeral) await writeEnvFile(envOf(launched, demo, known))
     screen.table(stack, launched.url, demo)
     if (options.once) return codeOf(demo)
     screen.line('Serving. Ctrl-C stops everything.')
@@ -109,6 +109,7 @@ function envOf(launched: RunningPlatform, demo: Demo | undefined, known: Setting
     TENON_WORKSPACE_ID: demo?.workspaceId ?? known['TENON_WORKSPACE_ID'],
     TENON_ANON_KEY: demo?.anonKey ?? known['TENON_ANON_KEY'],
     TENON_SERVICE_KEY: demo?.serviceKey ?? known['TENON_SERVICE_KEY'],
+    TENON_LOGIN_CLIENT_ID: demo?.loginClientId ?? known['TENON_LOGIN_CLIENT_ID'],
     TENON_CLIENT_ID: launched.clientId,
     TENON_CLIENT_SECRET: launched.clientSecret,
   }
@@ -249,8 +250,9 @@ Try it
   curl -s ${url}/v1/flows/workspaces/${workspaceId}/definitions/${run?.flow}/executions \\
     -H "Authorization: Bearer $(npx tenon token)" -H 'Prefer: wait=10' \\
     -H 'content-type: application/json' -d '{"input":{"name":"Grace"}}'
-For an agent (the token: npx tenon mcp token demo)
-  {"mcpServers":{"tenon-demo":{"type":"http","url":"${server}","headers":{"Authorization":"Bearer …"}}}}`)
+For an agent (the token: npx tenon mcp token demo; it is valid for 10 minutes)
+  {"mcpServers":{"tenon-demo":{"type":"http","url":"${server}","headers":{"Authorization":"Bearer …"}}}}
+  Clients that sign in need no header, but an account: npx tenon account invite you@example.com`)
   }
 
   #startTicker(what: string): void {

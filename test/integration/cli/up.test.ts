@@ -70,10 +70,13 @@ async function serve(folder: string, args: string[], env: NodeJS.ProcessEnv) {
   const code = await Promise.race([serving.catch(stop), ended])
   if (code !== true) throw new Error(`up ended with ${code}:\n${output.text}`)
   const file = parseEnv(await readFile(join(folder, '.env.local'), 'utf8'))
-  const settings = { ...env, ...file, TENON_QUIET: '1' }
   const tenon = async (...words: string[]) =>
-    (await run(process.execPath, ['stack/bootstrap.mjs', ...words], { env: settings })).stdout
-  return { stdout: output.text, workspace: file['TENON_WORKSPACE_ID'] ?? '', tenon, stop }
+    (
+      await run(process.execPath, ['stack/bootstrap.mjs', ...words], {
+        env: { ...env, ...file, TENON_QUIET: '1' },
+      })
+    ).stdout
+  return { stdout: output.text, settings: file, workspace: file['TENON_WORKSPACE_ID'] ?? '', tenon, stop }
 }
 
 const LOCAL_FLOW = (
@@ -130,12 +133,12 @@ async function changeSamples(folder: string, { tenon, workspace }: Serving): Pro
   const [tools, hello] = [join(folder, 'tools.json'), join(folder, 'hello.yaml')]
   await writeFile(tools, '{"tools": {"collections:notes:get": {"enabled": true}}}')
   await tenon('mcp', 'publish', 'demo', '--tools', tools, '--accept-breaking')
-  await writeFile(hello, OWN_HELLO)
-  expect(await tenon('flow', 'publish', hello)).toMatch(/^hello v2 /)
-  await tenon('tenant', 'suspend', workspace)
   expect(JSON.parse(await tenon('mcp', 'publish', 'own', '--tools', tools))).toMatchObject({
     state: 'active',
   })
+  await writeFile(hello, OWN_HELLO)
+  expect(await tenon('flow', 'publish', hello)).toMatch(/^hello v2 /)
+  await tenon('tenant', 'suspend', workspace)
 }
 
 /**
@@ -146,6 +149,8 @@ async function expectRestart(folder: string, env: NodeJS.ProcessEnv): Promise<vo
   const read = parseEnv(await readFile(join(folder, '.env.local'), 'utf8'))
   const { stdout, settings, tenon, workspace, stop } = await serve(folder, [], { ...env, ...read })
   try {
+    expect(read['TENON_LOGIN_CLIENT_ID']).toMatch(/^client_/)
+    expect(read).toMatchObject({ ...settings, TENON_URL: expect.anything() })
     expect(stdout).toContain(`npx tenon tenant resume ${workspace}`)
     expect(stdout).not.toMatch(/failed|!/)
     await tenon('tenant', 'resume', workspace)
