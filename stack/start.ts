@@ -201,7 +201,7 @@ async function inspectExternal(server: Server, url: string, context: StartContex
     return await server.inspect(url, context.env)
   } catch (cause) {
     throw new Error(
-      `${server.urlVariable} is set, but what it names does not answer: ${describeFailure(cause)}`,
+      `${server.urlVariable} is set, but what it names does not answer: ${describeFailure(cause)}. Unset it, and the server is started here.`,
       { cause },
     )
   }

@@ -12,10 +12,12 @@ export class ApiError extends Error {
   readonly problem: Readonly<Record<string, unknown>>
 
   constructor(status: number, problem: Readonly<Record<string, unknown>>) {
-    const { code, detail, title, hint, errors, request_id } = problem
-    const summary = `${code ?? status}: ${detail ?? title ?? 'no detail'}`
+    const { code, detail, title, hint, errors, error, request_id } = problem
+    const summary = `${code ?? status}${placeOf(error)}: ${detail ?? title ?? 'no detail'}`
+    // A hint to other members of the document, which are printed here.
+    const shown = String(hint ?? '').startsWith('See `') ? '' : hint
     super(
-      [summary, ...errorLines(errors), hint, request_id && `request ${request_id}`]
+      [summary, ...errorLines(errors, summary), shown, request_id && `request ${request_id}`]
         .filter(Boolean)
         .join('\n  '),
     )
@@ -25,10 +27,20 @@ export class ApiError extends Error {
   }
 }
 
-/** One line for each of several errors; a single one is already in `detail`. */
-function errorLines(errors: unknown): string[] {
-  if (!Array.isArray(errors) || errors.length < 2) return []
+/** One line for each of several errors, and for a single one that `detail` does not contain. */
+function errorLines(errors: unknown, summary: string): string[] {
+  if (!Array.isArray(errors)) return []
+  const [first, ...more] = errors
+  if (more.length === 0 && (first === undefined || summary.includes(first.detail))) return []
   return errors.map(({ pointer, name, detail }) => `${pointer || name} ${detail}`)
+}
+
+/** ` at lib.ts:2:14`: where the code of a function has failed; empty if that is not known. */
+function placeOf(error: unknown): string {
+  const { file, line, column } = (error ?? {}) as { file?: string; line?: number; column?: number }
+  return line === undefined
+    ? ''
+    : ` at ${[file, line, column].filter((part) => part !== undefined).join(':')}`
 }
 
 export class ApiClient {

@@ -9,7 +9,7 @@ import { recordVerbs } from './functions/records.ts'
 import { runVerb } from './functions/run.ts'
 import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
 import { serviceClient } from './settings.ts'
-import { addVerb, printJson } from './verb.ts'
+import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 export function functionVerbs(program: Command): void {
   const functions = program.command('fn').description('functions')
@@ -22,8 +22,8 @@ export function functionVerbs(program: Command): void {
 }
 
 /** Prints the result alone on stdout, and the lines of a failed run on stderr. */
-async function invoke(name: string, options: { input: string }): Promise<number> {
-  const client = await serviceClient()
+async function invoke(name: string, options: WorkspaceOption & { input: string }): Promise<number> {
+  const client = await serviceClient(options.workspace)
   // As text with its content type, since `call` would send a JSON string as YAML.
   const input = JSON.stringify(await jsonArgument(options.input, 'The input'))
   try {
@@ -42,6 +42,9 @@ function invokeVerb(functions: Command): void {
     'invoke <name>',
     'invoke a function with TENON_SERVICE_KEY and print its result',
     invoke,
-    [['--input <json>', `argument of the function: ${JSON_NOTATION}`, '{}']],
+    [
+      ['--input <json>', `argument of the function: ${JSON_NOTATION}`, '{}'],
+      [WORKSPACE[0], 'the workspace that the key has to be of; default: TENON_WORKSPACE_ID'],
+    ],
   )
 }

@@ -34,9 +34,13 @@ interface PublishOptions extends WorkspaceOption {
   readonly acceptBreaking?: boolean
 }
 
+/** Exit code of a published version that is not active. */
+const WAITS_FOR_APPROVAL = 2
+
 /**
  * Creates the server if it does not exist, curates and publishes it, and prints the version as JSON. The configuration of
  * clients goes to stderr.
+ * @returns the exit code: 2 if the version is not active
  */
 async function publish(slug: string, options: PublishOptions): Promise<number> {
   const { client, base } = await serversClient(options.workspace)
@@ -53,20 +57,26 @@ async function publish(slug: string, options: PublishOptions): Promise<number> {
   const accept = options.acceptBreaking ? { accept: ['breaking'] } : {}
   const made = await client.post<Publication>(`${base}/${slug}/publish`, accept)
   printJson(made)
-  if (made.state === 'needs_approval') process.stderr.write(approvalNeeded(`${base}/${slug}`, made))
+  if (made.state === 'needs_approval') {
+    process.stderr.write(approvalNeeded(approvalCommand(slug, made.version, options), made))
+    return WAITS_FOR_APPROVAL
+  }
   process.stderr.write(`${configuration(slug, `${client.url}${server.path}`)}\n`)
   process.stderr.write(`An agent with credentials of its own: POST ${client.url}${base}/${slug}/clients\n`)
   return 0
 }
 
+const approvalCommand = (server: string, version: number, { workspace }: WorkspaceOption): string =>
+  `npx tenon mcp approve ${server} ${version}${workspace === undefined ? '' : ` --workspace ${workspace}`}`
+
 /** Until an admin approves a version, the previous one stays active. */
-function approvalNeeded(base: string, { version, diff, reasons }: Publication): string {
+function approvalNeeded(command: string, { version, diff, reasons }: Publication): string {
   const sentences = [
     ...diff.summary,
     ...reasons.map(({ tool, detail }) => `${tool ?? 'The server'} ${detail}`),
   ]
   const lines = sentences.map((line) => `  ${line}\n`).join('')
-  return `Version ${version} is not active until an admin approves it: POST ${base}/versions/${version}/approve\n${lines}`
+  return `Version ${version} is not active until an admin approves it: ${command}\n${lines}`
 }
 
 /**
@@ -88,9 +98,39 @@ async function callTool(
 ): Promise<number> {
   const { client, path } = await serverClient(server, options.workspace)
   const body = { tool, arguments: await jsonArgument(options.arguments, 'The arguments') }
-  const result = await client.post<{ is_error: boolean }>(`${path}/call`, body)
+  const result = await client.post<{ is_error: boolean }>(`${path}/call`, body).catch(async (error) => {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error
+    throw await unknownTool(error, { client, path, server, tool }, options)
+  })
   printJson(result)
   return result.is_error ? 1 : 0
+}
+
+interface Version {
+  readonly version: number
+  readonly active: boolean
+  readonly state: string
+  readonly tools: readonly { readonly name: string }[]
+}
+
+/** The error of a call, and where the tool is: in a version that waits for approval, or under another name. */
+async function unknownTool(
+  error: ApiError,
+  { client, path, server, tool }: { client: ApiClient; path: string; server: string; tool: string },
+  options: WorkspaceOption,
+): Promise<Error> {
+  const versions = await client.list<Version>(`${path}/versions`).catch(() => [])
+  const waiting = versions.find(
+    ({ state, tools }) => state === 'needs_approval' && tools.some(({ name }) => name === tool),
+  )
+  if (waiting !== undefined) {
+    const command = approvalCommand(server, waiting.version, options)
+    return new Error(`${tool} is in version ${waiting.version}, which is not active: ${command}`)
+  }
+  const active = versions.find((one) => one.active)
+  if (active === undefined) return error
+  const names = active.tools.map(({ name }) => name).join(', ')
+  return new Error(`${server} has no tool ${tool}. Version ${active.version} has ${names}.`)
 }
 
 /** Prints an access token for the server alone on stdout, and the configuration of a client with it on stderr. */

@@ -1,6 +1,8 @@
 /** The commands of `tenon`, as its help lists them. Only those of stack/ use anything but the public API. */
 
 import { Command } from 'commander'
+import { accountVerbs } from './accounts/account.ts'
+import { loginVerbs } from './accounts/login.ts'
 import { adminVerbs, workspaceVerbs } from './admin.ts'
 import { approvalVerbs } from './approvals.ts'
 import { collectionVerbs, eventVerbs, objectVerbs } from './collection.ts'
@@ -8,9 +10,9 @@ import { egressVerbs } from './egress.ts'
 import { flowVerbs } from './flow.ts'
 import { functionVerbs } from './fn.ts'
 import { keyVerbs } from './key.ts'
-import { loginVerbs } from './login.ts'
 import { mcpVerbs } from './mcp.ts'
 import { schemaVerbs } from './schema.ts'
+import { forgetAnnounced } from './settings.ts'
 import type { UpOptions } from './stack/up.ts'
 import { triggerVerbs } from './triggers.ts'
 import { userVerbs } from './users.ts'
@@ -19,6 +21,7 @@ import { addVerb } from './verb.ts'
 const VERBS = [
   adminVerbs,
   loginVerbs,
+  accountVerbs,
   keyVerbs,
   userVerbs,
   workspaceVerbs,
@@ -40,6 +43,7 @@ export function createProgram(): Command {
     .option('--quiet', 'do not print workspace, role and platform on stderr')
     .showHelpAfterError()
     .hook('preAction', (command) => {
+      forgetAnnounced()
       if (command.opts<{ quiet?: boolean }>().quiet) process.env['TENON_QUIET'] = '1'
     })
 
@@ -56,9 +60,10 @@ function platformVerbs(program: Command): void {
     'start the whole platform and keep it running (npm start)',
     async (options: UpOptions) => (await import('./stack/up.ts')).up(options),
     [
-      ['--once', 'stop after the first flow'],
+      ['--once', 'stop when everything has started'],
       ['--ephemeral', 'use a temporary folder, and delete all data at the end'],
       ['--port <port>', 'preferred port of the API', '8787'],
+      ['--no-demo', 'create no demo tenant, and use no service'],
       ['--allow-loopback', 'let flows call every port of this machine; for development only'],
     ],
   )
@@ -68,7 +73,7 @@ function platformVerbs(program: Command): void {
   addVerb(
     program,
     'demo',
-    'create the demo tenant at TENON_URL, use each service once, and print its keys',
+    'create the demo tenant at TENON_URL and use each service once, if it is new, and print its keys',
     async () => (await import('./demo/index.ts')).printDemo(),
   )
   addVerb(program, 'doctor', 'check Node, ports, each server, and the roles of the database', async () =>

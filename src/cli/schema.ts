@@ -1,8 +1,9 @@
-/** `tenon schema apply|update`: declares collections from JSON files. */
+/** `tenon schema apply|update|list|show|delete`: declares collections from JSON files, and reads declarations. */
 
 import type { Command } from 'commander'
+import type { ApiClient } from './client.ts'
 import { readCallerFile, workspaceClient } from './settings.ts'
-import { addVerb, WORKSPACE, type WorkspaceOption } from './verb.ts'
+import { addVerb, printJson, printTable, WORKSPACE, type WorkspaceOption } from './verb.ts'
 
 /** The body of `POST /v1/schemas` without the workspace. */
 interface SchemaFile {
@@ -17,37 +18,82 @@ interface Declared {
   readonly mode: string
 }
 
-/** Declares each collection of the file: one object or a list of them. @returns the exit code */
+/**
+ * Declares each collection of the file: one object or a list of them. A declared one is changed, as `update` does.
+ * @returns the exit code: 1 if an index could not be built
+ */
 async function apply(file: string, options: WorkspaceOption): Promise<number> {
   const schemas = await readSchemas(file)
   const { client, workspace_id } = await workspaceClient(options.workspace)
+  const known = await declaredIn(client, workspace_id)
+  let code = 0
   for (const schema of schemas) {
-    const { id, collection, store, mode } = await client.post<Declared>('/v1/schemas', {
-      workspace_id,
-      ...schema,
-    })
-    process.stdout.write(`${id} ${collection} (${store}, ${mode})\n`)
+    const id = known.find((one) => one.collection === schema.collection)?.id
+    if (id === undefined) await declare(client, workspace_id, schema)
+    else code = Math.max(code, await change(client, id, schema))
   }
-  return 0
+  return code
+}
+
+async function declare(client: ApiClient, workspace_id: string, schema: SchemaFile): Promise<void> {
+  const made = await client.post<Declared>('/v1/schemas', { workspace_id, ...schema })
+  const { id, collection, store, mode } = made
+  process.stdout.write(`${id} ${collection} (${store}, ${mode})\n`)
+}
+
+/** Prints the revision. @returns the exit code: 1 if an index could not be built */
+async function change(client: ApiClient, id: string, { collection, ...body }: SchemaFile): Promise<number> {
+  const prefer = { prefer: `wait=${WAIT_S}` }
+  const made = await client.call<Changed>('PUT', `/v1/schemas/${id}`, body, prefer)
+  process.stdout.write(`${id} ${collection} ${resultOf(made)}\n`)
+  return made.state === 'failed' ? 1 : 0
 }
 
 /** Changes each collection as the file declares it. @returns the exit code: 1 if an index could not be built */
 async function update(file: string, options: WorkspaceOption): Promise<number> {
   const schemas = await readSchemas(file)
   const { client, workspace_id } = await workspaceClient(options.workspace)
-  const known = await client.list<Declared>(`/v1/schemas?workspace_id=${workspace_id}`)
-  const ids = new Map(known.map(({ id, collection }) => [collection, id]))
-  let failed = false
-  for (const { collection, ...change } of schemas) {
-    const id = ids.get(collection)
-    if (id === undefined) throw new Error(`${collection} is not declared: tenon schema apply`)
-    const prefer = { prefer: `wait=${WAIT_S}` }
-    const made = await client.call<Changed>('PUT', `/v1/schemas/${id}`, change, prefer)
-    failed ||= made.state === 'failed'
-    process.stdout.write(`${id} ${collection} ${resultOf(made)}\n`)
-  }
-  return failed ? 1 : 0
+  const known = await declaredIn(client, workspace_id)
+  let code = 0
+  for (const schema of schemas)
+    code = Math.max(code, await change(client, idOf(known, schema.collection), schema))
+  return code
 }
+
+const declaredIn = (client: ApiClient, workspace_id: string): Promise<Declared[]> =>
+  client.list<Declared>(`/v1/schemas?workspace_id=${workspace_id}`)
+
+/** @throws Error if the collection is not declared */
+function idOf(known: readonly Declared[], collection: string): string {
+  const found = known.find((one) => one.collection === collection)
+  if (found === undefined) throw new Error(`${collection} is not declared: tenon schema apply`)
+  return found.id
+}
+
+async function list({ workspace }: WorkspaceOption): Promise<number> {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const rows = await declaredIn(client, workspace_id)
+  printTable(
+    ['COLLECTION', 'STORE', 'MODE', 'ID'],
+    rows.map(({ collection, store, mode, id }) => [collection, store, mode, id]),
+  )
+  return 0
+}
+
+async function show(collection: string, { workspace }: WorkspaceOption): Promise<number> {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const id = idOf(await declaredIn(client, workspace_id), collection)
+  return printJson(await client.get(`/v1/schemas/${id}`))
+}
+
+async function remove(collection: string, { workspace }: WorkspaceOption): Promise<number> {
+  const { client, workspace_id } = await workspaceClient(workspace)
+  const id = idOf(await declaredIn(client, workspace_id), collection)
+  await client.call('DELETE', `/v1/schemas/${id}`)
+  process.stdout.write(`${collection} deleted\n`)
+  return 0
+}
+
 const WAIT_S = 30
 
 /** The changed declaration, or the operation that builds its indexes. */
@@ -77,7 +123,7 @@ export function schemaVerbs(program: Command): void {
   addVerb(
     schema,
     'apply <file>',
-    'declare the collections of a JSON file: {collection, store, schema, mode?, access?, indexes?, unique?}, or a list of them',
+    'declare the collections of a JSON file: {collection, store, schema, mode?, access?, indexes?, unique?}, or a list of them; declared ones are changed as by update',
     apply,
     [WORKSPACE],
   )
@@ -88,4 +134,9 @@ export function schemaVerbs(program: Command): void {
     update,
     [WORKSPACE],
   )
+  addVerb(schema, 'list', 'list declared collections', list, [WORKSPACE])
+  addVerb(schema, 'show <collection>', 'print the declaration of a collection', show, [WORKSPACE])
+  addVerb(schema, 'delete <collection>', 'delete a declared collection that has no documents', remove, [
+    WORKSPACE,
+  ])
 }

@@ -107,14 +107,44 @@ export async function operatorAccess(
   return { client, token }
 }
 
-/** Creates a client with the service key of the workspace. */
-export async function serviceClient(): Promise<ApiClient> {
+/**
+ * Creates a client with the service key of a workspace.
+ * @param workspace the workspace that the key has to be of; default: TENON_WORKSPACE_ID
+ * @throws Error if the key is of another workspace
+ */
+export async function serviceClient(workspace?: string): Promise<ApiClient> {
   const settings = await readSettings()
   const apikey = need(settings, 'TENON_SERVICE_KEY')
   const client = new ApiClient(need(settings, 'TENON_URL'), { apikey })
+  const wanted = workspace ?? workspaceOfKey(settings)
+  if (wanted !== undefined) await requireWorkspace(client, wanted)
   await announce(client, settings, ['TENON_SERVICE_KEY'])
   return client
 }
+
+/** TENON_WORKSPACE_ID, unless it is that of the file, and the key is not: then the key alone determines the workspace. */
+function workspaceOfKey(settings: Settings): string | undefined {
+  const { used } = settings[OF_FILE] ?? {}
+  const isOfFile = (name: string) => used?.[name] === settings[name]
+  return isOfFile('TENON_WORKSPACE_ID') && !isOfFile('TENON_SERVICE_KEY')
+    ? undefined
+    : settings['TENON_WORKSPACE_ID']
+}
+
+/** @throws Error if the key is of another workspace; a key that is refused fails at the request of the verb */
+async function requireWorkspace(client: ApiClient, wanted: string): Promise<void> {
+  const me = await client.get<Me>('/v1/me').catch(() => undefined)
+  if (me === undefined || me.workspace_id === wanted) return
+  throw new Error(
+    `TENON_SERVICE_KEY is of the workspace ${me.workspace_id}, not of ${wanted}. Create a key of that one: tenon key create --kind service --name cli --workspace ${wanted}`,
+  )
+}
+
+/** The lines that {@link announce} has printed for this command. */
+const announced = new Set<string>()
+
+/** For the next command of this process. */
+export const forgetAnnounced = (): void => announced.clear()
 
 interface Me {
   readonly roles: readonly string[]
@@ -144,7 +174,10 @@ async function announce(
     client.url,
     isOfFile ? `credentials of ${FILE}` : '',
   ]
-  process.stderr.write(`tenon: ${parts.filter(Boolean).join(', ')}\n`)
+  const line = `tenon: ${parts.filter(Boolean).join(', ')}\n`
+  // A command that watches takes a new client each time it connects.
+  if (!announced.has(line)) process.stderr.write(line)
+  announced.add(line)
 }
 
 /**

@@ -173,7 +173,7 @@ function parser<I extends TObject, O>(schema: I, http: HttpBinding<O>): (input: 
     compiled ??= Compile(schema)
     if (compiled.Check(input)) return input as Static<I>
     const excess = excessOf(schema, input).map(({ pointer, detail }) => inputError(pointer, detail, http))
-    const errors = excess.length > 0 ? excess : faultsOf(compiled, input, http)
+    const errors = excess.length > 0 ? excess : faultsOf(schema, compiled, input, http)
     throw new Problem('validation_failed', {
       detail: errors.map((error) => `${error.name}: ${error.detail}`).join('; '),
       errors,
@@ -182,13 +182,13 @@ function parser<I extends TObject, O>(schema: I, http: HttpBinding<O>): (input: 
 }
 
 function faultsOf<O>(
+  schema: TObject,
   compiled: ReturnType<typeof Compile>,
   input: unknown,
   http: HttpBinding<O>,
 ): InputError[] {
   try {
-    return compiled
-      .Errors(input)
+    return withAllowedValues(schema, compiled.Errors(input))
       .filter((error) => error.keyword !== 'boolean') // a duplicate for additionalProperties: false
       .flatMap((error) => inputErrors(error, http))
       .slice(0, LIMITS.faultsShownMax)
@@ -200,6 +200,49 @@ function faultsOf<O>(
 }
 
 type SchemaError = ReturnType<ReturnType<typeof Compile>['Errors']>[number]
+
+/** Names the values of enums. One of constants has an error for each of them, of which only the first stays. */
+function withAllowedValues(schema: TObject, errors: readonly SchemaError[]): SchemaError[] {
+  const allowed = new Map<string, Set<unknown>>()
+  const kept = errors.filter((error) => {
+    const values = allowedValues(schema, error)
+    const known = allowed.get(error.instancePath)
+    if (values.length > 0) allowed.set(error.instancePath, new Set([...(known ?? []), ...values]))
+    return values.length === 0 || known === undefined
+  })
+  return kept.flatMap((error) => {
+    const values = allowed.get(error.instancePath)
+    if (values === undefined) return [error]
+    // It says the same without the values.
+    if (error.keyword === 'anyOf') return []
+    const isOfEnum = error.keyword === 'const' || error.keyword === 'enum'
+    return [isOfEnum ? { ...error, message: allowedText([...values]) } : error]
+  })
+}
+
+const VALUES_SHOWN_MAX = 50
+
+/** `must be one of a, b` */
+function allowedText(values: readonly unknown[]): string {
+  const texts = values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value)))
+  const shown = texts.slice(0, VALUES_SHOWN_MAX).join(', ')
+  const more = texts.length > VALUES_SHOWN_MAX ? ', …' : ''
+  return texts.length === 1 ? `must be ${shown}` : `must be one of ${shown}${more}`
+}
+
+/** All values of the enum that an error is about, even if its list of errors was cut; empty for other errors. */
+function allowedValues(schema: TObject, { keyword, params, schemaPath }: SchemaError): unknown[] {
+  const { allowedValue, allowedValues } = params as { allowedValue?: unknown; allowedValues?: unknown[] }
+  if (keyword === 'enum') return allowedValues ?? []
+  if (keyword !== 'const') return []
+  const [, union] = /^#\/(.+)\/anyOf\/\d+$/.exec(schemaPath) ?? []
+  const found = (union?.split('/') ?? []).reduce<unknown>(
+    (node, name) => (node as Record<string, unknown> | undefined)?.[name],
+    schema,
+  )
+  const { anyOf = [] } = (union === undefined ? {} : (found ?? {})) as { anyOf?: { const?: unknown }[] }
+  return [allowedValue, ...anyOf.flatMap((one) => ('const' in one ? [one.const] : []))]
+}
 
 function inputErrors<O>(error: SchemaError, http: HttpBinding<O>): InputError[] {
   const listed = error.params as { additionalProperties?: string[]; requiredProperties?: string[] }

@@ -146,7 +146,11 @@ export const PROBLEMS = {
     'Wait for the time in `Retry-After`. `GET /v1/limits` shows your limits.',
     { type: 'https://iana.org/assignments/http-problem-types#quota-exceeded' },
   ),
-  quota_exceeded: row(429, 'A quota is used up', 'Free some of it, or request a higher limit.'),
+  quota_exceeded: row(
+    429,
+    'A quota is used up',
+    'Free some of it, or have an operator raise it: `tenon quota set <name> <limit>`.',
+  ),
   concurrency_limited: row(
     429,
     "The flow's concurrency limit is reached",

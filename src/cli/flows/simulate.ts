@@ -1,6 +1,6 @@
 /** `tenon flow simulate|test`: runs a flow with given results and virtual time, in this process unless a record is repeated. */
 
-import { readdir, writeFile } from 'node:fs/promises'
+import { readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { durationText } from '../../../flows-dsl/compile/duration.ts'
@@ -201,11 +201,23 @@ function locate(missed: string, definition: SourceNode) {
 const CASES = /\.cases\.ya?ml$/
 const UNSEARCHED = new Set(['node_modules', '.git'])
 
-/** The files of flows, named by themselves or by their cases; all below the caller's folder if none is named. */
-async function flowsFor(files: readonly string[]): Promise<readonly string[]> {
-  const named = files.length > 0 ? files : await casesBelow('.')
-  if (named.length === 0) throw new Error('There are no cases here: files that end in .cases.yaml.')
-  return [...new Set(named.map((file) => file.replace(CASES, '.yaml')))]
+/**
+ * The files of flows, named by themselves or by their cases; all with cases below each folder, by default the caller's.
+ * @throws Error if a folder has none
+ */
+async function flowsFor(named: readonly string[]): Promise<readonly string[]> {
+  const files: string[] = []
+  for (const path of named.length > 0 ? named : ['.']) {
+    const isFolder = await stat(callerPath(path)).then(
+      (found) => found.isDirectory(),
+      () => false,
+    )
+    const cases = isFolder ? await casesBelow(path) : [path]
+    const place = path === '.' ? 'here' : `in ${path}`
+    if (cases.length === 0) throw new Error(`There are no cases ${place}: files that end in .cases.yaml.`)
+    files.push(...cases)
+  }
+  return [...new Set(files.map((file) => file.replace(CASES, '.yaml')))]
 }
 
 async function casesBelow(folder: string): Promise<string[]> {

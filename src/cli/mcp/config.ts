@@ -78,7 +78,7 @@ export async function endpointOf(server: string, workspace: string | undefined):
 
 /** Prints the configuration alone on stdout, and where it belongs on stderr. */
 async function config(server: string, options: WorkspaceOption & { client?: string }): Promise<number> {
-  const { client = '' } = options
+  const { client = 'claude-code' } = options
   const format = Object.hasOwn(CLIENTS, client) ? CLIENTS[client] : undefined
   if (format === undefined) throw new Error(`--client is one of ${Object.keys(CLIENTS).join(', ')}.`)
   const { name, url } = await endpointOf(server, options.workspace)
@@ -93,6 +93,6 @@ export function mcpConfigVerb(servers: Command): void {
     'config <server>',
     'print the configuration of a client for a server, or for `platform`',
     config,
-    [WORKSPACE, ['--client <name>', Object.keys(CLIENTS).join(', ')]],
+    [WORKSPACE, ['--client <name>', Object.keys(CLIENTS).join(', '), 'claude-code']],
   )
 }

@@ -81,6 +81,9 @@ test('secrets and schedules: set from stdin, listed without values; paused with 
     (await tenonWith('{user: long-enough, password: long-enough}', 'secret', 'set', 'login', '-', '--json'))
       .code,
   ).toBe(0)
+  const short = await tenonWith('ab', 'secret', 'set', 'short')
+  expect([short.code, short.stderr]).toEqual([1, expect.stringMatching(/\n {2}\/value \S.*\n/)])
+  expect(short.stderr).not.toContain('See `errors`')
   const listed = await tenon('secret', 'list')
   expect(listed.stdout).toMatch(/^key .*\nlogin /m)
   expect(listed.stdout).not.toContain('long')

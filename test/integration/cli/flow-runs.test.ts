@@ -85,6 +85,12 @@ completed
   expect(waited.stderr).not.toContain('hello')
 }, 180_000)
 
+test('watch: the workspace is printed once, though it takes a client for each connection', async () => {
+  const { TENON_QUIET: _, ...loud } = env
+  const { stderr } = await runCommand(['flow', 'run', 'greet'], { env: loud })
+  expect(stderr.match(/^tenon: workspace /gm)).toHaveLength(1)
+}, 60_000)
+
 test('list: with filters: matching executions; show: draws the tree', async () => {
   const id = await startDetached('greet', '--key', 'order-8')
   await waitForStatus(id, 'completed')

@@ -1,6 +1,6 @@
 /** CLI commands for flow definitions: validation, graph, templates, tests, simulation. */
 
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -157,6 +157,14 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
   coverage: 4 of 4 tasks, 2 of 2 branches
 2 passed
 `)
+  const ofFolder = await tenon('flow test tested', withoutServer())
+  expect([ofFolder.code, ofFolder.stdout.split('\n')[0]]).toEqual([0, 'tested/greet.yaml'])
+  await mkdir(join(folder, 'empty'))
+  const empty = await tenon('flow test empty', withoutServer())
+  expect([empty.code, empty.stderr]).toEqual([
+    1,
+    'There are no cases in empty: files that end in .cases.yaml.\n',
+  ])
   const cases = join(folder, 'tested/greet.cases.yaml')
   const first = (await readFile(cases, 'utf8')).split("- name: 'without a name")[0] ?? ''
   await writeFile(cases, first.replace('output: { message', 'output: { massage'))

@@ -24,7 +24,7 @@ test('fn: deploy, invoke, compile error, failure: result, file:line:column, log'
     expect(failed).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: expect.stringMatching(/^\| so far\nfunction_error: no\n/),
+      stderr: expect.stringMatching(/^\| so far\nfunction_error at (\S+:)?2:\d+: no\n {2}request /),
     })
     await writeFile(file, 'export default (')
     const faulty = await tenon('deploy', file)
@@ -32,4 +32,18 @@ test('fn: deploy, invoke, compile error, failure: result, file:line:column, log'
   } finally {
     await rm(dir, { recursive: true, force: true })
   }
+}, 60_000)
+
+test('fn invoke: service key of another workspace than that of the option or TENON_WORKSPACE_ID: refused', async () => {
+  const own = await createTestWorkspace()
+  const env = operatorEnv(own)
+  const refused = {
+    code: 1,
+    stdout: '',
+    stderr: expect.stringContaining(`is of the workspace ${own.workspaceId}, not of ws_x. Create a key`),
+  }
+  expect(await runCommand(['fn', 'invoke', 'greet', '--workspace', 'ws_x'], { env })).toMatchObject(refused)
+  const other = { env: { ...env, TENON_WORKSPACE_ID: 'ws_x' } }
+  expect(await runCommand(['fn', 'invoke', 'greet'], other)).toMatchObject(refused)
+  expect(await runCommand(['event', 'publish', 'a.b', '1'], other)).toMatchObject(refused)
 }, 60_000)

@@ -107,6 +107,40 @@ test.each([
   expect(stderr).toMatch(/\.json/)
 })
 
+test('mcp publish: a version that waits for approval: exit code 2, the command to approve it, no configuration', async () => {
+  const workspace = await createTestWorkspace()
+  await call('POST', '/v1/collections/notes/documents', { as: workspace.service, body: { text: 'by hand' } })
+  const env = operatorEnv(workspace)
+  const folder = await mkdtemp(join(tmpdir(), 'tenon-'))
+  const tenon = (...args: string[]) => runCommand(['mcp', ...args], { env, callerDir: folder })
+  const write = (...keys: string[]) => {
+    const tools = Object.fromEntries(keys.map((key) => [`collections:notes:${key}`, { enabled: true }]))
+    return writeFile(join(folder, 'tools.json'), JSON.stringify({ tools }))
+  }
+  await tenon('publish', 'notes')
+  await write('create')
+  const waiting = await tenon('publish', 'notes', '--tools', 'tools.json')
+  expect([waiting.code, JSON.parse(waiting.stdout).state]).toEqual([2, 'needs_approval'])
+  expect(waiting.stderr).toContain(
+    'Version 2 is not active until an admin approves it: npx tenon mcp approve notes 2\n',
+  )
+  expect(waiting.stderr).not.toContain('mcpServers')
+  const early = await tenon('call', 'notes', 'notes_create')
+  const message = 'notes_create is in version 2, which is not active: npx tenon mcp approve notes 2\n'
+  expect([early.code, early.stderr]).toEqual([1, message])
+  const unknown = await tenon('call', 'notes', 'nothing')
+  expect(unknown.stderr).toBe(
+    'notes has no tool nothing. Version 1 has notes_get, notes_list, notes_query, result_read.\n',
+  )
+  await write('lst')
+  const misspelt = await tenon('publish', 'notes', '--tools', 'tools.json')
+  expect(misspelt.stderr).toContain(
+    'is not a candidate. Did you mean collections:notes:list? `tenon mcp candidates',
+  )
+  expect((await tenon('publish', 'second')).stderr).toContain('`tenon quota set <name> <limit>`')
+  await rm(folder, { recursive: true })
+}, 60_000)
+
 test('mcp config: TOML for codex, the address for claude-desktop; another client: which there are', async () => {
   const { url } = inject('tenon')
   const env = operatorEnv(await createTestWorkspace())
@@ -121,7 +155,7 @@ test('mcp config: TOML for codex, the address for claude-desktop; another client
     stderr: expect.stringContaining('one of claude-code, claude-desktop'),
   }
   expect(await config('--client', 'toString')).toMatchObject(unknown)
-  expect(await config()).toMatchObject(unknown)
+  expect((await config()).stdout).toBe((await config('--client', 'claude-code')).stdout)
 })
 
 test('mcp sources: document registered from a file, listed, changed, accepted, deleted', async () => {

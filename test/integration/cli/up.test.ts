@@ -1,14 +1,11 @@
 /** The first command of the README, as a new user types it: with servers of its own, through the real bootstrap. */
 
 import { execFile, spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
+import { join, resolve } from 'node:path'
+import { parseEnv, promisify } from 'node:util'
 import { expect, inject, test } from 'vitest'
-import { masterKeyOf } from '../../../src/cli/stack/launch-platform.ts'
-import { DERIVED, deriveSecret, OPERATOR_CLIENT } from '../../../src/infra/crypto/secrets.ts'
 import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
 import { createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
@@ -55,19 +52,31 @@ async function temporaryFolder(): Promise<string> {
   return folder
 }
 
-/** The settings of the operator of an ephemeral start, which writes no `.env.local`. */
-async function operatorOf(TMPDIR: string, stdout: string): Promise<Record<string, string>> {
-  const names = await readdir(TMPDIR)
-  const dir =
-    names.map((name) => join(TMPDIR, name)).find((path) => existsSync(join(path, 'master.key'))) ?? ''
-  const row = (name: string) => new RegExp(`^  ${name} +(\\S+)$`, 'm').exec(stdout)?.[1] ?? ''
-  return {
-    TENON_URL: row('API'),
-    TENON_WORKSPACE_ID: row('workspace'),
-    TENON_CLIENT_ID: OPERATOR_CLIENT,
-    TENON_CLIENT_SECRET: deriveSecret(await masterKeyOf(dir), DERIVED.operatorSecret),
-    TENON_QUIET: '1',
+/** Starts the platform with its data in a folder, until `Serving.`. `stop` sends Ctrl-C. */
+async function serve(folder: string, args: string[], env: NodeJS.ProcessEnv) {
+  const main = resolve('src/cli/main.ts')
+  const child = spawn(process.execPath, [main, 'up', ...args], { cwd: folder, env })
+  const ended = new Promise<number | null>((done) => child.once('exit', done))
+  const output = { text: '' }
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk) => {
+      output.text += chunk
+    })
+  const stop = () => {
+    child.kill('SIGINT')
+    return ended
   }
+  const serving = eventually(async () => (output.text.includes('Serving.') ? true : undefined), 90_000)
+  const code = await Promise.race([serving.catch(stop), ended])
+  if (code !== true) throw new Error(`up ended with ${code}:\n${output.text}`)
+  const file = parseEnv(await readFile(join(folder, '.env.local'), 'utf8'))
+  const tenon = async (...words: string[]) =>
+    (
+      await run(process.execPath, ['stack/bootstrap.mjs', ...words], {
+        env: { ...env, ...file, TENON_QUIET: '1' },
+      })
+    ).stdout
+  return { stdout: output.text, settings: file, workspace: file['TENON_WORKSPACE_ID'] ?? '', tenon, stop }
 }
 
 const LOCAL_FLOW = (
@@ -90,18 +99,10 @@ test('up --allow-loopback: new folder: uses each service, calls this machine, ma
     SMTP_URL: `smtp://127.0.0.1:${smtp.port}`,
     TENON_MAIL_FROM: 'a@b.test',
   }
-  const child = spawn(process.execPath, [...UP, '--allow-loopback'], { env })
-  const ended = new Promise<number | null>((done) => child.once('exit', done))
-  let stdout = ''
-  child.stdout.on('data', (chunk) => {
-    stdout += chunk
-  })
+  const first = await serve(TMPDIR, ['--allow-loopback'], env)
   try {
-    await eventually(async () => (stdout.includes('Serving.') ? true : undefined), 90_000)
-    expectTable(stdout)
-    const settings = { ...process.env, ...(await operatorOf(TMPDIR, stdout)) }
-    const tenon = async (...args: string[]) =>
-      (await run(process.execPath, ['stack/bootstrap.mjs', ...args], { env: settings })).stdout
+    const { tenon } = first
+    expectTable(first.stdout)
     const file = join(TMPDIR, 'local.yaml')
     await writeFile(file, LOCAL_FLOW(servers.origin))
     expect(await tenon('flow', 'publish', file)).toMatch(/^local v1 /)
@@ -111,14 +112,54 @@ test('up --allow-loopback: new folder: uses each service, calls this machine, ma
     expect(servers.requestsTo('/echo').length).toBeGreaterThan(0)
     expect(await tenon('approval', 'show', id)).toContain('"url": "/echo"')
     expect(smtp.mails).toHaveLength(1)
+    await changeSamples(TMPDIR, first)
   } finally {
-    child.kill('SIGINT')
-    await ended
+    await first.stop()
     await Promise.all([smtp.close(), servers.close()])
   }
-  expect([await ended, await processesOf(TMPDIR)]).toEqual([0, []])
+  expect([await first.stop(), await processesOf(TMPDIR)]).toEqual([0, []])
+  await expectRestart(TMPDIR, env)
   await rm(TMPDIR, { recursive: true, force: true })
 }, 180_000)
+
+type Serving = Awaited<ReturnType<typeof serve>>
+
+const OWN_HELLO = `document: { dsl: '1.0.3', namespace: examples, name: hello, version: '9.0.0' }
+do: [{ own: { set: { mine: true } } }]
+`
+
+/** Does to what the demo has made what the tutorial does, and suspends the workspace. */
+async function changeSamples(folder: string, { tenon, workspace }: Serving): Promise<void> {
+  const [tools, hello] = [join(folder, 'tools.json'), join(folder, 'hello.yaml')]
+  await writeFile(tools, '{"tools": {"collections:notes:get": {"enabled": true}}}')
+  await tenon('mcp', 'publish', 'demo', '--tools', tools, '--accept-breaking')
+  expect(JSON.parse(await tenon('mcp', 'publish', 'own', '--tools', tools))).toMatchObject({
+    state: 'active',
+  })
+  await writeFile(hello, OWN_HELLO)
+  expect(await tenon('flow', 'publish', hello)).toMatch(/^hello v2 /)
+  await tenon('tenant', 'suspend', workspace)
+}
+
+/**
+ * A later start, in a shell that has read `.env.local`, leaves the workspace to its user: it changes nothing in it, and may
+ * find it suspended.
+ */
+async function expectRestart(folder: string, env: NodeJS.ProcessEnv): Promise<void> {
+  const read = parseEnv(await readFile(join(folder, '.env.local'), 'utf8'))
+  const { stdout, settings, tenon, workspace, stop } = await serve(folder, [], { ...env, ...read })
+  try {
+    expect(read['TENON_LOGIN_CLIENT_ID']).toMatch(/^client_/)
+    expect(read).toMatchObject({ ...settings, TENON_URL: expect.anything() })
+    expect(stdout).toContain(`npx tenon tenant resume ${workspace}`)
+    expect(stdout).not.toMatch(/failed|!/)
+    await tenon('tenant', 'resume', workspace)
+    expect(JSON.parse(await tenon('flow', 'run', 'hello', '--wait'))).toEqual({ mine: true })
+    expect(await tenon('collection', 'export', 'notes')).toMatch(/^\{.*\}\n$/)
+  } finally {
+    await stop()
+  }
+}
 
 test('up: Ctrl-C during the start: ends and leaves nothing running', async () => {
   const TMPDIR = await temporaryFolder()

@@ -102,6 +102,20 @@ test('key create, list, rotate, disable, enable, revoke: key: each takes effect'
   expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('events:read?') })
 }, 90_000)
 
+test('account invite: the link alone on stdout, where a password is set; an unknown role: which there are', async () => {
+  const email = `ann-${env['TENON_WORKSPACE_ID']}@example.test`
+  const link = (await tenon('account', 'invite', email, '--role', 'workspace_admin')).trim()
+  expect((await fetch(link)).status).toBe(200)
+  expect(await tenon('account', 'list')).toMatch(
+    new RegExp(`^acct_\\S+ +${email} +workspace_admin +invited +– +${env['TENON_WORKSPACE_ID']}$`, 'm'),
+  )
+  const refused = await run('account', 'invite', email, '--role', 'admin')
+  expect(refused).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('must be one of operator, tenant_admin, workspace_admin, service'),
+  })
+}, 60_000)
+
 test('workspace egress: addresses allowed, listed and removed; malformed: refused', async () => {
   const egress = (...args: string[]) => tenon('workspace', 'egress', ...args)
   expect(await egress('list')).toBe('')

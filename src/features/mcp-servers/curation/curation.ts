@@ -2,7 +2,9 @@
 
 import Type, { type Static } from 'typebox'
 import { type Budget, newBudget } from '../../../../flows-dsl/budget.ts'
+import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
 import { Input } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
 import { shortPointer } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { InputError } from '../../../core/problem.ts'
@@ -84,7 +86,7 @@ export const curate = previewOperation({
   http: { method: 'PUT', path: `${SERVERS}/{server}/curation`, body: '*' },
   run: async (scope, { server, tools, groups = [], prompts = {}, resources = {} }) => {
     const { id } = await findServer(scope, server)
-    const candidates = await candidatesOf(scope, Object.keys(tools))
+    const candidates = await candidatesFor(scope, tools)
     const curation = { tools: byCandidate(tools, candidates), groups, prompts, resources }
     draftTools(curation, candidates)
     rejectErrors(
@@ -106,6 +108,14 @@ export const curate = previewOperation({
 })
 
 type Choices = Readonly<Record<string, Choice>>
+
+/** The candidates that are chosen; all if one is unknown, so that its error can name the nearest. */
+async function candidatesFor(scope: WorkspaceScope, choices: Choices): Promise<Candidate[]> {
+  const chosen = await candidatesOf(scope, Object.keys(choices))
+  const known = new Set(chosen.flatMap(({ candidate, name }) => [candidate, name]))
+  const isKnown = Object.entries(choices).every(([key, { enabled }]) => !enabled || known.has(key))
+  return isKnown ? chosen : candidatesOf(scope)
+}
 
 /** Keys the choices by candidate: a choice may also name a candidate by its tool name, if that is unambiguous. */
 function byCandidate(choices: Choices, candidates: readonly Candidate[]): Choices {
@@ -133,7 +143,7 @@ export function draftTools(
   for (const [key, choice] of Object.entries(choices)) {
     const candidate = known.get(key)
     if (candidate === undefined) {
-      if (choice.enabled) faults.push(fault(key, '', 'is not a candidate'))
+      if (choice.enabled) faults.push(fault(key, '', notACandidate(key, candidates)))
       continue
     }
     const tool = toolOf(candidate, choice)
@@ -228,6 +238,13 @@ function collisions(tools: readonly Tool[]): InputError[] {
   return tools
     .filter(({ name }, index) => names.indexOf(name.toLowerCase()) < index)
     .map(({ name }) => fault('', '', `has two tools named ${name}`))
+}
+
+/** Of a key that is neither the id nor the name of a candidate. */
+function notACandidate(key: string, candidates: readonly Candidate[]): string {
+  const known = candidates.flatMap(({ candidate, name }) => [candidate, name])
+  const hints = [didYouMean(key, known), '`tenon mcp candidates <server>` lists all.']
+  return ['is not a candidate.', ...hints].filter(Boolean).join(' ')
 }
 
 const at = (key: string, tail: string) => `/tools/${shortPointer(key)}${tail}`

@@ -5,9 +5,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import type { Command } from 'commander'
 import * as oidc from 'openid-client'
-import { issuerAt, tokenOf } from './client.ts'
-import { need, readSettings } from './settings.ts'
-import { addVerb } from './verb.ts'
+import { issuerAt, tokenOf } from '../client.ts'
+import { need, readSettings } from '../settings.ts'
+import { addVerb } from '../verb.ts'
 
 const PATH = '/callback'
 const SIGN_IN_TIMEOUT_MS = 600_000
