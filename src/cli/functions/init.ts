@@ -59,9 +59,18 @@ const TYPES = `declare module 'tenon' {
     data: T
   }
 
+  /** Whoever has started the run. */
+  export interface Caller {
+    kind: 'service' | 'user' | 'anon' | 'flow' | 'function' | 'mcp' | 'schedule' | 'event'
+    id: string
+    user?: { id: string; email?: string; claims: { [name: string]: Json } }
+    on_behalf_of?: string
+  }
+
   /** The second argument of a function. */
   export interface Context {
     run: { id: string; attempt: number }
+    caller: Caller
     env: Record<string, string>
     secrets: Record<string, string>
     log: Log & { debug: Log; info: Log; warn: Log; error: Log }

@@ -48,7 +48,12 @@ export async function runLocally({ bundle, input, config, client, log }: LocalRu
     const { result } = await functions.run({
       ...run,
       code: { key: 'local:local:local:1', compiled: code },
-      context: { run: { id: 'local', attempt: 1 }, env: effective.env, secrets: secretsOf(effective) },
+      context: {
+        run: { id: 'local', attempt: 1 },
+        caller: { kind: 'service', id: 'local' },
+        env: effective.env,
+        secrets: secretsOf(effective),
+      },
       timeoutMs: durationMs(effective.timeout),
       memoryMb: effective.memory_mb,
       signal: new AbortController().signal,
