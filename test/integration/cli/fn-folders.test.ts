@@ -6,7 +6,13 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
 import { startCli } from '../../support/clients/cli-process.ts'
-import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspaceWithStorage,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
 let dir: string
@@ -14,7 +20,7 @@ let env: NodeJS.ProcessEnv
 const tenon = (...args: string[]) => runCommand(['fn', ...args], { env, callerDir: dir })
 
 beforeAll(async () => {
-  workspace = await createTestWorkspace()
+  workspace = await createTestWorkspaceWithStorage()
   env = { ...operatorEnv(workspace), TENON_DENO_BIN: inject('tenon').env['TENON_DENO_BIN'] }
   dir = await mkdtemp(join(tmpdir(), 'tenon-fn-'))
   const shout = join(dir, 'node_modules', 'shout')
@@ -79,6 +85,27 @@ test('run: on this machine, in the sandbox, with the platform; its failure has t
   const failed = await tenon('run', 'greet', '--input', '{"fail": true}')
   expect(failed).toMatchObject({ code: 1, stdout: '' })
   expect(failed.stderr).toContain('function_error at index.ts:6:')
+})
+
+test('run: objects are stored and read as by the deployed function, text without quotes', async () => {
+  await write(
+    'objects.ts',
+    `export default async ({ bucket }, { tenon: { objects } }) => {
+      const put = (key, ...rest) => objects.put(bucket, key, ...rest).then(({ size }) => size)
+      const sizes = [await put('a.txt', 'hi'), await put('b.txt', 'hi', { content_type: 'text/csv' })]
+      sizes.push(await put('c.json', { n: 1 }), await put('d.bin', { base64: 'AAH/' }))
+      return { sizes, read: await Promise.all(['a.txt', 'b.txt', 'c.json'].map((key) => objects.get(bucket, key))) }
+    }`,
+  )
+  const input = JSON.stringify({ bucket: await bucketOf(workspace) })
+  await tenon('deploy', 'greet/objects.ts')
+  for (const args of [
+    ['invoke', 'objects'],
+    ['run', 'greet/objects.ts'],
+  ]) {
+    const { stdout, stderr } = await tenon(...args, '--input', input)
+    expect(JSON.parse(stdout || stderr)).toEqual({ sizes: [2, 2, 7, 3], read: ['hi', 'hi', { n: 1 }] })
+  }
 })
 
 test('runs and logs: newest runs with their failures, and the lines that they printed', async () => {
