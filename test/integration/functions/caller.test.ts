@@ -130,7 +130,11 @@ test('tool: its server, on behalf of the client', async () => {
   const server = await publishMcpServer(workspace, 'callers', { [tool]: { enabled: true } })
   const as = await tokenFor(server, scopesOf(server, tool))
   const { result } = (await callTool(server.path, as, tool, { input: { caller: { kind: 'user' } } })).body
-  const caller = { kind: 'mcp', id: server.id, on_behalf_of: expect.stringMatching(/^\w+_\w{26}$/) }
+  const [run] = await asSuperuser<{ started_by: string }>(
+    `select started_by from tenon.function_runs where workspace_id = $1 and trigger ->> 'kind' = 'mcp'`,
+    [workspace.workspaceId],
+  )
+  const caller = { kind: 'mcp', id: server.id, on_behalf_of: run?.started_by }
   expect(JSON.parse(result.content[0].text)).toEqual(caller)
 })
 

@@ -81,6 +81,19 @@ test('function: any JSON as input: returned; no body: empty object; undefined: n
   expect([nothing.status, nothing.body]).toEqual([200, null])
 })
 
+test('function: a Response from the default export: an error that names the export `fetch`, and not an empty result', async () => {
+  await deployFunction(workspace, 'handler', 'export default async () => Response.json({ a: 1 })')
+  const { status, body } = await invoke(workspace.service, 'handler')
+  expect([status, body.code]).toEqual([502, 'function_output_invalid'])
+  expect(body.detail).toContain('`fetch`')
+  await deployFunction(
+    workspace,
+    'within',
+    'export default () => ({ ok: new Response("a") instanceof Response })',
+  )
+  expect((await invoke(workspace.service, 'within')).body).toEqual({ ok: true })
+})
+
 test('function: TypeScript with types, enums, generics, async, top-level await: runs', async () => {
   const source = `
     enum Level { low = 1, high = 5 }
@@ -227,6 +240,10 @@ test('anon key: invokes a function opened to it: result, or a failure without de
   expect([open.status, open.body.code, open.body.detail]).toEqual([502, 'function_error', 'no'])
   expect(JSON.stringify(open.body)).not.toContain('secret')
   expect(open.body.run_id).toBe(open.headers.get('x-run-id'))
+  const { logs, usage } = (await invoke(workspace.service, 'open')).body
+  expect(logs).toEqual(['secret'])
+  expect(Object.keys(usage).toSorted()).toEqual(['cold', 'duration_ms', 'memory_mb'])
+  expect(usage.duration_ms).toBe(Math.round(usage.duration_ms))
 })
 
 test('function: same name in other tenants and workspaces: own code each; foreign id: 404', async () => {

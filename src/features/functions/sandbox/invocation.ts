@@ -115,11 +115,12 @@ export interface Outcome {
   readonly usage: Usage
 }
 
+/** As problems show it. */
 export interface Usage {
   /** The highest resident memory that was measured while it ran. */
-  readonly memoryMb: number
-  /** The time from sending the input to the result. */
-  readonly durationMs: number
+  readonly memory_mb: number
+  /** Whole milliseconds from sending the input to the result. */
+  readonly duration_ms: number
   /** True if a process was started or got the code for this invocation. */
   readonly cold: boolean
 }
