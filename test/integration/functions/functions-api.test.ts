@@ -227,6 +227,37 @@ test('function: configured, listed, deleted: names resolve within the workspace 
   for (const ref of [id, 'conf']) expect((await invoke(workspace.service, ref)).status).toBe(404)
 })
 
+test('operator: names a function by its id; for a name, the error says so', async () => {
+  const id = await deployFunction(workspace, 'named', ADD)
+  const as = workspace.operator
+  const path = (named: string, rest = '') => `/v1/functions/${named}${rest}`
+  for (const [method, rest, body] of [
+    ['GET', ''],
+    ['PUT', '/config', { timeout: '5s' }],
+    ['GET', '/versions'],
+    ['GET', '/versions/1'],
+    ['POST', '/versions/1/activate', {}],
+    ['PUT', '/aliases/production', { version: 1 }],
+    ['GET', '/aliases/production'],
+    ['GET', '/triggers'],
+    ['GET', '/runs'],
+    ['POST', '/redrive'],
+    ['DELETE', '/aliases/production'],
+    ['DELETE', ''],
+  ] as const) {
+    const options = { as, ...(body !== undefined && { body }) }
+    const refused = await call(method, path('named', rest), options)
+    expect([rest, refused.status, refused.body.detail]).toEqual([
+      rest,
+      404,
+      expect.stringContaining('by its id'),
+    ])
+    expect((await call(method, path(id, rest), options)).status).toBeLessThan(300)
+  }
+  const { body } = await call('GET', path(id), { as })
+  expect(body.detail).toBe('There is no such function.')
+})
+
 test('anon key: invokes a function opened to it: result, or a failure without details', async () => {
   const id = await deployFunction(
     workspace,
