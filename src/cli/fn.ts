@@ -2,10 +2,13 @@
 
 import type { Command } from 'commander'
 import { ApiError } from './client.ts'
+import { aliasVerbs } from './flows/aliases.ts'
+import { functionClient } from './functions/client.ts'
 import { deployVerbs } from './functions/deploy.ts'
 import { initVerb } from './functions/init.ts'
 import { logVerbs } from './functions/logs.ts'
 import { recordVerbs } from './functions/records.ts'
+import { redriveVerb } from './functions/redrive.ts'
 import { runVerb } from './functions/run.ts'
 import { JSON_NOTATION, jsonArgument } from './json-argument.ts'
 import { serviceClient } from './settings.ts'
@@ -19,6 +22,8 @@ export function functionVerbs(program: Command): void {
   runVerb(functions)
   logVerbs(functions)
   recordVerbs(functions)
+  aliasVerbs(functions, 'function', functionClient)
+  redriveVerb(functions)
 }
 
 /** Prints the result alone on stdout, and the lines of a failed run on stderr. */

@@ -124,6 +124,8 @@ export interface Actor {
   readonly chainDepth?: number
   /** For an execution that calls a tool, and for code of a function: its starter, on whose behalf it acts. */
   readonly onBehalfOf?: string
+  /** For code of a function that declares scopes: the user on whose behalf it acts, without the user's rights. */
+  readonly onBehalfOfUser?: EndUser
 }
 
 /** The role in which a principal may run an operation with these roles; undefined if it may not. */

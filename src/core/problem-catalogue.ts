@@ -317,7 +317,7 @@ export const PROBLEMS = {
   ),
   function_output_invalid: row(
     502,
-    'The result of the function does not fit its schema',
+    'The result of the function is not valid',
     'Correct the function, or the schema that it exports as `output`.',
     { final: true },
   ),

@@ -126,6 +126,10 @@ export interface FunctionCaller {
   readonly clientId?: string
   readonly groups?: readonly string[]
   readonly user?: EndUser
+  /** The user for whom a function that declares scopes has called; the code is told, and gets no rights by it. */
+  readonly onBehalfOfUser?: EndUser
+  /** Of a dead letter that is run again: the start of its first run. */
+  readonly via?: Pick<FunctionTrigger, 'kind' | 'id'>
   /** Scopes that restrict the role; absent if it is not restricted. */
   readonly scopes?: readonly string[]
 }

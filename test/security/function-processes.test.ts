@@ -43,7 +43,7 @@ describe('state of a process', () => {
     const key = 'ten_u:ws:fn:1'
     const usages = [(await run(COUNTER, { key })).usage, (await run(COUNTER, { key })).usage]
     expect(usages.map(({ cold }) => cold)).toEqual([true, false])
-    for (const { memoryMb } of usages) expect(memoryMb).toBeGreaterThan(10)
+    for (const { memory_mb } of usages) expect(memory_mb).toBeGreaterThan(10)
   })
 
   test('timers: stand still between invocations', async () => {

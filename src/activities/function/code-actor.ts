@@ -18,7 +18,9 @@ export function actorOfCode(
 ): Actor | undefined {
   // A depth of 0 counts, too: what the code starts is one deeper.
   const run = { subject: workflowId, chainDepth, onBehalfOf: caller.subject }
-  if (scopes.length > 0) return { ...run, role: 'service', scopes: new Set(scopes) }
+  const onBehalfOfUser = caller.user ?? caller.onBehalfOfUser
+  const behalf = onBehalfOfUser === undefined ? {} : { onBehalfOfUser }
+  if (scopes.length > 0) return { ...run, ...behalf, role: 'service', scopes: new Set(scopes) }
   if (caller.scopes?.length === 0) return undefined
   const { role, clientId, groups, user, scopes: restrictions } = caller
   return {
@@ -26,7 +28,7 @@ export function actorOfCode(
     role,
     ...(clientId !== undefined && { clientId }),
     ...(groups !== undefined && { groups }),
-    ...(user !== undefined && { user }),
+    ...(user === undefined ? behalf : { user }),
     ...(restrictions !== undefined && { scopes: new Set(restrictions) }),
   }
 }

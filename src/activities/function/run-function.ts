@@ -14,6 +14,7 @@ import type { FunctionSlot, Functions } from '../../features/functions/sandbox/p
 import type { CallSecrets } from '../flow/call-secrets.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
 import type { CodeCache } from './code-cache.ts'
+import { callerForCode } from './code-caller.ts'
 import { withOrigin } from './error-origin.ts'
 import { withHttpExchange } from './http-exchange.ts'
 import { PlatformHost } from './invocation-host.ts'
@@ -133,7 +134,8 @@ async function invoke(
 ): ReturnType<FunctionSlot['run']> {
   const secrets = secretValues(services.record, runtime)
   const { mcp } = (run.context ?? {}) as { readonly mcp?: Json }
-  const context = { run: { id: run.run_id, attempt }, env: runtime.env, secrets }
+  const caller = callerForCode(services.record, run)
+  const context = { run: { id: run.run_id, attempt }, caller, env: runtime.env, secrets }
   const invocation = {
     code,
     kind: run.kind,

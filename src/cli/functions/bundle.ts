@@ -1,6 +1,8 @@
 /** Bundles a function on the developer's machine: its files and npm packages become one ES module. */
 
+import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
+import { isBuiltin } from 'node:module'
 import { basename, dirname, extname, join, relative, resolve } from 'node:path'
 import { type BuildFailure, type BuildOptions, build } from 'esbuild'
 import { callerPath } from '../settings.ts'
@@ -91,9 +93,38 @@ function errorOf(error: unknown, folder: string): unknown {
   const lines = errors.map(({ text, location }) => {
     if (location === null) return text
     const { file, line, column } = location
-    return `${shownPath(resolve(folder, file))}:${line}:${column + 1} ${text}`
+    const full = resolve(folder, file)
+    return `${shownPath(full)}:${line}:${column + 1} ${explained(text, dirname(full), folder)}`
   })
   return new SourceError(lines.join('\n'))
+}
+
+/**
+ * The message for an import that the bundler cannot resolve; other messages as they are.
+ * @param from the folder of the importing file
+ * @param folder of the entry
+ */
+function explained(text: string, from: string, folder: string): string {
+  const [, name] = /^Could not resolve "([^"]+)"$/.exec(text) ?? []
+  if (name === undefined) return text
+  if (isBuiltin(name))
+    return `Functions have no modules of Node.js, such as ${name}. Packages run as in a browser.`
+  const isOfDeno = name.startsWith('npm:')
+  const [, named, version = '', path = ''] = PACKAGE.exec(isOfDeno ? name.slice('npm:'.length) : name) ?? []
+  if (named === undefined || (!isOfDeno && isInstalled(named, from))) return text
+  const install = `run npm install ${named}${version} in ${shownPath(folder) || '.'}`
+  return isOfDeno
+    ? `Write \`from '${named}${path}'\`, and ${install}.`
+    : `${named} is not installed: ${install}.`
+}
+
+/** `jose`, `@scope/name@1.2/part`: name, version and path. */
+const PACKAGE = /^\/?((?:@[^/@:]+\/)?[^/@:.#][^/@:]*)(@[^/]+)?(\/.*)?$/
+
+/** True if a folder above has the package, which then has another fault, such as a path that it does not export. */
+function isInstalled(name: string, from: string): boolean {
+  if (existsSync(join(from, 'node_modules', name))) return true
+  return dirname(from) !== from && isInstalled(name, dirname(from))
 }
 
 /** Relative to the caller if it lies below. */

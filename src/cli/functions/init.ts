@@ -23,30 +23,68 @@ export default ({ name = 'world' }: { name?: string }, { log }: Context) => {
 const TYPES = `declare module 'tenon' {
   type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
   type Document = { id: string; [field: string]: unknown }
-  type Page = { data: Document[]; page: { size: number; next: string | null; has_more: boolean } }
+  type Page<T = Document> = {
+    data: T[]
+    page: { size: number; next: string | null; has_more: boolean; total?: number }
+  }
+  type Execution = { id: string; status: string; output?: unknown; [member: string]: unknown }
+  type StoredObject = { bucket: string; key: string; size: number; etag: string; created: boolean }
+  type ListedObject = { key: string; size: number; etag: string; last_modified: string }
+  type Count = 'exact' | 'estimated'
   type Log = (...values: unknown[]) => void
+
+  /** ETags that a document or an object must have, or must not have. */
+  type Conditions = { if_match?: string; if_none_match?: string }
+  type VersionOrAlias = { version?: number; alias?: string }
+  type PageOptions = { page_size?: number; page_after?: string }
+  type ListOptions = PageOptions & { filters?: string[][]; order?: string; select?: string; count?: Count }
+  type QueryOptions = {
+    filter?: object
+    sort?: { [field: string]: 1 | -1 } | string[]
+    limit?: number
+    select?: string | string[]
+    after?: string
+    count?: Count
+  }
 
   /** Calls of the platform, with the rights of the caller or the scopes in the configuration. */
   export interface Tenon {
     collections: {
       create(name: string, document: object): Promise<Document>
-      get(name: string, id: string): Promise<Document>
-      list(name: string, query?: object): Promise<Page>
-      query(name: string, query?: object): Promise<Page>
-      update(name: string, id: string, changes: object): Promise<Document>
-      delete(name: string, id: string): Promise<unknown>
+      get(name: string, id: string, options?: { select?: string }): Promise<Document>
+      list(name: string, options?: ListOptions): Promise<Page>
+      query(name: string, options?: QueryOptions): Promise<Page>
+      update(
+        name: string,
+        id: string,
+        changes: object,
+        options?: Conditions & { replace?: boolean; unset?: string },
+      ): Promise<Document>
+      delete(name: string, id: string, options?: Conditions): Promise<{ id: string; deleted: true }>
     }
     objects: {
-      get(bucket: string, key: string): Promise<unknown>
-      put(bucket: string, key: string, value: unknown, options?: object): Promise<unknown>
-      delete(bucket: string, key: string): Promise<unknown>
-      list(bucket: string, query?: object): Promise<unknown>
+      /** JSON, a text, or \`{ base64 }\`, by the content type. */
+      get(bucket: string, key: string, options?: Conditions & { range?: string }): Promise<unknown>
+      put(
+        bucket: string,
+        key: string,
+        content: unknown,
+        options?: Conditions & { content_type?: string },
+      ): Promise<StoredObject>
+      delete(bucket: string, key: string): Promise<{ bucket: string; key: string; deleted: true }>
+      list(bucket: string, options?: PageOptions & { prefix?: string }): Promise<Page<ListedObject>>
     }
     events: { publish(topic: string, data?: unknown): Promise<unknown> }
-    functions: { invoke(name: string, input?: unknown): Promise<unknown> }
+    functions: {
+      invoke(id: string, input?: unknown, options?: VersionOrAlias & { respond_async?: boolean }): Promise<unknown>
+    }
     flows: {
-      start(flow: string, input?: unknown): Promise<{ id: string }>
-      get(execution: string): Promise<unknown>
+      start(
+        flow: string,
+        input?: unknown,
+        options?: VersionOrAlias & { correlation_key?: string; wait?: number },
+      ): Promise<Execution>
+      get(id: string): Promise<Execution>
     }
   }
 
@@ -59,13 +97,36 @@ const TYPES = `declare module 'tenon' {
     data: T
   }
 
+  /** Whoever has started the run. */
+  export interface Caller {
+    kind: 'service' | 'user' | 'anon' | 'flow' | 'function' | 'mcp' | 'schedule' | 'event'
+    id: string
+    user?: { id: string; email?: string; claims: { [name: string]: Json } }
+    on_behalf_of?: string
+  }
+
+  /** The client of a call as a tool, and its answers to requests that the function has returned. */
+  export interface Mcp {
+    clientCapabilities: { [method: string]: unknown }
+    inputResponses?: { [name: string]: InputResponse }
+    requestState?: string
+  }
+  /** \`content\`: of a form that was accepted. */
+  type InputResponse = {
+    action?: 'accept' | 'decline' | 'cancel'
+    content: { [field: string]: unknown }
+    [member: string]: unknown
+  }
+
   /** The second argument of a function. */
   export interface Context {
     run: { id: string; attempt: number }
+    caller: Caller
     env: Record<string, string>
     secrets: Record<string, string>
     log: Log & { debug: Log; info: Log; warn: Log; error: Log }
     tenon: Tenon
+    mcp?: Mcp
   }
 
   export const tenon: Tenon

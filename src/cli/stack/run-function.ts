@@ -48,7 +48,12 @@ export async function runLocally({ bundle, input, config, client, log }: LocalRu
     const { result } = await functions.run({
       ...run,
       code: { key: 'local:local:local:1', compiled: code },
-      context: { run: { id: 'local', attempt: 1 }, env: effective.env, secrets: secretsOf(effective) },
+      context: {
+        run: { id: 'local', attempt: 1 },
+        caller: { kind: 'service', id: 'local' },
+        env: effective.env,
+        secrets: secretsOf(effective),
+      },
       timeoutMs: durationMs(effective.timeout),
       memoryMb: effective.memory_mb,
       signal: new AbortController().signal,
@@ -165,17 +170,23 @@ async function callOperation(
   for (const field of http.body === '*' ? (http.query ?? []) : [...left.keys()])
     if (field !== http.body && left.has(field)) query.set(parameterOf(field), String(taken(field)))
   const body = http.body === '*' ? Object.fromEntries(left) : http.body && left.get(http.body)
-  const sent = { headers, ...bodyOf(body, headers) }
+  const sent = { headers, ...bodyOf(http, body, headers) }
   return contentOf(await client.send(http.method, `${path}${query.size > 0 ? `?${query}` : ''}`, sent))
 }
 
 const parameterOf = (field: string): string => field.replace(/^page_(size|after)$/, 'page[$1]')
 
-function bodyOf(body: unknown, headers: Record<string, string>): { body?: string | Blob } {
+/** Where an operation takes bytes, a text is these bytes, as in a run on the worker (`runWithJson`). */
+function bodyOf(
+  { takes }: AnyOperation['http'],
+  body: unknown,
+  headers: Record<string, string>,
+): { body?: string | Blob } {
   if (body === undefined) return {}
   if (body instanceof Uint8Array) return { body: new Blob([Uint8Array.from(body)]) }
-  headers['content-type'] ??= 'application/json'
-  return { body: JSON.stringify(body) }
+  const isText = takes === 'bytes' && typeof body === 'string'
+  headers['content-type'] ??= isText ? 'text/plain; charset=utf-8' : 'application/json'
+  return { body: isText ? body : JSON.stringify(body) }
 }
 
 async function contentOf(response: Response): Promise<Json> {

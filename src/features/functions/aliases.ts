@@ -8,7 +8,7 @@ import { notFound } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { findRow, listPage } from '../operation-helpers.ts'
 import { AliasName, AliasTarget, Weighted, weightedOf } from '../version-aliases.ts'
-import { FunctionRef, functionNamed } from './function-ref.ts'
+import { FunctionRef } from './function-ref.ts'
 import { findFunctionId, lockFunction } from './functions.ts'
 
 const FunctionAlias = Type.Object({
@@ -24,8 +24,6 @@ const FunctionAlias = Type.Object({
 type FunctionAlias = Static<typeof FunctionAlias>
 
 const COLUMNS = sql`a.tenant_id, a.workspace_id, a.function_id, a.name, a.versions, a.updated_by, a.created_at, a.updated_at`
-const JOINED = sql`function_aliases a join functions f on f.tenant_id = a.tenant_id
-  and f.workspace_id = a.workspace_id and f.id = a.function_id`
 const ALIASES = '/v1/functions/{id}/aliases'
 const Target = { id: FunctionRef, name: AliasName }
 
@@ -50,12 +48,11 @@ export const getFunctionAlias = adminOperation({
   input: Input(Target),
   output: FunctionAlias,
   http: { method: 'GET', path: `${ALIASES}/{name}` },
-  run: (scope, { id, name }) =>
-    findRow<FunctionAlias>(
-      scope,
-      'function alias',
-      sql`select ${COLUMNS} from ${JOINED} where ${functionNamed(id)} and a.name = ${name}`,
-    ),
+  run: async (scope, { id: asked, name }) => {
+    const id = await findFunctionId(scope, asked)
+    const alias = sql`select ${COLUMNS} from function_aliases a where a.function_id = ${id} and a.name = ${name}`
+    return findRow<FunctionAlias>(scope, 'function alias', alias)
+  },
 })
 
 export const setFunctionAlias = adminOperation({
@@ -91,14 +88,10 @@ export const deleteFunctionAlias = adminOperation({
   input: Input(Target),
   output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${ALIASES}/{name}` },
-  run: async (scope, { id, name }) => {
-    await findRow(
-      scope,
-      'function alias',
-      sql`delete from function_aliases a using functions f where f.tenant_id = a.tenant_id
-        and f.workspace_id = a.workspace_id and f.id = a.function_id and ${functionNamed(id)} and a.name = ${name}
-        returning a.name`,
-    )
+  run: async (scope, { id: asked, name }) => {
+    const id = await findFunctionId(scope, asked)
+    const removed = sql`delete from function_aliases a where a.function_id = ${id} and a.name = ${name} returning a.name`
+    await findRow(scope, 'function alias', removed)
     return { name, deleted: true as const }
   },
 })

@@ -6,14 +6,14 @@ import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
-import { notFound, Problem } from '../../core/problem.ts'
+import { Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { findRow, listPage } from '../operation-helpers.ts'
+import { listPage } from '../operation-helpers.ts'
 import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
 import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
-import { FunctionRef, functionNamed } from './function-ref.ts'
+import { FunctionRef, findFunctionRow, functionMissing, functionNamed } from './function-ref.ts'
 import { passOnAfterChange } from './runs/start-queued.ts'
 import type { Maps } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
@@ -77,7 +77,7 @@ export const lockFunction = (target: Sql): Sql =>
 /** @throws Problem `not_found` */
 export async function findFunctionId(scope: AdminScope, id: string): Promise<string> {
   const found = sql`select f.id from functions f where ${functionNamed(id)}`
-  return (await findRow<{ id: string }>(scope, 'function', found)).id
+  return (await findFunctionRow<{ id: string }>(scope, id, found)).id
 }
 
 export const getFunction = adminOperation({
@@ -90,7 +90,7 @@ export const getFunction = adminOperation({
   run: async (scope, { id }) => {
     const statement = sql`select ${FUNCTION_COLUMNS}, v.tool, v.input_schema, v.output_schema, v.source
       from ${VERSIONED} where ${functionNamed(id)}`
-    return withConstants(await findRow<VersionRow & { source: string }>(scope, 'function', statement))
+    return withConstants(await findFunctionRow<VersionRow & { source: string }>(scope, id, statement))
   },
 })
 
@@ -129,7 +129,7 @@ export const configureFunction = adminOperation({
     const [[configured] = []] = await writeTriggers(scope, target, change, (more) =>
       scope.batch(statement, ...more),
     )
-    if (configured === undefined) throw notFound('function')
+    if (configured === undefined) throw functionMissing(scope, id)
     const record = configured as unknown as FunctionRecord
     await passOnAfterChange(scope, change, record)
     return { ...record, ...(await missingSecrets(scope, change, place)) }
@@ -158,7 +158,7 @@ export const deleteFunction = adminOperation({
       if (violated(error) === undefined) throw error
       throw new Problem('conflict', { detail: 'A version of it was deployed at the same time.' })
     })
-    if (deleted === undefined) throw notFound('function')
+    if (deleted === undefined) throw functionMissing(scope, id)
     return { id: String(deleted['id']), deleted: true as const }
   },
 })

@@ -9,7 +9,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { findRow } from '../operation-helpers.ts'
 import { VersionNumber } from '../version-aliases.ts'
-import { FunctionRef, functionNamed } from './function-ref.ts'
+import { FunctionRef, functionMissing, functionNamed } from './function-ref.ts'
 import {
   Constants,
   type ConstantsRow,
@@ -65,9 +65,10 @@ export const getFunctionVersion = adminOperation({
   input: Input({ id: FunctionRef, version: VersionNumber }),
   output: VersionDetails,
   http: { method: 'GET', path: `${VERSIONS}/{version}` },
-  run: async (scope, { id, version }) => {
+  run: async (scope, { id: asked, version }) => {
+    const id = await findFunctionId(scope, asked)
     const statement = sql`select ${COLUMNS}, v.tool, v.input_schema, v.output_schema, v.source from ${JOINED}
-      where ${functionNamed(id)} and v.version = ${version}`
+      where v.function_id = ${id} and v.version = ${version}`
     return withConstants(
       await findRow<ConstantsRow & FunctionVersion & { source: string }>(
         scope,
@@ -95,8 +96,9 @@ export const activateFunctionVersion = adminOperation({
         returning f.*, v.sha256
       )
       select ${FUNCTION_COLUMNS} from f join lateral (select f.sha256) v on true`
-    const [, [activated] = []] = await scope.batch(lockFunction(functionNamed(id)), statement)
-    if (activated === undefined) throw notFound('function, or no such version of it')
+    const [[found] = [], [activated] = []] = await scope.batch(lockFunction(functionNamed(id)), statement)
+    if (found === undefined) throw functionMissing(scope, id)
+    if (activated === undefined) throw notFound('function version')
     return activated as unknown as FunctionRecord
   },
 })

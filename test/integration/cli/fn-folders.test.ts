@@ -6,7 +6,13 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { operatorEnv, runCommand } from '../../support/clients/cli.ts'
 import { startCli } from '../../support/clients/cli-process.ts'
-import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspaceWithStorage,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
 let dir: string
@@ -14,7 +20,7 @@ let env: NodeJS.ProcessEnv
 const tenon = (...args: string[]) => runCommand(['fn', ...args], { env, callerDir: dir })
 
 beforeAll(async () => {
-  workspace = await createTestWorkspace()
+  workspace = await createTestWorkspaceWithStorage()
   env = { ...operatorEnv(workspace), TENON_DENO_BIN: inject('tenon').env['TENON_DENO_BIN'] }
   dir = await mkdtemp(join(tmpdir(), 'tenon-fn-'))
   const shout = join(dir, 'node_modules', 'shout')
@@ -58,13 +64,30 @@ test('faults: of the bundler and of the platform at the place in the file of the
   await write('broken.ts', 'import "nowhere"\n')
   const unresolved = await tenon('deploy', 'greet/broken.ts')
   expect(unresolved).toMatchObject({ code: 1, stdout: '' })
-  expect(unresolved.stderr).toMatch(/^greet\/broken\.ts:1:\d+ Could not resolve "nowhere"/)
+  expect(unresolved.stderr).toMatch(/^greet\/broken\.ts:1:\d+ nowhere is not installed/)
   await write(
     'broken.ts',
     "import { shout } from 'shout'\n\nexport const config = { timeuot: shout }\nexport default 1\n",
   )
   const unknown = await tenon('deploy', 'greet/broken.ts')
   expect(unknown.stderr).toMatch(/broken\.ts:3:\d+ .*timeuot/)
+})
+
+test.each([
+  ['nowhere', 'nowhere is not installed: run npm install nowhere in greet.'],
+  ['@some/where/else', '@some/where is not installed: run npm install @some/where in greet.'],
+  [
+    'npm:@some/where@1.2/else',
+    "Write `from '@some/where/else'`, and run npm install @some/where@1.2 in greet.",
+  ],
+  ['npm:shout', "Write `from 'shout'`, and run npm install shout in greet."],
+  ['node:fs', 'Functions have no modules of Node.js, such as node:fs. Packages run as in a browser.'],
+  ['fs/promises', 'Functions have no modules of Node.js, such as fs/promises. Packages run as in a browser.'],
+  ['shout/missing', 'Could not resolve "shout/missing"'],
+  ['./missing.ts', 'Could not resolve "./missing.ts"'],
+])('import of %s: says what to do', async (name, text) => {
+  await write('imports.ts', `import ${JSON.stringify(name)}\nexport default 1\n`)
+  expect((await tenon('deploy', 'greet/imports.ts')).stderr).toBe(`greet/imports.ts:1:8 ${text}\n`)
 })
 
 test('run: on this machine, in the sandbox, with the platform; its failure has the place in the file', async () => {
@@ -81,6 +104,27 @@ test('run: on this machine, in the sandbox, with the platform; its failure has t
   expect(failed.stderr).toContain('function_error at index.ts:6:')
 })
 
+test('run: objects are stored and read as by the deployed function, text without quotes', async () => {
+  await write(
+    'objects.ts',
+    `export default async ({ bucket }, { tenon: { objects } }) => {
+      const put = (key, ...rest) => objects.put(bucket, key, ...rest).then(({ size }) => size)
+      const sizes = [await put('a.txt', 'hi'), await put('b.txt', 'hi', { content_type: 'text/csv' })]
+      sizes.push(await put('c.json', { n: 1 }), await put('d.bin', { base64: 'AAH/' }))
+      return { sizes, read: await Promise.all(['a.txt', 'b.txt', 'c.json'].map((key) => objects.get(bucket, key))) }
+    }`,
+  )
+  const input = JSON.stringify({ bucket: await bucketOf(workspace) })
+  await tenon('deploy', 'greet/objects.ts')
+  for (const args of [
+    ['invoke', 'objects'],
+    ['run', 'greet/objects.ts'],
+  ]) {
+    const { stdout, stderr } = await tenon(...args, '--input', input)
+    expect(JSON.parse(stdout || stderr)).toEqual({ sizes: [2, 2, 7, 3], read: ['hi', 'hi', { n: 1 }] })
+  }
+})
+
 test('runs and logs: newest runs with their failures, and the lines that they printed', async () => {
   await tenon('invoke', 'greet', '--input', '{"fail": true}')
   const runs = await tenon('runs', 'greet')
@@ -89,6 +133,51 @@ test('runs and logs: newest runs with their failures, and the lines that they pr
   expect(logs.stdout).toMatch(/run_\w+ info +greeting Ada\n/)
   expect(logs.stdout).toMatch(/run_\w+ failed function_error at index\.ts:6:\d+: no\n/)
 })
+
+test('aliases: set to one version or several, listed, called and removed', async () => {
+  const alias = (...args: string[]) => tenon('alias', ...args)
+  expect((await alias('set', 'greet', 'stable', 'v2')).stdout).toBe('stable  v2\n')
+  expect((await alias('set', 'greet', 'canary', '1:1', '2:3')).stdout).toBe('canary  v1 25 %, v2 75 %\n')
+  expect((await alias('list', 'greet')).stdout).toBe('canary  v1 25 %, v2 75 %\nstable  v2\n')
+  expect(JSON.parse((await tenon('invoke', 'greet@stable')).stdout).message).toBe('HELLO WORLD!')
+  expect(await alias('set', 'greet', 'stable', 'two')).toMatchObject({
+    code: 1,
+    stderr: 'two is not a version: write 3, or 3:90 for a weight of 90.\n',
+  })
+  await alias('remove', 'greet', 'stable')
+  expect((await alias('list', 'greet')).stdout).toBe('canary  v1 25 %, v2 75 %\n')
+})
+
+test('redrive: one dead letter, then all others, with the version that is active now', async () => {
+  await write('letters.ts', 'export default () => { throw new Error("no") }')
+  await tenon('deploy', 'greet/letters.ts')
+  const path = '/v1/functions/letters/invoke'
+  const headers = { prefer: 'respond-async' }
+  const ids: string[] = []
+  for (let n = 0; n < 3; n++) {
+    const { body } = await call('POST', path, { as: workspace.service, body: { n }, headers })
+    ids.push(body.id)
+  }
+  const list = () => tenon('runs', 'letters').then(({ stdout }) => stdout)
+  const count = (text: string, wanted: RegExp) => text.split('\n').filter((line) => wanted.test(line)).length
+  await eventually(async () => count(await list(), / failed /) === 3 || undefined, 20_000)
+  await write('letters.ts', 'export default ({ n }: { n: number }) => n')
+  await tenon('deploy', 'greet/letters.ts')
+  const [first = ''] = ids
+  expect((await tenon('redrive', 'letters', first)).stdout).toMatch(/^run_\w+ runs again as run_\w+\n$/)
+  expect((await tenon('redrive', 'letters', first)).stderr).toContain('It was run again as run_')
+  const others = await tenon('redrive', 'letters')
+  expect(others.code).toBe(0)
+  expect(
+    others.stdout
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => line.split(' ')[0])
+      .toSorted(),
+  ).toEqual(ids.slice(1).toSorted())
+  await eventually(async () => count(await list(), / completed .* redrive /) === 3 || undefined, 20_000)
+  expect((await tenon('redrive', 'letters')).stderr).toBe('letters has no dead letters.\n')
+}, 60_000)
 
 test('versions: listed, activated, rolled back; a deleted function is gone', async () => {
   expect((await tenon('versions', 'greet')).stdout).toMatch(/v2 +yes[\s\S]*v1 +20/)

@@ -124,6 +124,7 @@ describe('rights of a redriven run', () => {
       subject: key.id,
       role: 'service',
       scopes: ['events:write', 'functions:write'],
+      via: { kind: 'api' },
     })
   })
 
@@ -155,7 +156,7 @@ describe('rights of a redriven run', () => {
     const id = await runs.deploy('personal', BROKEN, { user: true })
     const run = await deadLetter(id, {}, await userToken(workspace, 'mia', { team: 'red' }))
     const { body } = await redrive(id, run)
-    expect(await callerOf(body.id)).toEqual(await callerOf(run))
+    expect(await callerOf(body.id)).toEqual({ ...(await callerOf(run)), via: { kind: 'api' } })
     expect(await callerOf(body.id)).toMatchObject({
       role: 'user',
       user: { id: 'mia', claims: { team: 'red' } },
@@ -174,7 +175,7 @@ describe('rights of a redriven run', () => {
       return run
     }
     const { body } = await redrive(id, await withMore({ groups: ['finance'] }))
-    expect(await callerOf(body.id)).toEqual({ subject: 'someone', role: 'service' })
+    expect(await callerOf(body.id)).toEqual({ subject: 'someone', role: 'service', via: { kind: 'api' } })
     const refused = await redrive(id, await withMore({ clientId: typeId('client', randomIds.uuid()) }))
     expect([refused.status, refused.body.code]).toEqual([409, 'state_conflict'])
   })

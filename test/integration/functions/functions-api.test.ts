@@ -81,6 +81,19 @@ test('function: any JSON as input: returned; no body: empty object; undefined: n
   expect([nothing.status, nothing.body]).toEqual([200, null])
 })
 
+test('function: a Response from the default export: an error that names the export `fetch`, and not an empty result', async () => {
+  await deployFunction(workspace, 'handler', 'export default async () => Response.json({ a: 1 })')
+  const { status, body } = await invoke(workspace.service, 'handler')
+  expect([status, body.code]).toEqual([502, 'function_output_invalid'])
+  expect(body.detail).toContain('`fetch`')
+  await deployFunction(
+    workspace,
+    'within',
+    'export default () => ({ ok: new Response("a") instanceof Response })',
+  )
+  expect((await invoke(workspace.service, 'within')).body).toEqual({ ok: true })
+})
+
 test('function: TypeScript with types, enums, generics, async, top-level await: runs', async () => {
   const source = `
     enum Level { low = 1, high = 5 }
@@ -214,6 +227,37 @@ test('function: configured, listed, deleted: names resolve within the workspace 
   for (const ref of [id, 'conf']) expect((await invoke(workspace.service, ref)).status).toBe(404)
 })
 
+test('operator: names a function by its id; for a name, the error says so', async () => {
+  const id = await deployFunction(workspace, 'named', ADD)
+  const as = workspace.operator
+  const path = (named: string, rest = '') => `/v1/functions/${named}${rest}`
+  for (const [method, rest, body] of [
+    ['GET', ''],
+    ['PUT', '/config', { timeout: '5s' }],
+    ['GET', '/versions'],
+    ['GET', '/versions/1'],
+    ['POST', '/versions/1/activate', {}],
+    ['PUT', '/aliases/production', { version: 1 }],
+    ['GET', '/aliases/production'],
+    ['GET', '/triggers'],
+    ['GET', '/runs'],
+    ['POST', '/redrive'],
+    ['DELETE', '/aliases/production'],
+    ['DELETE', ''],
+  ] as const) {
+    const options = { as, ...(body !== undefined && { body }) }
+    const refused = await call(method, path('named', rest), options)
+    expect([rest, refused.status, refused.body.detail]).toEqual([
+      rest,
+      404,
+      expect.stringContaining('by its id'),
+    ])
+    expect((await call(method, path(id, rest), options)).status).toBeLessThan(300)
+  }
+  const { body } = await call('GET', path(id), { as })
+  expect(body.detail).toBe('There is no such function.')
+})
+
 test('anon key: invokes a function opened to it: result, or a failure without details', async () => {
   const id = await deployFunction(
     workspace,
@@ -227,6 +271,10 @@ test('anon key: invokes a function opened to it: result, or a failure without de
   expect([open.status, open.body.code, open.body.detail]).toEqual([502, 'function_error', 'no'])
   expect(JSON.stringify(open.body)).not.toContain('secret')
   expect(open.body.run_id).toBe(open.headers.get('x-run-id'))
+  const { logs, usage } = (await invoke(workspace.service, 'open')).body
+  expect(logs).toEqual(['secret'])
+  expect(Object.keys(usage).toSorted()).toEqual(['cold', 'duration_ms', 'memory_mb'])
+  expect(usage.duration_ms).toBe(Math.round(usage.duration_ms))
 })
 
 test('function: same name in other tenants and workspaces: own code each; foreign id: 404', async () => {

@@ -45,7 +45,8 @@ test.each(['schedule', 'event', 'mcp', 'redrive'] as const)(
   },
 )
 
-test('declared scopes: nothing of the caller is left but its name', () => {
-  const service = { ...OF_RUN, role: 'service', scopes: new Set(['collections:read']) }
+test('declared scopes: of the caller, name and user are left, and no rights', () => {
+  const scopes = new Set(['collections:read'])
+  const service = { ...OF_RUN, role: 'service', scopes, onBehalfOfUser: USER.user }
   expect(actor(['collections:read'])).toEqual(service)
 })

@@ -51,6 +51,6 @@ export async function recordFailure(
 
 /** Without a measurement, the duration is that since the first start. */
 export const measured = (usage: Usage | undefined): Sql => sql`
-  memory_mb = ${usage?.memoryMb ?? null}, is_cold = ${usage?.cold ?? null},
-  duration_ms = coalesce(${usage === undefined ? null : Math.round(usage.durationMs)}::integer,
+  memory_mb = ${usage?.memory_mb ?? null}, is_cold = ${usage?.cold ?? null},
+  duration_ms = coalesce(${usage?.duration_ms ?? null}::integer,
     (extract(epoch from now() - started_at) * 1000)::integer)`

@@ -6,7 +6,7 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { FunctionCaller } from '../../../core/work.ts'
+import type { FunctionCaller, FunctionTrigger } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { consumeQuota } from '../../quotas/quotas-api.ts'
@@ -17,6 +17,7 @@ interface DeadLetter {
   readonly id: string
   readonly status: string
   readonly caller: FunctionCaller | null
+  readonly trigger: FunctionTrigger
   readonly is_dead_letter: boolean
   readonly redriven_as: string | null
 }
@@ -30,7 +31,7 @@ export async function redriveRun(scope: WorkspaceScope, functionId: string, runI
   const letter = await findRow<DeadLetter>(
     scope,
     'run',
-    sql`select id, status, caller, is_dead_letter, redriven_as from function_runs
+    sql`select id, status, caller, trigger, is_dead_letter, redriven_as from function_runs
       where id = ${runId} and function_id = ${functionId}`,
   )
   const id = scope.newId('run')
@@ -40,7 +41,9 @@ export async function redriveRun(scope: WorkspaceScope, functionId: string, runI
   const { caller, lost } = await narrowedCaller(scope, letter.caller)
   if (lost !== undefined) throw lostRights(lost)
   await consumeQuota(scope, 'invocations_per_day')
-  const created = await createRedrive(scope, { id, of: runId, caller })
+  const { kind, id: starter } = letter.trigger
+  const via = caller.via ?? { kind, ...(starter !== undefined && { id: starter }) }
+  const created = await createRedrive(scope, { id, of: runId, caller: { ...caller, via } })
   if (created === undefined) throw noDeadLetter({ ...letter, redriven_as: 'another run' })
   if (created.slot === null) await startRecorded(scope, created.id)
   else await startQueued(scope, functionId)

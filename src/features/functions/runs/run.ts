@@ -29,13 +29,14 @@ export interface RunRequest {
 
 /** The rights with which the code of a run may call the platform: those of its caller, or of the caller of the calling run. */
 export function callerOf({ actor }: WorkspaceScope): FunctionCaller {
-  const { subject, onBehalfOf = subject, role, clientId, groups, user, scopes } = actor
+  const { subject, onBehalfOf = subject, role, clientId, groups, user, onBehalfOfUser, scopes } = actor
   return {
     subject: onBehalfOf,
     role: role === 'user' || role === 'anon' ? role : 'service',
     ...(clientId !== undefined && { clientId }),
     ...(groups !== undefined && { groups }),
     ...(user !== undefined && { user }),
+    ...(onBehalfOfUser !== undefined && { onBehalfOfUser }),
     ...(scopes !== undefined && { scopes: [...scopes] }),
   }
 }

@@ -8,9 +8,8 @@ import { PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { findRow } from '../../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../../tenants/tenants.ts'
-import { FunctionRef, functionNamed } from '../function-ref.ts'
+import { FunctionRef, findFunctionRow, functionNamed } from '../function-ref.ts'
 import { redriveAll, redriveRun } from './redrive.ts'
 import {
   followLines,
@@ -35,9 +34,9 @@ interface FoundFunction {
 
 /** @throws Problem `not_found` */
 async function findFunction(scope: AdminScope, id: string): Promise<FoundFunction> {
-  const { functionId, ...ref } = await findRow<WorkspaceRef & { functionId: string }>(
+  const { functionId, ...ref } = await findFunctionRow<WorkspaceRef & { functionId: string }>(
     scope,
-    'function',
+    id,
     sql`select f.id as "functionId", f.tenant_id as "tenantId", f.workspace_id as "workspaceId" from functions f
       where ${functionNamed(id)}`,
   )

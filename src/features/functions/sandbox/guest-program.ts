@@ -44,6 +44,8 @@ export interface GuestError {
   readonly column?: unknown
   readonly file?: unknown
   readonly memory?: unknown
+  /** True if the default export returned a Response. */
+  readonly response?: unknown
   /** True if the process must not be used again: an unhandled rejection, or an error while its code was loaded. */
   readonly fatal?: unknown
 }

@@ -1,5 +1,6 @@
 /** One invocation as the sandbox runs it, and the services that its host offers to the code. */
 
+import type { DataRole, EndUser } from '../../../core/policy.ts'
 import type { Json } from '../../../core/work.ts'
 
 export interface Invocation {
@@ -19,11 +20,28 @@ export interface Invocation {
 
 interface InvocationContext {
   readonly run: { readonly id: string; readonly attempt: number }
+  readonly caller: CodeCaller
   readonly env: Readonly<Record<string, string>>
   /** Values by name: a string, or an object or list of strings. */
   readonly secrets: Readonly<Record<string, Json>>
   /** For tools: see docs/functions.md. */
   readonly mcp?: Json
+}
+
+/** Whoever has started the run. It names no credential. `user`: on whose behalf, with the values that access rules read. */
+export interface CodeCaller {
+  /** `service`, `user`, `anon`: a request with the rights of that role. */
+  readonly kind: DataRole | 'flow' | 'function' | 'mcp' | 'schedule' | 'event'
+  /** Of the key, account or user; else of the execution, run, server or trigger. */
+  readonly id: string
+  readonly user?: {
+    readonly id: string
+    /** Absent if it was not verified. */
+    readonly email?: string
+    readonly claims: EndUser['claims']
+  }
+  /** Of a run that a function or a tool has started: the id of the starter of that one. */
+  readonly on_behalf_of?: string
 }
 
 /** Services for the code, performed by the worker. The process itself has no network and no credential. */
@@ -97,11 +115,12 @@ export interface Outcome {
   readonly usage: Usage
 }
 
+/** As problems show it. */
 export interface Usage {
   /** The highest resident memory that was measured while it ran. */
-  readonly memoryMb: number
-  /** The time from sending the input to the result. */
-  readonly durationMs: number
+  readonly memory_mb: number
+  /** Whole milliseconds from sending the input to the result. */
+  readonly duration_ms: number
   /** True if a process was started or got the code for this invocation. */
   readonly cold: boolean
 }

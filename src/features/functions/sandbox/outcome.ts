@@ -61,14 +61,22 @@ function resultOf(text: string, members: Members): Json {
 }
 
 function problemOf(value: Json | undefined, invocation: Invocation, members: Members): Problem {
-  const { name, message, line, column, file, memory } = (value ?? {}) as GuestError
+  const { name, message, line, column, file, memory, response } = (value ?? {}) as GuestError
   if (memory === true) return outOfMemory(invocation, members)
+  if (response === true) return isResponse(members)
   const error = {
     name: textOf(name).slice(0, LIMITS.functionErrorNameCharsMax),
     ...(isPosition(line) && isPosition(column) && { line, column, ...fileOf(file) }),
   }
   return failed(textOf(message) || textOf(name) || 'It threw.', { ...members, error })
 }
+
+const isResponse = (members: Members) =>
+  new Problem('function_output_invalid', {
+    detail:
+      'The default export returned a Response. Return JSON, or name the export `fetch`: it serves HTTP.',
+    members: { ...members },
+  })
 
 const failed = (detail: string, members: object) =>
   new Problem('function_error', { detail, members: { ...members } })

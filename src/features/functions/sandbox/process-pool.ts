@@ -153,10 +153,10 @@ export class Functions {
   }
 
   #outcomeOf(report: Report, cold: boolean, invocation: Invocation): Outcome {
-    const { memoryMb, durationMs } = report
+    const usage = { memory_mb: report.memoryMb, duration_ms: Math.round(report.durationMs), cold }
     const cutOff = { ...report, ending: { kind: 'given_up' } } as const
     const isCutOff = this.#closed && report.ending.kind === 'died'
-    return outcomeOf(isCutOff ? cutOff : report, { memoryMb, durationMs, cold }, invocation)
+    return outcomeOf(isCutOff ? cutOff : report, usage, invocation)
   }
 
   /** Gives the code to a process without code. */

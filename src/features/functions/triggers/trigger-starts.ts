@@ -17,7 +17,9 @@ import { callerWithoutRights } from '../runs/run.ts'
 import { startRun } from '../runs/start-run.ts'
 import type { ScheduleSpec } from './declared.ts'
 
-export const triggerSubject = (triggerId: string): string => `trigger:${triggerId}`
+/** How subjects of triggers begin. */
+export const TRIGGER_SUBJECT = 'trigger:'
+export const triggerSubject = (triggerId: string): string => `${TRIGGER_SUBJECT}${triggerId}`
 
 /**
  * Starts the run of a due schedule. Idempotent: its id derives from the trigger and the due time.

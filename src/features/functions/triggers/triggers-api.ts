@@ -8,8 +8,7 @@ import { uuidOf } from '../../../core/ids.ts'
 import { ADMINS } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { findRow } from '../../operation-helpers.ts'
-import { FunctionRef, functionNamed } from '../function-ref.ts'
+import { FunctionRef, findFunctionRow, functionNamed } from '../function-ref.ts'
 import type { EventSpec } from './declared.ts'
 
 const STARTED = {
@@ -66,9 +65,9 @@ export const listFunctionTriggers = adminOperation({
   output: Type.Object({ data: Type.Array(TriggerRecord) }),
   http: { method: 'GET', path: '/v1/functions/{id}/triggers' },
   run: async (scope, { id }) => {
-    const found = await findRow<{ id: string } & WorkspaceRef>(
+    const found = await findFunctionRow<{ id: string } & WorkspaceRef>(
       scope,
-      'function',
+      id,
       sql`select f.id, f.tenant_id as "tenantId", f.workspace_id as "workspaceId" from functions f where ${functionNamed(id)}`,
     )
     const rows = await scope.rows<TriggerRow>(sql`

@@ -111,7 +111,9 @@ const invoke = async ({ nonce, kind, input, context, limits }) => {
     return await handler(input, given)
   }
   try {
-    answer(invocation, 'r', stringify(await invocationStorage.run(invocation, work)) ?? 'null')
+    const result = await invocationStorage.run(invocation, work)
+    if (result instanceof RealResponse) answer(invocation, 'x', '{"response":true}')
+    else answer(invocation, 'r', stringify(result) ?? 'null')
   } catch (thrown) {
     fail(invocation, thrown, !isLoaded)
   }
