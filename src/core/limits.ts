@@ -213,6 +213,8 @@ export const LIMITS = {
   storeSocketsMax: 256,
   storeSocketsPerTenantMax: 64,
   storeConnectMs: 2_000,
+  /** Of requests that create buckets and identities; each is sent twice at most. */
+  storeAnswerMs: 5_000,
   storeIdleMs: 60_000,
   /** How long gateways of the object store may reject a new identity, until they have loaded its policy. */
   accessPropagationMs: 3_000,
