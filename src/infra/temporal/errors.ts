@@ -8,7 +8,6 @@ export const GRPC = {
   INVALID_ARGUMENT: 3,
   PERMISSION_DENIED: 7,
   RESOURCE_EXHAUSTED: 8,
-  FAILED_PRECONDITION: 9,
   UNAUTHENTICATED: 16,
 } as const
 
@@ -34,7 +33,7 @@ export function toProblem(error: unknown): unknown {
 /** The texts of the server's limits per workflow, which have no codes of their own. */
 const LIMITED = [
   [/limit for signal/, 'events'],
-  [/limit on number of total updates/, 'commands'],
+  [/limit on (the )?(total )?number of (total|distinct) updates/, 'commands'],
 ] as const
 
 function problemByCode(code: number, cause: unknown): Problem {
