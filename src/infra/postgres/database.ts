@@ -7,7 +7,7 @@ import { KeyedSemaphore } from '../keyed-semaphore.ts'
 import { BUSY, translate, unavailable } from './errors.ts'
 import { type Sql, sql } from './sql.ts'
 import { Batch, type BatchGroup, type Row, type SessionContext } from './statement-batch.ts'
-import { TransactionBatcher } from './transaction-batcher.ts'
+import { type MergedBounds, TransactionBatcher } from './transaction-batcher.ts'
 
 /** Runs batches on any connection, or always on the same one. */
 export interface StatementExecutor {
@@ -77,8 +77,8 @@ export class Database implements StatementExecutor {
       : this.#batcher.join(context, statements, group)
   }
 
-  #runAlone(context: SessionContext, statements: readonly Sql[], lockTimeoutMs?: number): Promise<Row[][]> {
-    return this.#withClient(context.tenant, (client) => run(client, context, statements, lockTimeoutMs))
+  #runAlone(context: SessionContext, statements: readonly Sql[], bounds?: MergedBounds): Promise<Row[][]> {
+    return this.#withClient(context.tenant, (client) => run(client, context, statements, bounds))
   }
 
   /**
@@ -176,7 +176,7 @@ async function run(
   client: PoolClient,
   context: SessionContext,
   statements: readonly Sql[],
-  lockTimeoutMs?: number,
+  bounds?: MergedBounds,
 ): Promise<Row[][]> {
   const { role, tenant, workspace, statementTimeoutMs, chainDepth, user } = context
   // All settings are transaction-local (third argument `true`): they last until the next batch or the end of the transaction.
@@ -190,11 +190,11 @@ async function run(
     ...(chainDepth === undefined
       ? []
       : [sql`select set_config('tenon.chain_depth', ${chainDepth}, true) is null`]),
-    ...(lockTimeoutMs === undefined
+    ...(bounds === undefined
       ? []
-      : [sql`select set_config('lock_timeout', ${lockTimeoutMs}, true) is null`]),
+      : [sql`select set_config('lock_timeout', ${bounds.lockTimeoutMs}, true) is null`]),
   ]
-  const batch = new Batch([...settings, ...statements], settings.length)
+  const batch = new Batch([...settings, ...statements], settings.length, bounds?.rowsBytesMax)
   try {
     client.query(batch)
     return (await batch.done).slice(settings.length)
