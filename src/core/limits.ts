@@ -71,6 +71,10 @@ export const LIMITS = {
   /** Connections of the pool that one tenant may hold at a time. */
   poolPerTenantMax: 10,
   poolWaitMs: 5_000,
+  /** A connection to PostgreSQL is closed if an answer is so much later than the time limit of its statements. */
+  databaseLateMs: 2_000,
+  /** Idle time after which the operating system checks a connection to PostgreSQL. */
+  databaseKeepAliveMs: 10_000,
   /** In a transaction of several round trips: the wait for a table lock. `transactionIdleMs` bounds the pause between two. */
   lockWaitMs: 5_000,
   /**

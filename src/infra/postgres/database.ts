@@ -1,6 +1,6 @@
 /** The connection pool of the login role. Statements run in batches alone; the first statement of each sets role and tenant. */
 
-import { Pool, type PoolClient } from 'pg'
+import { type Client, type ClientBase, Pool, type PoolClient } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
@@ -63,6 +63,8 @@ export class Database implements StatementExecutor {
       connectionString: url,
       max: connectionsMax,
       connectionTimeoutMillis: LIMITS.poolWaitMs,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: LIMITS.databaseKeepAliveMs,
       application_name: 'tenon',
     })
     pool.on('error', onError)
@@ -89,9 +91,9 @@ export class Database implements StatementExecutor {
    */
   async session(): Promise<PinnedConnection> {
     const client = await this.#connect()
-    await client.query(SESSION_SETTINGS).catch((error: unknown) => {
+    await send(client, SESSION_SETTINGS).catch((error: unknown) => {
       client.release(true)
-      throw translate(error)
+      throw error
     })
     return {
       batch: (context, statements) => run(client, context, statements),
@@ -166,14 +168,33 @@ const SESSION_SETTINGS = [
   ...['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin'].map((method) => `set enable_${method} = off`),
 ].join('; ')
 
-async function send(client: PoolClient, text: string): Promise<void> {
-  await client.query(text).catch((error: unknown) => {
+/** For statements of the platform's own, which have no time limit at the server. */
+async function send(client: ClientBase, text: string): Promise<void> {
+  const answer = client.query(text)
+  await answered(client, answer, LIMITS.statementTimeoutMs.service).catch((error: unknown) => {
     throw translate(error)
   })
 }
 
+/**
+ * Waits for the server's answer. If it is late, the connection is closed: after a failover, nothing may ever arrive on it.
+ * @param serverMs after this time the server itself ends the work
+ */
+async function answered<T>(client: ClientBase, answer: Promise<T>, serverMs: number): Promise<T> {
+  let isLate = true
+  // If this process was busy, it reads what has arrived before the immediate runs.
+  const close = () => setImmediate(() => isLate && void (client as Client).end().catch(() => {}))
+  const timer = setTimeout(close, serverMs + LIMITS.databaseLateMs)
+  try {
+    return await answer
+  } finally {
+    isLate = false
+    clearTimeout(timer)
+  }
+}
+
 async function run(
-  client: PoolClient,
+  client: ClientBase,
   context: SessionContext,
   statements: readonly Sql[],
   bounds?: MergedBounds,
@@ -197,7 +218,9 @@ async function run(
   const batch = new Batch([...settings, ...statements], settings.length, bounds?.rowsBytesMax)
   try {
     client.query(batch)
-    return (await batch.done).slice(settings.length)
+    // The server limits each statement.
+    const rows = await answered(client, batch.done, statementTimeoutMs * (statements.length + 1))
+    return rows.slice(settings.length)
   } catch (error) {
     throw translate(error, role === 'tenon_anon' || role === 'tenon_user')
   }

@@ -1,0 +1,39 @@
+/** Connections to PostgreSQL: a server that falls silent, and sessions that hold locks. */
+
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { Database } from '../../../src/infra/postgres/database.ts'
+
+/** Between the pool and PostgreSQL; it drops the answers while `isSilent`, as a server that moved without a reset does. */
+let proxy: Server
+let isSilent = false
+let database: Database
+const sockets = new Set<Socket>()
+
+beforeAll(async () => {
+  const url = new URL(inject('tenon').env['DATABASE_APP_URL'] ?? '')
+  const upstream = { host: url.hostname, port: Number(url.port) }
+  proxy = createServer((client) => {
+    const server = connect(upstream)
+    for (const end of [client, server]) sockets.add(end.on('error', () => end.destroy()))
+    client.pipe(server).on('data', (chunk) => isSilent || client.write(chunk))
+  })
+  await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done))
+  url.port = String((proxy.address() as AddressInfo).port)
+  database = Database.open(url.href, () => {}, 1)
+})
+afterAll(async () => {
+  await database?.close()
+  for (const socket of sockets) socket.destroy()
+  proxy?.close()
+})
+
+test('PostgreSQL does not answer on an open connection: the statement fails in time, the next one uses a new connection', async () => {
+  await database.ping()
+  isSilent = true
+  const sinceMs = performance.now()
+  await expect(database.ping()).rejects.toMatchObject({ code: 'dependency_unavailable' })
+  expect(performance.now() - sinceMs).toBeLessThan(10_000)
+  isSilent = false
+  await database.ping()
+}, 20_000)
