@@ -1,6 +1,6 @@
 /** The connection pool of the login role. Statements run in batches alone; the first statement of each sets role and tenant. */
 
-import { type Client, type ClientBase, Pool, type PoolClient } from 'pg'
+import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
@@ -46,12 +46,19 @@ export abstract class Statements {
 
 export class Database implements StatementExecutor {
   readonly #pool: Pool
+  readonly #config: ClientConfig
+  readonly #onError: (error: Error) => void
   /** The share of the pool that one tenant may use. */
   readonly #connectionShares = new KeyedSemaphore(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
   readonly #batcher = new TransactionBatcher((...of) => this.#runAlone(...of))
 
-  private constructor(pool: Pool) {
-    this.#pool = pool
+  private constructor(config: ClientConfig, onError: (error: Error) => void, connectionsMax: number) {
+    this.#config = config
+    this.#onError = onError
+    this.#pool = new Pool({ ...config, max: connectionsMax })
+    this.#pool.on('error', onError)
+    // A connection that breaks while it is in use reports here, too; without a listener that ends the process.
+    this.#pool.on('connect', (client) => client.on('error', onError))
   }
 
   static open(
@@ -59,18 +66,14 @@ export class Database implements StatementExecutor {
     onError: (error: Error) => void,
     connectionsMax: number = LIMITS.poolConnectionsMax,
   ): Database {
-    const pool = new Pool({
+    const config = {
       connectionString: url,
-      max: connectionsMax,
       connectionTimeoutMillis: LIMITS.poolWaitMs,
       keepAlive: true,
       keepAliveInitialDelayMillis: LIMITS.databaseKeepAliveMs,
       application_name: 'tenon',
-    })
-    pool.on('error', onError)
-    // A connection that breaks while it is in use reports here, too; without a listener that ends the process.
-    pool.on('connect', (client) => client.on('error', onError))
-    return new Database(pool)
+    }
+    return new Database(config, onError, connectionsMax)
   }
 
   batch(context: SessionContext, statements: readonly Sql[], group?: BatchGroup): Promise<Row[][]> {
@@ -90,15 +93,17 @@ export class Database implements StatementExecutor {
    * @throws Problem `dependency_unavailable`
    */
   async session(): Promise<PinnedConnection> {
-    const client = await this.#connect()
-    await send(client, SESSION_SETTINGS).catch((error: unknown) => {
-      client.release(true)
-      throw error
-    })
-    return {
-      batch: (context, statements) => run(client, context, statements),
-      end: () => client.release(true),
+    const client = new Client(this.#config)
+    client.on('error', this.#onError)
+    const end = () => void client.end().catch(() => {})
+    try {
+      await client.connect()
+      await send(client, SESSION_SETTINGS)
+    } catch (error) {
+      end()
+      throw error instanceof Problem ? error : unavailable(error)
     }
+    return { batch: (context, statements) => run(client, context, statements), end }
   }
 
   /**

@@ -3,6 +3,8 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { Database } from '../../../src/infra/postgres/database.ts'
+import { sql } from '../../../src/infra/postgres/sql.ts'
+import { asSuperuser, eventually } from '../../support/fixtures/tenants.ts'
 
 /** Between the pool and PostgreSQL; it drops the answers while `isSilent`, as a server that moved without a reset does. */
 let proxy: Server
@@ -37,3 +39,19 @@ test('PostgreSQL does not answer on an open connection: the statement fails in t
   isSilent = false
   await database.ping()
 }, 20_000)
+
+test('session that holds a lock: takes no connection of the pool, ends by itself', async () => {
+  const context = { role: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 } as const
+  const backend = sql`select pg_backend_pid() as pid`
+  const session = await database.session()
+  const [[inSession] = []] = await session.batch(context, [backend])
+  // The pool has one connection.
+  const [[inPool] = []] = await database.batch(context, [backend])
+  expect(inPool?.['pid']).not.toBe(inSession?.['pid'])
+  session.end()
+  await eventually(async () => {
+    const left = await asSuperuser('select from pg_stat_activity where pid = $1', [inSession?.['pid']])
+    return left.length === 0 ? true : undefined
+  })
+  await database.ping()
+})
