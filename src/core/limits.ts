@@ -71,6 +71,10 @@ export const LIMITS = {
   /** Connections of the pool that one tenant may hold at a time. */
   poolPerTenantMax: 10,
   poolWaitMs: 5_000,
+  /** A connection to PostgreSQL is closed if an answer is so much later than the time limit of its statements. */
+  databaseLateMs: 2_000,
+  /** Idle time after which the operating system checks a connection to PostgreSQL. */
+  databaseKeepAliveMs: 10_000,
   /** In a transaction of several round trips: the wait for a table lock. `transactionIdleMs` bounds the pause between two. */
   lockWaitMs: 5_000,
   /**
@@ -213,6 +217,8 @@ export const LIMITS = {
   storeSocketsMax: 256,
   storeSocketsPerTenantMax: 64,
   storeConnectMs: 2_000,
+  /** Of requests that create buckets and identities; each is sent twice at most. */
+  storeAnswerMs: 5_000,
   storeIdleMs: 60_000,
   /** How long gateways of the object store may reject a new identity, until they have loaded its policy. */
   accessPropagationMs: 3_000,

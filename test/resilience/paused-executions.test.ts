@@ -15,7 +15,7 @@ import {
   tokenOf,
   unique,
 } from '../support/fixtures/tenants.ts'
-import { type OwnPlatform, SIGNALS_MAX, sharedPlatform } from '../support/stack/own-platform.ts'
+import { type OwnPlatform, SIGNALS_MAX, sharedPlatform, UPDATES_MAX } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 
@@ -102,6 +102,19 @@ test('execution that received the maximum number of signals: further ones get 40
   // Commands with a response are updates, not signals.
   expect(await runs.send(id, 'pause')).toMatchObject({ status: 200 })
   await runs.send(id, 'resume')
+  await runs.send(id, 'cancel')
+  expect(await runs.ended(id)).toMatchObject({ status: 'cancelled' })
+}, 120_000)
+
+test('execution that received the maximum number of commands: further ones get 409, it can be cancelled', async () => {
+  const id = await runs.start(await runs.publish(LISTEN))
+  await runs.shown(id, 'waiting')
+  const send = (n: number) => runs.send(id, n % 2 === 0 ? 'pause' : 'resume')
+  for (let sent = 0; sent < UPDATES_MAX; sent++) expect((await send(sent)).status).toBe(200)
+  expect(await send(UPDATES_MAX)).toMatchObject({
+    status: 409,
+    body: { code: 'state_conflict', detail: expect.stringContaining('as many commands') },
+  })
   await runs.send(id, 'cancel')
   expect(await runs.ended(id)).toMatchObject({ status: 'cancelled' })
 }, 120_000)

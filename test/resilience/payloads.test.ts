@@ -1,8 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Object store crashes while executions carry large payloads: no execution is lost, each effect happens once. */
+/** Object store crashes or hangs while executions carry large payloads: no execution is lost, each effect happens once. */
 
 import { randomBytes } from 'node:crypto'
 import { createServer, type Server, type ServerResponse } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { call as callAt, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
@@ -44,12 +45,13 @@ const until = (id: string, statuses: readonly string[]) =>
     return statuses.includes(body.status) ? body : undefined
   }, 90_000)
 
-/** Kills by the pid that the supervisor reports: only what this test started. */
-function killStore(): void {
+/** Sends a signal by the pid that the supervisor reports: only to what this test started. */
+function signalStore(signal: NodeJS.Signals): void {
   const pid = started.stack.supervisor.pid('seaweedfs')
   if (pid === undefined) throw new Error('the store does not run')
-  process.kill(pid, 'SIGKILL')
+  process.kill(pid, signal)
 }
+const killStore = () => signalStore('SIGKILL')
 
 test('object store down when a call returns a large result: the execution continues afterwards, the call is made once', async () => {
   const x = textOf(300_000)
@@ -94,3 +96,23 @@ test('object store down at a start: 503, a repeated start runs once it is back',
   await eventually(async () => (pendingResponses.length > 0 ? true : undefined), 60_000)
   expect((await call('GET', `${workspace.flows}/executions/${run.id}`)).body.status).toBe('running')
 }, 150_000)
+
+/** Longer than a request waits for the store. */
+const WAIT_MS = 20_000
+
+test('object store hangs: a start gets 503, a call with a large result continues afterwards', async () => {
+  pendingResponses = []
+  const x = textOf(300_000)
+  const { body: run } = await start(x)
+  await eventually(async () => (pendingResponses.length > 0 ? true : undefined), 60_000)
+  signalStore('SIGSTOP')
+  try {
+    pendingResponses[0]?.setHeader('content-type', 'application/json').end(JSON.stringify(textOf(300_000)))
+    const refused = await Promise.race([start(textOf(300_000)), pause(WAIT_MS, undefined, { ref: false })])
+    expect([refused?.status, refused?.body.code]).toEqual([503, 'dependency_unavailable'])
+  } finally {
+    signalStore('SIGCONT')
+  }
+  const waiting = await until(run.id, ['waiting', 'faulted'])
+  expect([waiting.status, waiting.error, pendingResponses.length]).toEqual(['waiting', null, 1])
+}, 120_000)

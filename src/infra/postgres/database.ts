@@ -1,13 +1,13 @@
 /** The connection pool of the login role. Statements run in batches alone; the first statement of each sets role and tenant. */
 
-import { Pool, type PoolClient } from 'pg'
+import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
 import { BUSY, translate, unavailable } from './errors.ts'
 import { type Sql, sql } from './sql.ts'
 import { Batch, type BatchGroup, type Row, type SessionContext } from './statement-batch.ts'
-import { TransactionBatcher } from './transaction-batcher.ts'
+import { type MergedBounds, TransactionBatcher } from './transaction-batcher.ts'
 
 /** Runs batches on any connection, or always on the same one. */
 export interface StatementExecutor {
@@ -46,12 +46,19 @@ export abstract class Statements {
 
 export class Database implements StatementExecutor {
   readonly #pool: Pool
+  readonly #config: ClientConfig
+  readonly #onError: (error: Error) => void
   /** The share of the pool that one tenant may use. */
   readonly #connectionShares = new KeyedSemaphore(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
   readonly #batcher = new TransactionBatcher((...of) => this.#runAlone(...of))
 
-  private constructor(pool: Pool) {
-    this.#pool = pool
+  private constructor(config: ClientConfig, onError: (error: Error) => void, connectionsMax: number) {
+    this.#config = config
+    this.#onError = onError
+    this.#pool = new Pool({ ...config, max: connectionsMax })
+    this.#pool.on('error', onError)
+    // A connection that breaks while it is in use reports here, too; without a listener that ends the process.
+    this.#pool.on('connect', (client) => client.on('error', onError))
   }
 
   static open(
@@ -59,16 +66,14 @@ export class Database implements StatementExecutor {
     onError: (error: Error) => void,
     connectionsMax: number = LIMITS.poolConnectionsMax,
   ): Database {
-    const pool = new Pool({
+    const config = {
       connectionString: url,
-      max: connectionsMax,
       connectionTimeoutMillis: LIMITS.poolWaitMs,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: LIMITS.databaseKeepAliveMs,
       application_name: 'tenon',
-    })
-    pool.on('error', onError)
-    // A connection that breaks while it is in use reports here, too; without a listener that ends the process.
-    pool.on('connect', (client) => client.on('error', onError))
-    return new Database(pool)
+    }
+    return new Database(config, onError, connectionsMax)
   }
 
   batch(context: SessionContext, statements: readonly Sql[], group?: BatchGroup): Promise<Row[][]> {
@@ -77,8 +82,8 @@ export class Database implements StatementExecutor {
       : this.#batcher.join(context, statements, group)
   }
 
-  #runAlone(context: SessionContext, statements: readonly Sql[], lockTimeoutMs?: number): Promise<Row[][]> {
-    return this.#withClient(context.tenant, (client) => run(client, context, statements, lockTimeoutMs))
+  #runAlone(context: SessionContext, statements: readonly Sql[], bounds?: MergedBounds): Promise<Row[][]> {
+    return this.#withClient(context.tenant, (client) => run(client, context, statements, bounds))
   }
 
   /**
@@ -88,15 +93,17 @@ export class Database implements StatementExecutor {
    * @throws Problem `dependency_unavailable`
    */
   async session(): Promise<PinnedConnection> {
-    const client = await this.#connect()
-    await client.query(SESSION_SETTINGS).catch((error: unknown) => {
-      client.release(true)
-      throw translate(error)
-    })
-    return {
-      batch: (context, statements) => run(client, context, statements),
-      end: () => client.release(true),
+    const client = new Client(this.#config)
+    client.on('error', this.#onError)
+    const end = () => void client.end().catch(() => {})
+    try {
+      await client.connect()
+      await send(client, SESSION_SETTINGS)
+    } catch (error) {
+      end()
+      throw error instanceof Problem ? error : unavailable(error)
     }
+    return { batch: (context, statements) => run(client, context, statements), end }
   }
 
   /**
@@ -166,17 +173,36 @@ const SESSION_SETTINGS = [
   ...['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin'].map((method) => `set enable_${method} = off`),
 ].join('; ')
 
-async function send(client: PoolClient, text: string): Promise<void> {
-  await client.query(text).catch((error: unknown) => {
+/** For statements of the platform's own, which have no time limit at the server. */
+async function send(client: ClientBase, text: string): Promise<void> {
+  const answer = client.query(text)
+  await answered(client, answer, LIMITS.statementTimeoutMs.service).catch((error: unknown) => {
     throw translate(error)
   })
 }
 
+/**
+ * Waits for the server's answer. If it is late, the connection is closed: after a failover, nothing may ever arrive on it.
+ * @param serverMs after this time the server itself ends the work
+ */
+async function answered<T>(client: ClientBase, answer: Promise<T>, serverMs: number): Promise<T> {
+  let isLate = true
+  // If this process was busy, it reads what has arrived before the immediate runs.
+  const close = () => setImmediate(() => isLate && void (client as Client).end().catch(() => {}))
+  const timer = setTimeout(close, serverMs + LIMITS.databaseLateMs)
+  try {
+    return await answer
+  } finally {
+    isLate = false
+    clearTimeout(timer)
+  }
+}
+
 async function run(
-  client: PoolClient,
+  client: ClientBase,
   context: SessionContext,
   statements: readonly Sql[],
-  lockTimeoutMs?: number,
+  bounds?: MergedBounds,
 ): Promise<Row[][]> {
   const { role, tenant, workspace, statementTimeoutMs, chainDepth, user } = context
   // All settings are transaction-local (third argument `true`): they last until the next batch or the end of the transaction.
@@ -190,14 +216,16 @@ async function run(
     ...(chainDepth === undefined
       ? []
       : [sql`select set_config('tenon.chain_depth', ${chainDepth}, true) is null`]),
-    ...(lockTimeoutMs === undefined
+    ...(bounds === undefined
       ? []
-      : [sql`select set_config('lock_timeout', ${lockTimeoutMs}, true) is null`]),
+      : [sql`select set_config('lock_timeout', ${bounds.lockTimeoutMs}, true) is null`]),
   ]
-  const batch = new Batch([...settings, ...statements], settings.length)
+  const batch = new Batch([...settings, ...statements], settings.length, bounds?.rowsBytesMax)
   try {
     client.query(batch)
-    return (await batch.done).slice(settings.length)
+    // The server limits each statement.
+    const rows = await answered(client, batch.done, statementTimeoutMs * (statements.length + 1))
+    return rows.slice(settings.length)
   } catch (error) {
     throw translate(error, role === 'tenon_anon' || role === 'tenon_user')
   }

@@ -71,6 +71,7 @@ export class Batch implements Submittable {
   readonly done: Promise<Row[][]>
   readonly #statements: readonly Sql[]
   readonly #own: number
+  readonly #rowsBytesMax: number
   readonly #names: readonly string[]
   readonly #rows: Row[][]
   readonly #parsed: string[] = []
@@ -81,8 +82,12 @@ export class Batch implements Submittable {
   #resolve: (rows: Row[][]) => void = () => {}
   #reject: (error: Error) => void = () => {}
 
-  /** @param own number of leading statements that are not the caller's: errors number the others, from 0 */
-  constructor(statements: readonly Sql[], own = 0) {
+  /**
+   * @param own number of leading statements that are not the caller's: errors number the others, from 0
+   * @param rowsBytesMax of all rows together
+   */
+  constructor(statements: readonly Sql[], own = 0, rowsBytesMax: number = LIMITS.rowsBytesMax) {
+    this.#rowsBytesMax = rowsBytesMax
     this.#statements = statements
     this.#own = own
     this.#names = statements.map((statement) => NAMES.memo(statement.text))
@@ -146,7 +151,7 @@ export class Batch implements Submittable {
   /** Rows beyond the limit are read and dropped, since the connection is reused. */
   handleDataRow(message: { fields: (string | null)[] }): void {
     for (const text of message.fields) this.#bytes += text?.length ?? 0
-    if (this.#bytes > LIMITS.rowsBytesMax) {
+    if (this.#bytes > this.#rowsBytesMax) {
       this.#rows[this.#at] = []
       return
     }
@@ -181,13 +186,13 @@ export class Batch implements Submittable {
   }
 
   handleReadyForQuery(): void {
-    if (this.#bytes > LIMITS.rowsBytesMax) this.#reject(tooMuch())
+    if (this.#bytes > this.#rowsBytesMax) this.#reject(tooMuch(this.#rowsBytesMax))
     else this.#resolve(this.#rows)
   }
 }
 
-const tooMuch = () =>
-  new Problem('output_too_large', { detail: `The answer has more than ${LIMITS.rowsBytesMax} bytes.` })
+const tooMuch = (bytesMax: number) =>
+  new Problem('output_too_large', { detail: `The answer has more than ${bytesMax} bytes.` })
 
 /** A statement's name is a digest of its text, so equal texts are prepared once per connection. */
 const NAMES = new LRUCache<string, string>({

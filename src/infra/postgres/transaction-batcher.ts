@@ -11,8 +11,15 @@ import { failedStatement } from './errors.ts'
 import type { Sql } from './sql.ts'
 import type { BatchGroup, Row, SessionContext } from './statement-batch.ts'
 
-/** @param lockTimeoutMs how long a statement waits for a lock; as long as it may run by default */
-type Run = (context: SessionContext, statements: readonly Sql[], lockTimeoutMs?: number) => Promise<Row[][]>
+/** Bounds of a merged transaction. */
+export interface MergedBounds {
+  /** How long a statement waits for a lock; as long as it may run by default. */
+  readonly lockTimeoutMs: number
+  /** Bytes of all its rows; `LIMITS.rowsBytesMax` by default. */
+  readonly rowsBytesMax: number
+}
+
+type Run = (context: SessionContext, statements: readonly Sql[], bounds?: MergedBounds) => Promise<Row[][]>
 
 interface Member {
   readonly statements: readonly Sql[]
@@ -23,6 +30,7 @@ interface Member {
 /** The batches of one context and kind of access. */
 interface Group {
   readonly context: SessionContext
+  readonly kind: BatchGroup
   inFlight: number
   waiting: Member[]
   /** Sends waiting members, even if the batch before them still runs. */
@@ -48,7 +56,7 @@ export class TransactionBatcher {
    */
   join(context: SessionContext, statements: readonly Sql[], kind: BatchGroup): Promise<Row[][]> {
     const key = keyOf(context, kind)
-    const group = this.#groups.get(key) ?? { context, inFlight: 0, waiting: [], timer: undefined }
+    const group = this.#groups.get(key) ?? { context, kind, inFlight: 0, waiting: [], timer: undefined }
     this.#groups.set(key, group)
     const isIdle = group.inFlight === 0 && group.waiting.length === 0
     if (this.#cooling.has(key) || (isIdle && kind === 'writing')) {
@@ -81,19 +89,18 @@ export class TransactionBatcher {
     const members = group.waiting
     group.waiting = []
     group.inFlight += 1
-    void this.#runMerged(key, group.context, members).finally(() => this.#ended(key, group))
+    void this.#runMerged(key, group, members).finally(() => this.#ended(key, group))
   }
 
-  async #runMerged(key: string, context: SessionContext, members: readonly Member[]): Promise<void> {
+  async #runMerged(key: string, { context, kind }: Group, members: readonly Member[]): Promise<void> {
     const isAlone = members.length === 1
+    const bounds = isAlone ? undefined : boundsOf(kind, members.length)
     try {
       const merged = coalesce(members.flatMap((member) => member.statements))
-      const rows = merged.split(
-        await this.#run(context, merged.statements, isAlone ? undefined : lockTimeoutMs),
-      )
+      const rows = merged.split(await this.#run(context, merged.statements, bounds))
       for (const { statements, resolve } of members) resolve(rows.splice(0, statements.length))
     } catch (error) {
-      if (isAlone || !isOfOneStatement(error)) {
+      if (isAlone || !isRepeatable(kind, error)) {
         for (const { reject } of members) reject(error)
         return
       }
@@ -107,11 +114,18 @@ export class TransactionBatcher {
   }
 }
 
-/** True if one statement is at fault, and not the server or the connection; then no other has had an effect. */
-function isOfOneStatement(error: unknown): boolean {
+/** Rows are counted after the commit, so together writes may return as much as they may one by one. */
+const boundsOf = (kind: BatchGroup, members: number): MergedBounds => ({
+  lockTimeoutMs,
+  rowsBytesMax: LIMITS.rowsBytesMax * (kind === 'reading' ? 1 : members),
+})
+
+/** True if one statement is at fault, not the server or the connection, and no other has had an effect. */
+function isRepeatable(kind: BatchGroup, error: unknown): boolean {
   if (!(error instanceof Problem)) return failedStatement(error) !== undefined
   if (error.code === 'dependency_unavailable') return false
-  return error.code === 'output_too_large' || failedStatement(error) !== undefined
+  if (error.code === 'output_too_large') return kind === 'reading'
+  return failedStatement(error) !== undefined
 }
 
 const keyOf = (

@@ -119,6 +119,18 @@ export function storeOf(config: Config) {
   } as const satisfies S3ClientConfig
 }
 
+/**
+ * Time limits of requests whose body is in memory, for a store that accepts connections and does not answer.
+ * @param answerMs until the head of the response, and between two pieces of its body
+ */
+export const timeoutsOf = (answerMs: number) => ({
+  connectionTimeout: LIMITS.storeConnectMs,
+  socketTimeout: answerMs,
+  requestTimeout: answerMs,
+  // Without it, the SDK logs a warning and waits on.
+  throwOnRequestTimeout: true,
+})
+
 /** The platform's own identity, which creates buckets and identities. */
 export const rootOf = (config: Config) => ({
   accessKeyId: config.S3_ACCESS_KEY_ID,
@@ -131,7 +143,7 @@ export class Objects {
   constructor(config: Config) {
     this.#s3 = new S3Client({
       ...storeOf(config),
-      requestHandler: { connectionTimeout: LIMITS.storeConnectMs, requestTimeout: 10_000 },
+      requestHandler: timeoutsOf(LIMITS.storeAnswerMs),
       credentials: rootOf(config),
     })
   }

@@ -22,6 +22,7 @@ import {
   type SealedIdentity,
   type StorageKey,
   storeOf,
+  timeoutsOf,
 } from './clients.ts'
 
 export type StorageAction = 'read' | 'write' | 'list' | 'admin'
@@ -61,7 +62,7 @@ export class StorageIdentities {
       endpoint,
       region,
       maxAttempts,
-      requestHandler: { connectionTimeout: LIMITS.storeConnectMs, requestTimeout: 10_000 },
+      requestHandler: timeoutsOf(LIMITS.storeAnswerMs),
       credentials: rootOf(config),
     })
   }

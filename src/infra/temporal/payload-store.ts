@@ -5,7 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { PAYLOAD_BUCKET } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Config } from '../config.ts'
-import { type Objects, rootOf, storeOf } from '../s3/clients.ts'
+import { type Objects, rootOf, storeOf, timeoutsOf } from '../s3/clients.ts'
 import { statusOf } from '../s3/errors.ts'
 
 export class PayloadStore {
@@ -19,10 +19,7 @@ export class PayloadStore {
       ...storeOf(config),
       // Callers that can wait retry.
       maxAttempts: 1,
-      requestHandler: {
-        connectionTimeout: LIMITS.storeConnectMs,
-        requestTimeout: LIMITS.payloads.storeTimeoutMs,
-      },
+      requestHandler: timeoutsOf(LIMITS.payloads.storeTimeoutMs),
       credentials: rootOf(config),
     })
   }

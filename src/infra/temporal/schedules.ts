@@ -50,7 +50,7 @@ export interface ScheduleStatus {
 /** A call about schedules, with the deadline and the errors of all calls. */
 type CallSchedules = <T>(work: (client: ScheduleClient) => Promise<T>) => Promise<T>
 
-/** All methods throw Problem `dependency_unavailable`. */
+/** All methods throw the problems of `toProblem` (errors.ts). */
 export class Schedules {
   readonly #ref: TenantRef
   readonly #call: CallSchedules

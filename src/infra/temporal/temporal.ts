@@ -6,7 +6,8 @@ import { text } from 'node:stream/consumers'
 import {
   Client,
   Connection,
-  isGrpcServiceError,
+  defaultGrpcRetryOptions,
+  makeGrpcRetryInterceptor,
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
   type WorkflowHandle,
@@ -22,10 +23,20 @@ import { isProblemCode } from '../../core/problem-catalogue.ts'
 import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
+import { GRPC, isGrpcError, toProblem } from './errors.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
 
 const CALL_DEADLINE_MS = 5_000
+
+const DEFAULT_RETRIES = defaultGrpcRetryOptions()
+
+/** By default the client repeats a call of an exhausted server until its deadline, and then reports only the deadline. */
+const RETRIES = makeGrpcRetryInterceptor({
+  ...DEFAULT_RETRIES,
+  retryableDecider: (attempt, status) =>
+    status.code === GRPC.RESOURCE_EXHAUSTED ? attempt < 2 : DEFAULT_RETRIES.retryableDecider(attempt, status),
+})
 
 const { StartWorkflowExecutionRequest } = proto.temporal.api.workflowservice.v1
 const { perTenant, atOnce, waitMs, restMs } = LIMITS.eagerStart
@@ -52,7 +63,7 @@ export class Temporal {
 
   /** @param codec encodes payloads on their way to the server and decodes them on their way back */
   constructor(config: Config, codec: PayloadCodec) {
-    this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS })
+    this.#connection = Connection.lazy({ address: config.TEMPORAL_ADDRESS, interceptors: [RETRIES] })
     const socket = config.TENON_EAGER_START_SOCKET
     this.#eagerStarts = socket === undefined ? undefined : new EagerStartProxy(socket)
     this.#eagerStarts?.intercept(this.#connection.workflowService)
@@ -82,7 +93,7 @@ export class Temporal {
 
 /**
  * The workflows of one tenant reference. Every id in its arguments and results begins with the reference's prefix; for any
- * other id each method throws Problem `not_found` before it calls the server. All throw `dependency_unavailable`.
+ * other id each method throws Problem `not_found` before it calls the server. All throw the problems of {@link toProblem}.
  */
 export class TenantWorkflows {
   readonly #ref: TenantRef
@@ -147,10 +158,15 @@ export class TenantWorkflows {
    */
   async signal(id: string, signal: { name: string; value: unknown }): Promise<void> {
     const args = withPurpose(`signal:${signal.name}`, signal.value)
-    await this.#unlessGone(id, (handle) => handle.signal(signal.name, ...args).catch(throwSignalError))
+    await this.#unlessGone(id, (handle) => handle.signal(signal.name, ...args))
   }
 
-  /** Sends an update. @returns the workflow's answer; undefined if it has ended or does not exist */
+  /**
+   * Sends an update.
+   * @returns the workflow's answer; undefined if it has ended or does not exist
+   * @throws Problem `state_conflict` if the workflow has received as many updates as the server allows, `overloaded` if as
+   *   many wait for it
+   */
   update(id: string, update: { name: string; value: unknown }): Promise<unknown> {
     const args = withPurpose(`update:${update.name}`, update.value)
     return this.#unlessGone(id, (handle) =>
@@ -195,21 +211,8 @@ async function callTemporal<T>(client: Client, work: () => Promise<T>): Promise<
     return await client.withDeadline(Date.now() + CALL_DEADLINE_MS, work)
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined as T
-    if (!isGrpcError(error)) throw error
-    throw new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause: error })
+    throw toProblem(error)
   }
-}
-
-function isGrpcError(error: unknown): boolean {
-  return isGrpcServiceError(error) || (error instanceof Error && isGrpcServiceError(error.cause))
-}
-
-/** The message with which the server rejects signals beyond its limit; there is no specific error code. */
-function throwSignalError(error: unknown): never {
-  const cause = error instanceof Error ? error.cause : undefined
-  const full = [error, cause].some((each) => each instanceof Error && /limit for signal/.test(each.message))
-  if (!full) throw error
-  throw new Problem('state_conflict', { detail: 'The run has heard as many events as it can.', cause: error })
 }
 
 /** A workflow that ended while it handled an update counts as ended. */

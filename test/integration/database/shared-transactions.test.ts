@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { Client } from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { asWorkspaceService } from '../../../src/access/access.ts'
+import { LIMITS } from '../../../src/core/limits.ts'
 import { tableOf } from '../../../src/features/collections/postgres/table.ts'
 import { changeStatement } from '../../../src/features/collections/postgres/write-statements.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
@@ -236,6 +237,30 @@ test('group commit: one request violates a unique index: only that one is refuse
   expect(list.data).toHaveLength(50)
   // Delivered rows are deleted, so there may be fewer; rows created twice would be more.
   expect(await countOf(workspace, 'outbox')).toBeLessThanOrEqual(lines + 50)
+})
+
+test('group commit: rows of all writes exceed the limit of one: each gets its rows, and is stored once', async () => {
+  const workspace = await createTestWorkspace()
+  const { tenantId, workspaceId } = workspace
+  const platform = openInProcessPlatform()
+  const bytes = 2_000_000
+  const count = Math.ceil(LIMITS.rowsBytesMax / bytes) + 3
+  try {
+    const scope = asWorkspaceService(scopeOf(platform, workspace))
+    const answers = await many(
+      () =>
+        scope.batchShared(
+          'writing',
+          sql`insert into documents (tenant_id, workspace_id, collection, id, data)
+            values (${tenantId}, ${workspaceId}, 'wide', gen_random_uuid(), '{}') returning repeat('x', ${bytes}) as wide`,
+        ),
+      count,
+    )
+    for (const [[row] = []] of answers) expect(String(row?.['wide'])).toHaveLength(bytes)
+  } finally {
+    await platform.close()
+  }
+  expect(await countOf(workspace, 'documents')).toBe(count)
 })
 
 test('group commit: quota nearly reached: exactly as many as fit are stored', async () => {

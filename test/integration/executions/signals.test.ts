@@ -1,20 +1,22 @@
 /**
  * Sends thousands of events to one listening execution: it receives every accepted event, others continue meanwhile.
+ * Requests that Temporal refuses are told from those that it does not answer.
  */
 
 import { beforeAll, expect, inject, test } from 'vitest'
 import { Problem } from '../../../src/core/problem.ts'
-import { refOf } from '../../../src/core/tenant.ts'
+import { refOf, type TenantId, type WorkspaceId } from '../../../src/core/tenant.ts'
+import type { QUEUES } from '../../../src/core/work.ts'
 import { FlowRunner } from '../../conformance/flows/flow-runner.ts'
-import { call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
+import { call, createTestWorkspace, eventually, unique } from '../../support/fixtures/tenants.ts'
 import { repeated } from '../../support/stack/soak.ts'
-import { openTemporal } from '../../support/stack/temporal.ts'
+import { openTemporal, withRawClient } from '../../support/stack/temporal.ts'
 
 const EVENTS = repeated(1_200, 10_000)
 /** How many of them go through the API, which is slower than Temporal. */
 const THROUGH_API = 100
 const LANES = 10
-const REFUSALS = ['dependency_unavailable', 'state_conflict']
+const REFUSALS = ['dependency_unavailable', 'overloaded', 'state_conflict']
 
 const GATHER = `document: { dsl: '1.0.3', namespace: test, name: gather, version: '1.0.0' }
 do:
@@ -81,3 +83,32 @@ test('one execution receives thousands of signals: counts every accepted one, ot
     last: EVENTS - 1,
   })
 }, 300_000)
+
+/** The server's `history.maxInFlightUpdates`. */
+const UPDATES_AT_ONCE = 10
+
+test('requests that Temporal refuses: an invalid value is named, a workflow with too many commands is overloaded', async () => {
+  const { tenantId, workspaceId } = runner.workspace
+  const { temporal, close } = openTemporal()
+  const workflows = temporal.workflowsOf({
+    tenantId: tenantId as TenantId,
+    workspaceId: workspaceId as WorkspaceId,
+  })
+  // No worker polls this queue, so that updates stay in flight.
+  const queue = 'nobody' as (typeof QUEUES)['flows']
+  const base = { type: 'nothing', queue, uuid: unique('u'), input: null, summary: '' }
+  try {
+    await expect(workflows.start({ ...base, subject: 'x'.repeat(1_000) })).rejects.toMatchObject({
+      code: 'value_invalid',
+    })
+    const id = await workflows.start({ ...base, subject: 'flow_x' })
+    const updates = Array.from({ length: UPDATES_AT_ONCE + 1 }, () =>
+      workflows.update(id, { name: 'pause', value: null }),
+    )
+    await expect(Promise.race(updates)).rejects.toMatchObject({ code: 'overloaded' })
+    await withRawClient((client) => client.workflow.getHandle(id).terminate())
+    await Promise.allSettled(updates)
+  } finally {
+    await close()
+  }
+}, 30_000)

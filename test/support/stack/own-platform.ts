@@ -55,6 +55,8 @@ export async function ownPlatform(
 
 /** How many signals an execution of a {@link sharedPlatform} may receive; by default it is 10,000. */
 export const SIGNALS_MAX = 100
+/** How many updates, which are commands with a response; by default it is 2,000. */
+export const UPDATES_MAX = 40
 
 /** The platform of this process's test files, which run one after the other. */
 let shared: { readonly dir: string; readonly started: Started } | undefined
@@ -92,7 +94,9 @@ async function startShared(): Promise<{ dir: string; started: Started }> {
   crashesMs = []
   const started = await startPlatform(dir, {
     lasting: true,
-    servers: { TEMPORAL_DYNAMIC_CONFIG: `history.maximumSignalsPerExecution=${SIGNALS_MAX}` },
+    servers: {
+      TEMPORAL_DYNAMIC_CONFIG: `history.maximumSignalsPerExecution=${SIGNALS_MAX} history.maxTotalUpdates=${UPDATES_MAX}`,
+    },
     onEvent: ({ name, type }) => {
       if (name === 'worker' && type === 'exited') crashesMs.push(Date.now())
     },

@@ -30,9 +30,9 @@ interface Transaction {
 /** A server that answers each statement one tick later with its text, and rejects those it is told to. */
 function server(refuses: (texts: readonly string[]) => Error | undefined = () => undefined) {
   const seen: Transaction[] = []
-  const batcher = new TransactionBatcher(async (context, statements, lockTimeoutMs) => {
+  const batcher = new TransactionBatcher(async (context, statements, bounds) => {
     const texts = statements.map(textOf)
-    seen.push({ context, texts, lockTimeoutMs })
+    seen.push({ context, texts, lockTimeoutMs: bounds?.lockTimeoutMs })
     await new Promise((soon) => setImmediate(soon))
     const error = refuses(texts)
     if (error !== undefined) throw error

@@ -1,0 +1,62 @@
+/** Maps errors of the Temporal service to problems, by the status code of gRPC; texts of the server stay in the log. */
+
+import { isGrpcServiceError } from '@temporalio/client'
+import { Problem } from '../../core/problem.ts'
+
+/** Status codes (gRPC, "Status codes and their use") that tell more than that the server does not answer. */
+export const GRPC = {
+  INVALID_ARGUMENT: 3,
+  PERMISSION_DENIED: 7,
+  RESOURCE_EXHAUSTED: 8,
+  UNAUTHENTICATED: 16,
+} as const
+
+/** True for an error of the service, and for one of the client with such a cause. */
+export const isGrpcError = (error: unknown): boolean => statusOf(error) !== undefined
+
+/**
+ * An error of the service as a Problem: `state_conflict` if the workflow has received as many signals or updates as the server
+ * allows, `value_invalid`, `overloaded`, or else `dependency_unavailable`. Other errors stay as they are.
+ */
+export function toProblem(error: unknown): unknown {
+  const status = statusOf(error)
+  if (status === undefined) return error
+  const limited = LIMITED.find(([pattern]) => pattern.test(status.details))?.[1]
+  if (limited !== undefined)
+    return new Problem('state_conflict', {
+      detail: `The execution has received as many ${limited} as it can: cancel it, and rerun it.`,
+      cause: error,
+    })
+  return problemByCode(status.code, error)
+}
+
+/** The texts of the server's limits per workflow, which have no codes of their own. */
+const LIMITED = [
+  [/limit for signal/, 'events'],
+  [/limit on (the )?(total )?number of (total|distinct) updates/, 'commands'],
+] as const
+
+function problemByCode(code: number, cause: unknown): Problem {
+  switch (code) {
+    case GRPC.INVALID_ARGUMENT:
+      return new Problem('value_invalid', {
+        detail: 'Temporal does not accept a value of the request.',
+        cause,
+      })
+    case GRPC.RESOURCE_EXHAUSTED:
+      return new Problem('overloaded', { detail: 'Temporal has too many requests at present.', cause })
+    case GRPC.PERMISSION_DENIED:
+    case GRPC.UNAUTHENTICATED:
+      return new Problem('dependency_unavailable', {
+        detail: 'Temporal refuses the platform: an operator must give it access to the namespace.',
+        cause,
+      })
+    default:
+      return new Problem('dependency_unavailable', { detail: 'Temporal does not answer.', cause })
+  }
+}
+
+function statusOf(error: unknown): { readonly code: number; readonly details: string } | undefined {
+  if (isGrpcServiceError(error)) return error
+  return error instanceof Error && isGrpcServiceError(error.cause) ? error.cause : undefined
+}

@@ -1,0 +1,57 @@
+/** Connections to PostgreSQL: a server that falls silent, and sessions that hold locks. */
+
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { Database } from '../../../src/infra/postgres/database.ts'
+import { sql } from '../../../src/infra/postgres/sql.ts'
+import { asSuperuser, eventually } from '../../support/fixtures/tenants.ts'
+
+/** Between the pool and PostgreSQL; it drops the answers while `isSilent`, as a server that moved without a reset does. */
+let proxy: Server
+let isSilent = false
+let database: Database
+const sockets = new Set<Socket>()
+
+beforeAll(async () => {
+  const url = new URL(inject('tenon').env['DATABASE_APP_URL'] ?? '')
+  const upstream = { host: url.hostname, port: Number(url.port) }
+  proxy = createServer((client) => {
+    const server = connect(upstream)
+    for (const end of [client, server]) sockets.add(end.on('error', () => end.destroy()))
+    client.pipe(server).on('data', (chunk) => isSilent || client.write(chunk))
+  })
+  await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done))
+  url.port = String((proxy.address() as AddressInfo).port)
+  database = Database.open(url.href, () => {}, 1)
+})
+afterAll(async () => {
+  await database?.close()
+  for (const socket of sockets) socket.destroy()
+  proxy?.close()
+})
+
+test('PostgreSQL does not answer on an open connection: the statement fails in time, the next one uses a new connection', async () => {
+  await database.ping()
+  isSilent = true
+  const sinceMs = performance.now()
+  await expect(database.ping()).rejects.toMatchObject({ code: 'dependency_unavailable' })
+  expect(performance.now() - sinceMs).toBeLessThan(10_000)
+  isSilent = false
+  await database.ping()
+}, 20_000)
+
+test('session that holds a lock: takes no connection of the pool, ends by itself', async () => {
+  const context = { role: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 } as const
+  const backend = sql`select pg_backend_pid() as pid`
+  const session = await database.session()
+  const [[inSession] = []] = await session.batch(context, [backend])
+  // The pool has one connection.
+  const [[inPool] = []] = await database.batch(context, [backend])
+  expect(inPool?.['pid']).not.toBe(inSession?.['pid'])
+  session.end()
+  await eventually(async () => {
+    const left = await asSuperuser('select from pg_stat_activity where pid = $1', [inSession?.['pid']])
+    return left.length === 0 ? true : undefined
+  })
+  await database.ping()
+})
