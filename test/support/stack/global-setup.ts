@@ -36,9 +36,7 @@ async function fillCompileCache(NODE_COMPILE_CACHE: string): Promise<void> {
   const { api, worker } = await currentBuild()
   const load = (program: string) =>
     new Promise<void>((ended) =>
-      execFile(process.execPath, ['--enable-source-maps', program], { env: { NODE_COMPILE_CACHE } }, () =>
-        ended(),
-      ),
+      execFile(process.execPath, [program], { env: { NODE_COMPILE_CACHE } }, () => ended()),
     )
   await Promise.all([api, worker].map(load))
 }
