@@ -24,7 +24,13 @@ import { executionsOf, publishScheduled } from '../../support/fixtures/schedules
 import { buildIndex } from '../../support/fixtures/schemas.ts'
 import { allowLoopback } from '../../support/fixtures/secrets.ts'
 import { suspendWorkspace } from '../../support/fixtures/suspension.ts'
-import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  provisionTestWorkspace,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { openInProcessPlatform } from '../../support/stack/in-process-platform.ts'
 import { repeated } from '../../support/stack/soak.ts'
@@ -153,7 +159,7 @@ test('history with other commands: does not replay, so the test above can fail',
 })
 
 test('executions of the running platform: replay (and are stored with TENON_RECORD)', async () => {
-  const workspace = await createTestWorkspace()
+  const workspace = await provisionTestWorkspace()
   const as = workspace.operator
   const body = await readFile('flows-dsl/examples/hello.yaml', 'utf8')
   const made = await call('POST', `${workspace.flows}/definitions`, {

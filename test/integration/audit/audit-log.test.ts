@@ -11,6 +11,7 @@ import {
   call,
   createTestWorkspace,
   eventually,
+  provisionTestWorkspace,
   type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
@@ -223,7 +224,7 @@ describe('hash chain', () => {
   })
 
   test('hash chain: several processes append: one chain', async () => {
-    const { workspaceId, operator, service } = await createTestWorkspace()
+    const { workspaceId, operator, service } = await provisionTestWorkspace()
     const body = { workspace_id: workspaceId, kind: 'anon', name: 'x' }
     const writes = Array.from({ length: 100 }, async (_none, n) => {
       const here = call('POST', '/v1/api-keys', { as: operator, body, at: { ...inject('tenon'), url } })
@@ -235,7 +236,7 @@ describe('hash chain', () => {
     const of = { tenantId: workspace.tenant_id, operator } as TestWorkspace
     const state = await eventually(async () => {
       const result = await verified(of)
-      // Made by the fixture: the tenant, the workspace and two keys.
+      // Made by provisioning: the tenant, the workspace and two keys.
       return result.checked === 204 ? result : undefined
     })
     expect(state).toMatchObject({ ok: true, head: { seq: 204 } })

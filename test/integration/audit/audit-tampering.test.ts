@@ -3,11 +3,16 @@
 import { expect, test } from 'vitest'
 import { entriesOfWorkspace, verified } from '../../support/clients/audit.ts'
 import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
-import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import {
+  asSuperuser,
+  call,
+  provisionTestWorkspace,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 
 /** A tenant with eight entries: itself, its workspace, two keys, and four more. */
 async function createChain(): Promise<TestWorkspace> {
-  const workspace = await createTestWorkspace()
+  const workspace = await provisionTestWorkspace()
   for (const name of ['a', 'b', 'c', 'd']) {
     const body = { workspace_id: workspace.workspaceId, kind: 'anon', name }
     expect((await call('POST', '/v1/api-keys', { as: workspace.operator, body })).status).toBe(201)

@@ -14,9 +14,9 @@ import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import {
   asSuperuser,
   call,
-  createTestWorkspace,
   createTestWorkspaceWithStorage,
   eventually,
+  provisionTestWorkspace,
   type TestWorkspace,
   tokenOf,
   unique,
@@ -36,7 +36,7 @@ describe('payload size', () => {
   let answer = ''
   let workspace: TestWorkspace
   beforeAll(async () => {
-    workspace = await createTestWorkspace()
+    workspace = await provisionTestWorkspace()
     const port = inject('tenon').echoPorts[2] ?? 0
     server = createServer((_request, response) =>
       response.setHeader('content-type', 'application/json').end(JSON.stringify(answer)),
@@ -128,7 +128,7 @@ describe('payload key', () => {
   const refusal = { code: 'payload_unreadable' }
 
   test('older than its maximum age: concurrent encoders create one new key, old payloads stay readable', async () => {
-    const workspace = await createTestWorkspace()
+    const workspace = await provisionTestWorkspace()
     const of = contextOf(workspace)
     await withFreshCodec(async (codec) => {
       const first = await codec.encode([payload('first')], of)
@@ -147,7 +147,7 @@ describe('payload key', () => {
   })
 
   test('destroyed: payloads unreadable, no new key is created, other tenants unaffected', async () => {
-    const [gone, here] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+    const [gone, here] = await Promise.all([provisionTestWorkspace(), provisionTestWorkspace()])
     const large = textOf(300 * KIB)
     const lost = await withFreshCodec((codec) =>
       codec.encode([payload('x'), payload(large)], contextOf(gone)),
@@ -174,7 +174,7 @@ describe('payload key', () => {
   })
 
   test("no context: not encoded; other tenant's or modified payload: not decoded", async () => {
-    const [mine, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+    const [mine, other] = await Promise.all([provisionTestWorkspace(), provisionTestWorkspace()])
     await withFreshCodec(async (codec) => {
       await expect(async () => codec.encode([payload('x')])).rejects.toThrow(TypeError)
       const made = await codec.encode([payload('x')], contextOf(mine))
@@ -191,7 +191,7 @@ describe('payload key', () => {
   })
 
   test('same large content encoded twice: stored once per tenant', async () => {
-    const [mine, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+    const [mine, other] = await Promise.all([provisionTestWorkspace(), provisionTestWorkspace()])
     const large = payload(textOf(300 * KIB))
     const encode = (workspace: TestWorkspace) =>
       withFreshCodec((codec) => codec.encode([large], contextOf(workspace)))
@@ -206,7 +206,7 @@ describe('payload key', () => {
   })
 
   test('database: keys readable by one role, for its own tenant', async () => {
-    const [mine, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+    const [mine, other] = await Promise.all([provisionTestWorkspace(), provisionTestWorkspace()])
     const all = 'select tenant_id from tenon.payload_keys'
     expect(await sqlAsRole('tenon_payload_keys', [mine.tenantId, ''], all)).toEqual([
       { tenant_id: mine.tenantId },
@@ -236,7 +236,7 @@ test("bucket of the platform: refused as a workspace's bucket, unreachable with 
 describe('codec server', () => {
   let [mine, other]: TestWorkspace[] = []
   beforeAll(async () => {
-    ;[mine, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+    ;[mine, other] = await Promise.all([provisionTestWorkspace(), provisionTestWorkspace()])
   })
   const plain = { metadata: { encoding: btoa('json/plain') }, data: btoa('"words"') }
   const encodedFor = async (workspace: TestWorkspace) => {

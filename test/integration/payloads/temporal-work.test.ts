@@ -11,7 +11,12 @@ import { executionsOf, publishScheduled } from '../../support/fixtures/schedules
 import { buildIndex } from '../../support/fixtures/schemas.ts'
 import { allowLoopback } from '../../support/fixtures/secrets.ts'
 import { suspendWorkspace } from '../../support/fixtures/suspension.ts'
-import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  eventually,
+  provisionTestWorkspace,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
 
@@ -27,7 +32,7 @@ let workflows: readonly StartedWorkflow[]
 /** History of the flow that makes a call of each kind. */
 let calls: readonly Event[]
 beforeAll(async () => {
-  workspace = await createTestWorkspace()
+  workspace = await provisionTestWorkspace()
   const id = await runEveryCall()
   await publishScheduled(workspace, 'tick', '{ every: PT1S }')
   await eventually(

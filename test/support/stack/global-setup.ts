@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { currentBuild } from '../../../src/cli/stack/build.ts'
+import { provisionTenant, sharedOperator } from '../fixtures/tenants.ts'
 import { type Running, startPlatform } from './start.ts'
 
 declare module 'vitest' {
@@ -20,6 +21,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   process.env['GOGC'] ??= '300'
   process.env['TEST_COMPILE_CACHE'] = join(dir, 'compile-cache')
   const [started] = await Promise.all([startPlatform(dir), fillCompileCache(join(dir, 'compile-cache'))])
+  // The worker may still be starting.
+  await provisionTenant(await sharedOperator(started.running), started.running)
   project.provide('tenon', started.running)
   return async () => {
     await started.stop()
@@ -36,9 +39,7 @@ async function fillCompileCache(NODE_COMPILE_CACHE: string): Promise<void> {
   const { api, worker } = await currentBuild()
   const load = (program: string) =>
     new Promise<void>((ended) =>
-      execFile(process.execPath, ['--enable-source-maps', program], { env: { NODE_COMPILE_CACHE } }, () =>
-        ended(),
-      ),
+      execFile(process.execPath, [program], { env: { NODE_COMPILE_CACHE } }, () => ended()),
     )
   await Promise.all([api, worker].map(load))
 }

@@ -95,6 +95,8 @@ export async function startPlatform(
       dir,
       port,
       masterKey,
+      // As in the image. Tests start about 100 processes.
+      sourceMaps: false,
       env: {
         GATEWAY_SECRET: randomBytes(32).toString('hex'),
         TENON_VALIDATE_RESPONSES: String(options.checkReplies ?? true),
