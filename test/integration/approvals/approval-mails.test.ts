@@ -57,7 +57,13 @@ async function ask(approvers: readonly string[], title = unique('Pay'), first = 
   const run = await runs.start(await runs.publish(`  - ${JSON.stringify(task)}`))
   await mailTo(first, title.slice(0, 8))
   const shown = await runs.until(run, ({ approvals }) => approvals !== undefined)
-  return { run, id: shown.approvals[0].id as string }
+  const id = shown.approvals[0].id as string
+  // The worker has mailed all of them.
+  await eventually(async () => {
+    const [row] = await asSuperuser('select from tenon.approvals where id = $1 and mails_sent > 0', [id])
+    return row
+  })
+  return { run, id }
 }
 
 /** Sends the next mails of an approval, as the worker does when they are due. */
