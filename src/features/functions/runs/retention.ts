@@ -74,7 +74,7 @@ const oldestEnd = (isLetter: Sql): Sql => sql`(select min(ended_at) from functio
   where r.workspace_id = seen.workspace_id and r.is_dead_letter = ${isLetter} and r.ended_at is not null)`
 
 /** Removes one batch. @returns true if more may have expired */
-export async function removeExpiredRuns(scope: WorkspaceScope, retention: Retention): Promise<boolean> {
+async function removeExpiredRuns(scope: WorkspaceScope, retention: Retention): Promise<boolean> {
   const { runsMs, lettersMs } = periodsMs(retention)
   const removed = await scope.rows(sql`
     delete from function_runs where ctid = any(array(
