@@ -10,11 +10,13 @@ const only = (name, from, to, comment) => ({
 /** The files of a feature that other features may import (docs/decisions/0031-interfaces-of-features.md). */
 const INTERFACES = [
   'analytics/time-series',
+  // Features own their background tasks.
+  'background/background-task',
   'collections/(documents-api|rules/change-events|schemas/(evaluate-schema|is-compatible|schema-language))',
   'events/(events|events-api|read-events)',
   'flows/(flow-summary|secrets|executions/(commands|executions|follow)|approvals/(approval-shape|approvals|own-links))',
-  'functions/(exported-constants|functions|invoke|runs/(open-runs|retention)|source-map)',
-  'mcp-servers/(calls/kept-results|remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
+  'functions/(exported-constants|functions|invoke|source-map)',
+  'mcp-servers/(remote/mcp/mcp-definitions|remote/openapi/read-tools|review/review-tools)',
   'objects/(objects|workspace-objects)',
   'quotas/quotas-api',
   'tenants/(jobs|tenants|workspace-settings)',

@@ -7,18 +7,14 @@ import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } 
 import { openPlatform, type Platform } from '../app/platform.ts'
 import { LIMITS } from '../core/limits.ts'
 import { QUEUES } from '../core/work.ts'
+import { createBackgroundTasks } from '../features/background-tasks.ts'
 import { subscriptionConsumers } from '../features/flows/subscriptions/subscription-consumers.ts'
 import { triggerConsumers } from '../features/flows/triggers/trigger-consumers.ts'
 import { functionTriggerConsumers } from '../features/functions/triggers/trigger-consumers.ts'
 import { ConfigError, parseConfig } from '../infra/config.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import { openEagerStartServer } from './eager-start-server.ts'
-import {
-  createApprovalSender,
-  createDelivery,
-  createEventHandler,
-  createRepair,
-} from './flow/background-work.ts'
+import { createDelivery, createEventHandler, createTaskContexts } from './flow/background-work.ts'
 import { recordSink } from './flow/record-sink.ts'
 import { createFunctionEventHandler } from './function/function-events.ts'
 import { HttpRequests } from './http/http-requests.ts'
@@ -115,9 +111,7 @@ async function main(): Promise<void> {
 /** Work of all workers together; each task runs on one of them. */
 function startBackgroundWork(platform: Platform, log: Log): void {
   platform.relay.start()
-  platform.reconciler.start(createRepair(platform.access))
-  if (platform.mailer.isConfigured)
-    platform.approvalMailer.start(createApprovalSender(platform.access, platform.mailer))
+  platform.taskRunner.start(createBackgroundTasks(platform.mailer), createTaskContexts(platform.access))
   platform.streamConsumers.start([
     triggerConsumers(createEventHandler(platform.access, log)),
     subscriptionConsumers(createDelivery(platform.access)),

@@ -16,10 +16,9 @@ import { UsersStore } from '../access/issuer/users/users-store.ts'
 import { Limiter } from '../access/rate-limit/limiter.ts'
 import { TenantStates } from '../access/tenant-states.ts'
 import { Meters } from '../features/analytics/meters.ts'
+import { TaskRunner } from '../features/background/task-runner.ts'
 import { Relay } from '../features/events/outbox-relay.ts'
-import { ApprovalMailer } from '../features/flows/approvals/approval-mailer.ts'
 import { CallbackVerifier } from '../features/flows/executions/callbacks.ts'
-import { ExecutionReconciler } from '../features/flows/executions/reconciler.ts'
 import { EXECUTIONS_CHANNEL, ExecutionWatcher } from '../features/flows/executions/watcher.ts'
 import { WebhookVerifier } from '../features/flows/triggers/webhook-verifier.ts'
 import { RUNS_CHANNEL, RunChanges } from '../features/functions/runs/run-changes.ts'
@@ -56,8 +55,8 @@ export interface Check {
 export type Platform = ReturnType<typeof openPlatform>['platform']
 
 /**
- * Opens the platform. Connections are lazy: servers may be down now and come up later. `functions`, `relay`, `reconciler`,
- * `approvalMailer` and `streamConsumers` do nothing until the worker starts them.
+ * Opens the platform. Connections are lazy: servers may be down now and come up later. `functions`, `relay`, `taskRunner`
+ * and `streamConsumers` do nothing until the worker starts them.
  * @param retryBudget of the payload codec
  */
 export function openPlatform(
@@ -83,8 +82,7 @@ export function openPlatform(
   const meters = new Meters(database, log)
   const functions = new Functions(config.TENON_DENO_BIN)
   const relay = new Relay(database, config.REDIS_URL, log)
-  const reconciler = new ExecutionReconciler(database, log)
-  const approvalMailer = new ApprovalMailer(database, log)
+  const taskRunner = new TaskRunner(database, log)
   const streamConsumers = new StreamConsumers(database, streams, log)
   const pinged = { postgres: database, temporal, objects, streams, ...(documents && { documents }) }
   const checks: readonly Check[] = Object.entries(pinged).map(([name, one]) => ({
@@ -105,8 +103,7 @@ export function openPlatform(
     functions,
     relay,
     codec,
-    reconciler,
-    approvalMailer,
+    taskRunner,
     mailer,
     streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
@@ -115,11 +112,11 @@ export function openPlatform(
       await Promise.all([
         meters.flush(),
         relay.close(),
-        reconciler.close(),
+        taskRunner.close(),
         streamConsumers.close(),
         audit.close(),
       ])
-      await Promise.all([approvalMailer.close(), parts.imageServers.close()])
+      await parts.imageServers.close()
       mailer.close()
       await executionWatcher.close()
       parts.runChanges.close()

@@ -326,8 +326,11 @@ export const LIMITS = {
   /** Retry interval while a server is unavailable, and the interval at which other workers try to become leader. */
   relayRetryMs: { min: 250, max: 2_000 },
   relayTurnMs: 1_000,
-  /** Longer than a connection that holds a lock is ever idle. */
+  /** How long a connection that holds a lock may be idle, and how often it is used while the work of its holder goes on. */
   sessionIdleMs: 20_000,
+  sessionKeepAliveMs: 2_000,
+  /** Background tasks: the first look after the election, and the interval after a failed one. */
+  backgroundTasks: { firstMs: 5_000, retryMs: { min: 1_000, max: 60_000 } },
   /** Per stream: at most 8 MiB together. */
   eventsReadAtOnce: 32,
   /** How long one request looks through past events of other topics. */

@@ -1,6 +1,6 @@
 /**
- * Background work of workers, outside workflows and activities: starts executions for events, delivers events to waiting ones, mails
- * approvers, repairs executions after a crash, removes expired ones, and reports late ones.
+ * Background work of workers, outside workflows and activities: starts executions for events, delivers events to waiting ones, and
+ * opens the contexts of background tasks (features/background-tasks.ts).
  */
 
 import { setImmediate } from 'node:timers/promises'
@@ -8,29 +8,19 @@ import { correlateEvent, type PartialCorrelation } from '../../../flows-dsl/even
 import type { JsonObject } from '../../../flows-dsl/ir.ts'
 import { typesOf } from '../../../flows-dsl/tasks/listen.ts'
 import type { Access } from '../../access/access.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import { randomIds } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import type { DueMail } from '../../features/flows/approvals/approval-mailer.ts'
-import { mailApprovers } from '../../features/flows/approvals/mail-approvers.ts'
-import { reportUnmetExpectations } from '../../features/flows/executions/expectations.ts'
-import { promoteQueued, reconcileExecution } from '../../features/flows/executions/reconcile-execution.ts'
-import type { RepairCandidate } from '../../features/flows/executions/reconciler.ts'
-import { removeExpired } from '../../features/flows/executions/retention.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
+import type { TaskContext } from '../../features/background/background-task.ts'
 import { deliverEvents } from '../../features/flows/subscriptions/deliver-events.ts'
 import type { EventDelivery } from '../../features/flows/subscriptions/subscription-consumers.ts'
 import { acceptsType, type EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
-import { reconcileRun } from '../../features/functions/runs/reconcile-run.ts'
-import { removeExpiredRuns } from '../../features/functions/runs/retention.ts'
-import { startQueued } from '../../features/functions/runs/start-queued.ts'
-import type { Retention } from '../../features/tenants/workspace-settings.ts'
 import { chainDepth } from '../../features/triggers/starts.ts'
 import type { Log } from '../../infra/log.ts'
-import type { Mailer } from '../../infra/mail/mail.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 
 /** A handler that correlates the events of a trigger and starts executions for complete correlations. */
@@ -123,50 +113,13 @@ export function createDelivery(access: Access): EventDelivery {
 const CONSUMER = { subject: 'tenon:events', role: 'workspace_admin' } as const
 const ACTOR = { subject: 'tenon:reconciler', role: 'workspace_admin' } as const
 
-/** @returns a function that repairs one execution, starts the queue of one concurrency key, or serves one workspace */
-export function createRepair(access: Access): (candidate: RepairCandidate) => Promise<void> {
-  return async (candidate) => {
-    const { ref } = candidate
-    // In a suspended workspace nothing is started, but ended workflows are recorded.
-    const mayStart = await access.continueActive(ref, ACTOR, randomIds).then(() => true, rethrowUnlessRefused)
-    const scope = access.continueWorkspace(ref, ACTOR, randomIds)
-    if ('retention' in candidate) {
-      if (mayStart) await removeAllExpired(access, scope, candidate)
-    } else if ('isLate' in candidate) {
-      if (mayStart) await reportUnmetExpectations(scope)
-    } else if ('functionRun' in candidate) await reconcileRun(scope, candidate.functionRun, mayStart)
-    else if ('functionQueue' in candidate) {
-      if (mayStart) await startQueued(scope, candidate.functionQueue)
-    } else if ('runRetention' in candidate) await removeAllExpiredRuns(scope, candidate.runRetention)
-    else if ('execution' in candidate) await reconcileExecution(scope, candidate.execution, mayStart)
-    else if (mayStart) await promoteQueued(scope, candidate.flow, candidate.key)
-  }
-}
-
-/** Removes expired executions, as many batches as fit into the pause between two calls. */
-async function removeAllExpired(
-  access: Access,
-  scope: WorkspaceScope,
-  { ref, retention }: RepairCandidate & { readonly retention: Retention },
-): Promise<void> {
-  const storage = access.continueWorkspace(ref, { ...ACTOR, role: 'service' }, randomIds)
-  const until = performance.now() + (LIMITS.retention.pauseSeconds * 1_000) / 2
-  while (performance.now() < until && (await removeExpired(scope, storage, retention)));
-}
-
-/** Removes expired runs of functions, as many batches as fit into the pause between two looks. */
-async function removeAllExpiredRuns(scope: WorkspaceScope, retention: Retention): Promise<void> {
-  const until = performance.now() + LIMITS.functionRetention.pauseMs / 2
-  while (performance.now() < until && (await removeExpiredRuns(scope, retention)));
-}
-
-/** @returns a function that mails the approvers of one approval; in a suspended workspace, they are mailed later */
-export function createApprovalSender(access: Access, mailer: Mailer): (due: DueMail) => Promise<void> {
-  const actor = { subject: 'tenon:mailer', role: 'workspace_admin' } as const
-  return async ({ ref, approvalId }) => {
-    const scope = await access.continueActive(ref, actor, randomIds)
-    await mailApprovers(scope, approvalId, (mail) => mailer.send(mail))
-  }
+/** @returns a function that opens the context of background tasks in a workspace, whatever its state */
+export function createTaskContexts(access: Access): (ref: WorkspaceRef) => Promise<TaskContext> {
+  return async (ref) => ({
+    scope: access.continueWorkspace(ref, ACTOR, randomIds),
+    service: access.continueWorkspace(ref, { ...ACTOR, role: 'service' }, randomIds),
+    isActive: await access.continueActive(ref, ACTOR, randomIds).then(() => true, rethrowUnlessRefused),
+  })
 }
 
 function rethrowUnlessRefused(error: unknown): false {

@@ -134,7 +134,7 @@ export function recordVerbs(flows: Command): void {
     WORKSPACE,
     ['--flow <flow>', 'only of this flow'],
     ['--status <status>', 'pending, running, waiting, suspended, completed, faulted or cancelled'],
-    ['--version <n>', 'only of this version'],
+    ['--version <n>', 'only of this version of the flow'],
     ['--trigger <kind>', 'manual, schedule, webhook, event, flow or rerun'],
     ['--key <key>', 'only with this correlation key'],
     ['--limit <n>', 'how many', '20'],

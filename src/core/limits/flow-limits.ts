@@ -15,6 +15,7 @@ export const FLOW_LIMITS = {
     mailPollMs: 1_000,
     mailsAtOnce: 50,
     mailRetrySeconds: 30,
+    workspacesSeenMax: 200,
     /** Tries of a mail that is refused for now, each after twice the time: about two hours. */
     mailTriesMax: 8,
     sessionSeconds: 3_600,
@@ -48,6 +49,8 @@ export const FLOW_LIMITS = {
     restMin: 4,
     restMax: 256,
   },
+  /** Executions that queue for the slots of one key of a flow. */
+  queuedExecutionsMax: 10_000,
   /** How long an execution that waits keeps its slot before it yields it (`holdWhileWaiting: false`). */
   slotGraceMs: 250,
   /** How long a task waits until its record is written (longer than Temporal's task timeout), and how long writing is retried. */
@@ -101,14 +104,21 @@ export const FLOW_LIMITS = {
   // Executions
   /** Versions of one alias, and the weight of each. */
   aliases: { versionsMax: 10, weightMax: 1_000_000 },
-  /**
-   * Poll interval and batch size; after how long an open execution is checked again, and one that has not started or that
-   * blocks a queue; how long a schedule has to start its own executions.
-   */
-  /** Executions that are removed at once, the pause of a workspace between two batches, and the bounds of the period. */
-  retention: { batchMax: 50, pauseSeconds: 60, minMs: 3_600_000, maxMs: 315_360_000_000 },
-  /** Workspaces that one round of the reconciler looks at and serves, and the events of each kind that one workspace gets. */
+  /** Workspaces, executions and steps at once, the pause of a workspace between two looks, and the bounds of the period. */
+  retention: {
+    workspacesAtOnce: 8,
+    batchMax: 50,
+    stepsAtOnce: 50,
+    pauseSeconds: 60,
+    minMs: 3_600_000,
+    maxMs: 315_360_000_000,
+  },
+  /** Workspaces that one round looks at and serves, and the events of each kind that one workspace gets. */
   alerts: { workspacesSeenMax: 1_000, workspacesMax: 50, eventsMax: 200 },
+  /**
+   * Poll interval and items under way of each task of the reconciler; after how long an open execution is checked again, and one
+   * that has not started or that blocks a queue; how long a schedule has to start its own executions.
+   */
   reconciler: {
     pollMs: 1_000,
     atOnce: 50,
@@ -116,6 +126,11 @@ export const FLOW_LIMITS = {
     soonSeconds: 5,
     scheduleSeconds: 60,
     runSeconds: 30,
+    /** One round looks at so many workspaces, queues of each, executions that hold the slots of a queue, and unstarted slots. */
+    workspacesSeenMax: 200,
+    queuesSeenMax: 10,
+    holdersMax: 10,
+    slotsSeenMax: 500,
   },
 
   // Payloads in Temporal

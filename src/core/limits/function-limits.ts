@@ -64,13 +64,12 @@ export const FUNCTION_LIMITS = {
   functionRedrivesSeenMax: 500,
   /** Queued runs of a function that one process starts at once, before the reconciler starts others. */
   functionStartsAtOnce: 20,
-  /** How long runs are kept by default. The reconciler looks at `workspacesSeenMax` workspaces in one round. */
+  /** How long runs are kept by default; expired ones that one statement removes, and how long it goes on in one workspace. */
   functionRetention: {
     runs: '7d',
     deadLetters: '30d',
     batchMax: 200,
-    pauseMs: 5_000,
-    workspacesSeenMax: 200,
+    servedMs: 2_500,
   },
   /** Of a process in all its calls: ends it if the worker cannot. Above the longest timeout, since several threads add up. */
   functionCpuSecondsMax: 1_800,

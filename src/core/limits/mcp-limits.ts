@@ -29,6 +29,8 @@ export const MCP_LIMITS = {
   mcpKeptResultsPerPrincipal: 10,
   /** Of a workspace, together. */
   mcpKeptResultsBytesMax: 52_428_800,
+  /** Expired ones that one statement deletes. */
+  mcpResultsDeletedAtOnce: 200,
   /** Fields of a collection that the conditions of its tools may name. */
   mcpComparableFieldsMax: 100,
   /** Conditions of one query. */

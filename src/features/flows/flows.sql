@@ -171,7 +171,8 @@ create index executions_by_compensation on tenon.executions (tenant_id, workspac
 create index on tenon.executions (tenant_id, workspace_id, trigger_id, id) where trigger_id is not null;
 -- For suspending and resuming open executions.
 create index on tenon.executions (tenant_id, workspace_id, id) where ended_at is null;
-create index executions_due on tenon.executions (due_at) where ended_at is null;
+-- For the reconciler, which looks at the workspaces in turn.
+create index executions_due on tenon.executions (workspace_id, due_at) where ended_at is null;
 create index executions_overdue on tenon.executions (workspace_id, overdue_at)
   where ended_at is null and overdue_at is not null and not overdue;
 call tenon.allow('tenon_admin', 'tenon.executions', 'workspace', 'select, insert, update, delete');

@@ -23,4 +23,4 @@ alter table tenon.mcp_results alter column content set storage external;
 call tenon.allow('tenon_service', 'tenon.mcp_results', 'workspace', 'select, insert, delete');
 -- Expired results of all workspaces are deleted by the reconciler.
 create policy reconciler on tenon.mcp_results to tenon_reconciler using (expires_at <= now());
-grant select (expires_at), delete on tenon.mcp_results to tenon_reconciler;
+grant select (tenant_id, workspace_id, id, expires_at), delete on tenon.mcp_results to tenon_reconciler;

@@ -75,6 +75,8 @@ create table tenon.services (
   retention jsonb not null default '{}',
   -- When the reconciler removes expired executions next.
   retention_due_at timestamptz(3) not null default now(),
+  -- {at, detail}: why the last removal ended early; null after one that did not.
+  retention_failure jsonb,
   updated_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id)
@@ -84,7 +86,8 @@ call tenon.allow('tenon_operator', 'tenon.services', 'all', 'select, insert, upd
 call tenon.allow('tenon_admin', 'tenon.services', 'tenant',
   'select, insert (tenant_id, workspace_id, experimental, anon, public_read, user_objects, user_topics, cors_origins, auth,
     retention, updated_at),
-  update (experimental, anon, public_read, user_objects, user_topics, cors_origins, auth, retention, updated_at)');
+  update (experimental, anon, public_read, user_objects, user_topics, cors_origins, auth, retention, retention_failure,
+    updated_at)');
 create index services_retention on tenon.services (retention_due_at) where retention ? 'executions';
 create policy reconciler on tenon.services to tenon_reconciler using (true);
 grant select (tenant_id, workspace_id, retention, retention_due_at), update (retention_due_at)

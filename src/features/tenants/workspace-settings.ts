@@ -17,7 +17,7 @@ import {
   checkBranding,
   type StoredAuth,
 } from '../../access/issuer/users/auth-settings.ts'
-import { adminOperation, Id, Input, OptionalTime, Ref } from '../../access/operation-builders.ts'
+import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { invalidate, invalidateState, memo } from '../../access/scope-cache.ts'
 import { canSendMail, providerSettingsOf } from '../../access/scope-services.ts'
@@ -77,6 +77,11 @@ const RETENTION = {
 const RetentionPolicy = Type.Object(RETENTION, { additionalProperties: false })
 export type Retention = Static<typeof RetentionPolicy>
 
+const RetentionFailure = Type.Object(
+  { at: Time, detail: Type.String() },
+  { description: 'Why the last removal of executions ended early. Absent after one that did not.' },
+)
+
 export const Services = Type.Object({
   workspace_id: Id('ws'),
   experimental: Experimental,
@@ -87,6 +92,7 @@ export const Services = Type.Object({
   objects: Type.Object({ public_read: PublicRead, user: UserObjects }),
   topics: Type.Object({ user: UserTopics }),
   retention: RetentionPolicy,
+  retention_failure: Type.Optional(RetentionFailure),
   updated_at: OptionalTime,
 })
 export type Services = Static<typeof Services>
@@ -225,6 +231,7 @@ interface Row {
   readonly origins: string[]
   readonly auth: Partial<StoredAuth>
   readonly retention: Retention
+  readonly retention_failure: Static<typeof RetentionFailure> | null
   readonly updated_at: string | null
 }
 
@@ -234,7 +241,7 @@ async function readRow(scope: AdminScope, workspaceId: string): Promise<{ ref: W
       coalesce(s.anon, '{}') as anon, coalesce(s.public_read, '[]') as public_read,
       ${ORIGINS_COLUMN}, coalesce(s.auth, '{}') as auth,
       coalesce(s.user_objects, '{}') as user_objects, coalesce(s.user_topics, '{}') as user_topics,
-      coalesce(s.retention, '{}') as retention, s.updated_at
+      coalesce(s.retention, '{}') as retention, s.retention_failure, s.updated_at
     from workspaces w left join services s on s.tenant_id = w.tenant_id and s.workspace_id = w.id
     where w.id = ${workspaceId}`
   const row = await findRow<Row>(scope, 'workspace', statement)
@@ -246,7 +253,7 @@ async function readServices(
   workspaceId: string,
 ): Promise<{ ref: WorkspaceRef; services: Services }> {
   const { ref, row } = await readRow(scope, workspaceId)
-  const { experimental, retention, updated_at } = row
+  const { experimental, retention, retention_failure: failure, updated_at } = row
   const { providers, ...auth } = { ...AUTH_DEFAULTS, ...row.auth }
   return {
     ref,
@@ -260,6 +267,7 @@ async function readServices(
       objects: { public_read: row.public_read, user: { ...NO_OBJECTS, ...row.user_objects } },
       topics: { user: { ...NO_TOPICS, ...row.user_topics } },
       retention,
+      ...(failure !== null && { retention_failure: failure }),
       updated_at,
     },
   }

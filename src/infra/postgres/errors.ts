@@ -43,8 +43,24 @@ const QUOTA_EXCEEDED = 'TQ001'
 /** Raised by tenon.acquire_slot. */
 const CONCURRENCY_LIMITED = 'TQ002'
 
+type SlotMembers = {
+  readonly limit: number
+  readonly running: number
+  readonly key: string
+  /** The maximum of a full queue. */
+  readonly queued?: number
+}
+
 function concurrencyLimited(error: DatabaseError): Problem {
-  const members = JSON.parse(error.detail ?? '{}') as { limit: number; running: number; key: string }
+  const members = JSON.parse(error.detail ?? '{}') as SlotMembers
+  const { queued } = members
+  if (queued !== undefined)
+    return new Problem('concurrency_limited', {
+      detail: `At most ${queued} executions may queue for a slot of the flow and this key, and ${queued} do.`,
+      hint: 'Try again when some of them have started, or cancel them.',
+      members,
+      cause: error,
+    })
   const detail = `At most ${members.limit} may run at the same time, and ${members.running} do.`
   return new Problem('concurrency_limited', { detail, members, cause: error })
 }

@@ -2,9 +2,10 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
 import type { Log } from '../log.ts'
 import { Backoff } from '../retry.ts'
-import type { Database } from './database.ts'
+import type { Database, PinnedConnection, StatementExecutor } from './database.ts'
 import { sql } from './sql.ts'
 import { type Reason, SystemScope } from './system-scope.ts'
 
@@ -20,9 +21,9 @@ interface LeaderTaskSpec {
 export interface Leadership {
   /** Uses the connection that holds the lock: if it breaks, its statements fail, and the leadership is lost. */
   readonly system: SystemScope
-  /** True once the task is to end. */
+  /** True once the task is to end, or the leadership is lost. */
   readonly isOver: boolean
-  /** Ends early if the task is to end. */
+  /** Ends early once the leadership is over. */
   wait(ms: number): Promise<void>
   /** After progress: the next failure is retried soon. */
   resetBackoff(): void
@@ -54,43 +55,64 @@ export class LeaderTask {
   }
 
   async #run(work: (leadership: Leadership) => Promise<void>): Promise<void> {
-    while (!this.#isOver) {
+    const { signal } = this.#stopped
+    while (!signal.aborted) {
       try {
         await this.#runElected(work)
       } catch (error) {
         const retryMs = this.#backoff.next()
         this.#log.warn({ err: error, retryMs }, this.#spec.failureMessage)
-        await this.#wait(retryMs)
+        await wait(retryMs, signal)
       }
     }
   }
 
   async #runElected(work: (leadership: Leadership) => Promise<void>): Promise<void> {
     const session = await this.#database.session()
-    const system = new SystemScope(this.#spec.reason, session)
+    const lost = new AbortController()
+    const over = AbortSignal.any([this.#stopped.signal, lost.signal])
+    const system = new SystemScope(this.#spec.reason, reportingLoss(session, lost))
     const lock = sql`select pg_try_advisory_lock(${this.#spec.lock}) as "isOurs"`
-    const isOver = () => this.#isOver
     try {
-      while (!this.#isOver && !(await system.row<{ isOurs: boolean }>(lock))?.isOurs)
-        await this.#wait(LIMITS.relayTurnMs)
+      while (!over.aborted && !(await system.row<{ isOurs: boolean }>(lock))?.isOurs)
+        await wait(LIMITS.relayTurnMs, over)
+      void keepAlive(system, over)
       await work({
         system,
         get isOver() {
-          return isOver()
+          return over.aborted
         },
-        wait: (ms) => this.#wait(ms),
+        wait: (ms) => wait(ms, over),
         resetBackoff: () => this.#backoff.reset(),
       })
     } finally {
+      lost.abort()
       session.end()
     }
   }
+}
 
-  get #isOver(): boolean {
-    return this.#stopped.signal.aborted
+/** Passes statements on to the connection, and aborts `lost` if it has broken. */
+function reportingLoss(session: PinnedConnection, lost: AbortController): StatementExecutor {
+  return {
+    batch: (context, statements) =>
+      session.batch(context, statements).catch((error: unknown) => {
+        if (error instanceof Problem && error.code === 'dependency_unavailable') lost.abort()
+        throw error
+      }),
   }
+}
 
-  async #wait(ms: number): Promise<void> {
-    await pause(ms, undefined, { signal: this.#stopped.signal }).catch(() => {})
+/** Uses the connection while the work does not: the server ends an idle one, and its lock with it. */
+async function keepAlive(system: SystemScope, over: AbortSignal): Promise<void> {
+  for (;;) {
+    await wait(LIMITS.sessionKeepAliveMs, over)
+    if (over.aborted) return
+    // The statement that fails reports the loss of the connection.
+    await system.rows(sql`select 1`).catch(() => {})
   }
+}
+
+async function wait(ms: number, over: AbortSignal): Promise<void> {
+  await pause(ms, undefined, { signal: over }).catch(() => {})
 }

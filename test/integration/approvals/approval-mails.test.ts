@@ -2,16 +2,24 @@
 /** Mails to approvers through an SMTP server: while it is down, refused recipients, and texts that try to add headers. */
 
 import { afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest'
-import { createApprovalSender } from '../../../src/activities/flow/background-work.ts'
+import { createTaskContexts } from '../../../src/activities/flow/background-work.ts'
 import { openPlatform, type Platform } from '../../../src/app/platform.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
+import { approvalMails } from '../../../src/features/flows/approvals/approval-mailer.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
 import { addAccount, type TestAccount } from '../../support/clients/browser.ts'
 import { mailTo } from '../../support/clients/mails.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
-import { createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
+import { resumeWorkspace, suspendWorkspace } from '../../support/fixtures/suspension.ts'
+import {
+  asSuperuser,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 import { type ReceivedMail, SmtpServer } from '../../support/servers/smtp-server.ts'
 
 let workspace: TestWorkspace
@@ -49,14 +57,21 @@ async function ask(approvers: readonly string[], title = unique('Pay'), first = 
   const run = await runs.start(await runs.publish(`  - ${JSON.stringify(task)}`))
   await mailTo(first, title.slice(0, 8))
   const shown = await runs.until(run, ({ approvals }) => approvals !== undefined)
-  return { run, id: shown.approvals[0].id as string }
+  const id = shown.approvals[0].id as string
+  // The worker has mailed all of them.
+  await eventually(async () => {
+    const [row] = await asSuperuser('select from tenon.approvals where id = $1 and mails_sent > 0', [id])
+    return row
+  })
+  return { run, id }
 }
 
 /** Sends the next mails of an approval, as the worker does when they are due. */
-function send(approvalId: string): Promise<void> {
+async function send(approvalId: string): Promise<void> {
   const { tenantId, workspaceId } = workspace
   const ref = { tenantId: tenantId as TenantId, workspaceId: workspaceId as WorkspaceId }
-  return createApprovalSender(platform.access, platform.mailer)({ ref, approvalId })
+  const context = await createTaskContexts(platform.access)(ref)
+  await approvalMails(platform.mailer).run(context, approvalId)
 }
 
 /** A header of a mail, unfolded. */
@@ -127,4 +142,30 @@ test('title with line breaks, address with a comma or brackets: no header, no re
   const recipients = smtp.commands.filter((line) => line.startsWith('RCPT'))
   expect(recipients.filter((line) => /<(evil|victim)@example\.test>/.test(line))).toEqual([])
   expect(smtp.mails.flatMap(({ to }) => to)).not.toContain('evil@example.test')
+})
+
+test('suspended workspace: its approvals are not taken, so that those of others are; they are mailed once it is resumed', async () => {
+  const { id } = await ask([mia.email])
+  const other = await createTestWorkspace()
+  const theirs = new Runs(other)
+  const approve = { approve: { title: unique('Pay'), approvers: [leo.email], remind: { every: 'PT1H' } } }
+  const run = await theirs.start(await theirs.publish(`  - ${JSON.stringify({ board: approve })}`))
+  const [approval] = (await theirs.until(run, ({ approvals }) => approvals !== undefined)).approvals
+  const both = [id, approval.id]
+  const dueIn = async (approvalId: string) => {
+    const [row] = await asSuperuser<{ ms: number }>(
+      `select extract(epoch from mail_due_at - now())::double precision * 1000 as ms from tenon.approvals
+        where id = $1`,
+      [approvalId],
+    )
+    return row?.ms ?? 0
+  }
+  await eventually(async () => ((await dueIn(approval.id)) > 1_000_000 ? true : undefined))
+  await suspendWorkspace(workspace, workspace.operator)
+  // One look takes both, if it takes the first.
+  await asSuperuser('update tenon.approvals set mail_due_at = now() where id = any($1)', [both])
+  await eventually(async () => ((await dueIn(approval.id)) > 0 ? true : undefined))
+  expect(await dueIn(id)).toBeLessThan(0)
+  await resumeWorkspace(workspace, workspace.operator)
+  await eventually(async () => ((await dueIn(id)) > 0 ? true : undefined))
 })

@@ -1,4 +1,4 @@
-/** Query plans of execution lists under row-level security: filters and orders use indexes. */
+/** Query plans of lists of executions and approvals under row-level security: filters and orders use indexes. */
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { PlatformServices } from '../../../src/access/internals.ts'
@@ -6,6 +6,7 @@ import { WorkspaceScope } from '../../../src/access/scope.ts'
 import { openPlatform, type Platform } from '../../../src/app/platform.ts'
 import { randomIds } from '../../../src/core/ids.ts'
 import type { WorkspaceRef } from '../../../src/core/tenant.ts'
+import { listApprovals } from '../../../src/features/flows/approvals/approvals.ts'
 import { listExecutions, listFlowExecutions } from '../../../src/features/flows/executions/executions.ts'
 import { parseConfig } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
@@ -33,7 +34,7 @@ beforeAll(async () => {
   parts = opened.parts
   workspaces = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   for (const workspace of workspaces) await fill(workspace)
-  await asSuperuser('analyze tenon.executions')
+  await asSuperuser('analyze tenon.executions, tenon.approvals')
 }, 60_000)
 afterAll(() => platform.close())
 
@@ -54,6 +55,14 @@ async function fill({ operator: as, flows, tenantId, workspaceId }: TestWorkspac
       and f.name = case when n % 700 = 3 then 'seldom' else 'often' end`,
     [tenantId, workspaceId, EXECUTIONS],
   )
+  // One approval of each open execution has expired, the others are approved.
+  await asSuperuser(
+    `insert into tenon.approvals (tenant_id, workspace_id, id, execution_id, pointer, iteration, name, approvers, quorum, status, asked_at)
+    select tenant_id, workspace_id, replace(id, 'run', 'apr'), id, '/do/0', 0, 'board', '{}', 1,
+      case when ended_at is null then 'expired' else 'approved' end, now()
+    from tenon.executions where tenant_id = $1 and workspace_id = $2`,
+    [tenantId, workspaceId],
+  )
 }
 
 /** Runs batches and records the plan of each statement on executions, under the same session settings. */
@@ -61,7 +70,7 @@ class Explaining implements StatementExecutor {
   readonly plans: Node[] = []
 
   async batch(context: SessionContext, statements: readonly Sql[]) {
-    for (const statement of statements.filter(({ text }) => /from executions/.test(text))) {
+    for (const statement of statements.filter(({ text }) => /from (executions|approvals a)/.test(text))) {
       const [[row] = []] = await parts.database.batch(context, [sql`explain (format json) ${statement}`])
       const explained = row?.['QUERY PLAN'] as [{ Plan: Node }]
       const [{ Plan }] = explained
@@ -72,17 +81,18 @@ class Explaining implements StatementExecutor {
 }
 
 /** Reads a page as the API does. @returns its plan and the start of the next page */
-async function planOf(filters: Record<string, unknown>, listed: 'all' | 'flow' = 'all') {
+async function planOf(filters: Record<string, unknown>, listed: 'all' | 'flow' | 'approvals' = 'all') {
   const [workspace] = workspaces
   const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
   const statements = new Explaining()
   const actor = { subject: 'test', role: 'workspace_admin' as const }
   const scope = new WorkspaceScope(actor, ref, { ...parts, statements }, randomIds)
   const input = { ws: ref.workspaceId, page_size: 10, ...filters }
-  const { data, page } =
-    listed === 'all'
-      ? await listExecutions.run(scope, listExecutions.parse(input))
-      : await listFlowExecutions.run(scope, listFlowExecutions.parse(input))
+  const { data, page } = await {
+    all: () => listExecutions.run(scope, listExecutions.parse(input)),
+    flow: () => listFlowExecutions.run(scope, listFlowExecutions.parse(input)),
+    approvals: () => listApprovals.run(scope, listApprovals.parse(input)),
+  }[listed]()
   expect(statements.plans).toHaveLength(1)
   return { nodes: statements.plans.flatMap(nodesOf), found: data.length, next: page.next ?? undefined }
 }
@@ -135,3 +145,10 @@ test.each(['asc', 'desc'])(
     }
   },
 )
+
+test('approval list: those with a rare status: found by it in the index', async () => {
+  const { nodes, found } = await planOf({ status: 'expired' }, 'approvals')
+  expect(found).toBe(10)
+  expect(typesOf(nodes)).not.toContain('Sort')
+  expect(conditionsOf(nodes)).toContain('status =')
+})

@@ -157,6 +157,8 @@ describe('execution list: bad input', () => {
     'status=done',
     'trigger=by-hand',
     'version=0',
+    // Without a flow, it would be compared with each execution of the workspace.
+    'version=1',
     'version=1 or 1=1',
     'started_after=yesterday',
     "started_before=2026-01-01T00:00:00Z' or '1'='1",

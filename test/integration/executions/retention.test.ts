@@ -82,7 +82,33 @@ test('expired executions: archived with their steps, then removed with them; you
   expect(record).not.toHaveProperty('tenant_id')
 })
 
-test('archive fails: nothing is removed', async () => {
+test('record of more bytes than one answer of the database may have: archived whole, in the order of its steps', async () => {
+  const runs = new Runs(workspace)
+  const flow = await runs.publish('  - a: { set: { x: 1 } }')
+  const id = await runs.start(flow)
+  await runs.ended(id)
+  const [STEPS, CHARS] = [600, 60_000]
+  await asSuperuser(
+    `insert into tenon.execution_steps (tenant_id, workspace_id, execution_id, seq, name, kind, pointer, iteration, summary,
+      status, path, started_at, result)
+    select tenant_id, workspace_id, execution_id, n, name, kind, pointer, iteration, summary, status, path, started_at,
+      to_jsonb(repeat('x', $3)) from tenon.execution_steps, generate_series(1, $2::int - 1) n where execution_id = $1`,
+    [id, STEPS, CHARS],
+  )
+  await age(id, 31)
+  await configure({ executions: '30d', archive: { bucket } })
+  await makeDue()
+  await eventually(async () => ((await statusOf(id)) === 404 ? true : undefined))
+  const { body } = await call('GET', `/v1/objects/${bucket}/executions/${flow}/${id}.json`, {
+    as: workspace.service,
+  })
+  const { steps, flow_name } = typeof body === 'string' ? JSON.parse(body) : body
+  expect([flow_name, steps.length]).toEqual([flow, STEPS])
+  expect(steps.map(({ seq }: { seq: number }) => seq)).toEqual([...steps.keys()])
+  expect(steps.at(-1).result).toHaveLength(CHARS)
+})
+
+test('archive fails: nothing is removed, and the settings of the workspace say why, until it succeeds', async () => {
   const runs = new Runs(workspace)
   const id = await runs.start(await runs.publish('  - a: { set: { x: 1 } }'))
   await runs.ended(id)
@@ -99,10 +125,18 @@ test('archive fails: nothing is removed', async () => {
     )
     return rows.length > 0 ? true : undefined
   })
+  const failure = async () =>
+    (await call('GET', `/v1/services?workspace_id=${workspace.workspaceId}`, { as: workspace.operator })).body
+      .retention_failure
+  expect(await eventually(failure)).toEqual({
+    at: expect.stringMatching(/Z$/),
+    detail: expect.stringMatching(/bucket|denied/i),
+  })
   expect(await statusOf(id)).toBe(200)
   await configure({ executions: '30d' })
   await makeDue()
   await eventually(async () => ((await statusOf(id)) === 404 ? true : undefined))
+  await eventually(async () => ((await failure()) === undefined ? true : undefined))
 })
 
 test('deleted flow: purged with its last execution', async () => {

@@ -1,67 +1,62 @@
-/** Finds approvals whose approvers are to be mailed. Runs on one process at a time. */
+/** Finds approvals, of all tenants, whose approvers are to be mailed. */
 
 import { LIMITS } from '../../../core/limits.ts'
-import type { WorkspaceRef } from '../../../core/tenant.ts'
-import type { Log } from '../../../infra/log.ts'
-import type { Database } from '../../../infra/postgres/database.ts'
-import { type Leadership, LeaderTask } from '../../../infra/postgres/leader-task.ts'
+import type { Mailer } from '../../../infra/mail/mail.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import {
+  type BackgroundTask,
+  behindSeen,
+  refOf,
+  seenWorkspaces,
+  Turns,
+} from '../../background/background-task.ts'
+import { mailApprovers } from './mail-approvers.ts'
 
-export interface DueMail {
-  readonly ref: WorkspaceRef
-  readonly approvalId: string
-}
+const { mailPollMs, mailsAtOnce, mailRetrySeconds, workspacesSeenMax } = LIMITS.approvals
 
-const TASK = { reason: 'reconciler', lock: 7_302_527, failureMessage: 'mailing approvers failed' } as const
-const { mailPollMs, mailsAtOnce, mailRetrySeconds } = LIMITS.approvals
-
-export class ApprovalMailer {
-  readonly #task: LeaderTask
-  readonly #log: Log
-
-  constructor(database: Database, log: Log) {
-    this.#task = new LeaderTask(database, TASK, log)
-    this.#log = log
-  }
-
-  /** Runs until it is closed. Every worker starts it; one of them is the leader. */
-  start(send: (due: DueMail) => Promise<void>): void {
-    this.#task.start((leadership) => this.#watch(leadership, send))
-  }
-
-  close(): Promise<void> {
-    return this.#task.close()
-  }
-
-  async #watch(leadership: Leadership, send: (due: DueMail) => Promise<void>): Promise<void> {
-    while (!leadership.isOver) {
-      const rows = (await leadership.system.rows(DUE)) as unknown as DueRow[]
-      await Promise.all(
-        rows.map(({ tenant_id: tenantId, workspace_id: workspaceId, id: approvalId }) =>
-          // It is due again after a while.
-          send({ ref: { tenantId, workspaceId }, approvalId }).catch((error: unknown) =>
-            this.#log.warn({ err: error, approval: approvalId }, 'approval mail failed'),
-          ),
-        ),
-      )
-      leadership.resetBackoff()
-      await leadership.wait(rows.length < mailsAtOnce ? mailPollMs : 0)
-    }
+/** The items are ids of approvals. In a suspended workspace, they are mailed later. */
+export function approvalMails(mailer: Pick<Mailer, 'send'>): BackgroundTask<string> {
+  const turns = new Turns()
+  return {
+    name: 'approval mails',
+    pollMs: mailPollMs,
+    atOnce: mailsAtOnce,
+    find: async (system, limit) => {
+      const rows = await turns.next(system, (after) => dueMails(after, limit))
+      return rows.map((row) => ({ ref: refOf(row), item: row.id }))
+    },
+    run: async ({ scope, isActive }, id) => {
+      if (isActive) await mailApprovers(scope, id, (mail) => mailer.send(mail))
+    },
   }
 }
 
-interface DueRow {
-  readonly tenant_id: WorkspaceRef['tenantId']
-  readonly workspace_id: WorkspaceRef['workspaceId']
-  readonly id: string
-}
-
-/** Takes what is due; if the process dies before it is sent, it is due again. */
-const DUE = sql`
-  with due as (
-    select tenant_id, workspace_id, id from approvals where mail_due_at is not null and mail_due_at <= now()
-    order by mail_due_at limit ${mailsAtOnce} for update skip locked
+/**
+ * Takes what is due in the next workspaces, the most overdue approval of each active one first; if the process dies before the
+ * mail is sent, it is due again.
+ */
+const dueMails = (after: string, limit: number) => sql`
+  with recursive ${seenWorkspaces(
+    (last) =>
+      sql`select workspace_id from approvals where mail_due_at is not null and workspace_id > ${last} order by workspace_id limit 1`,
+    after,
+    workspacesSeenMax,
+  )}, due as materialized (
+    select r.* from seen
+      join workspaces w on w.id = seen.workspace_id and w.state = 'active'
+      join tenants t on t.id = w.tenant_id and t.state = 'active'
+      cross join lateral (
+        select tenant_id, workspace_id, id, mail_due_at, row_number() over (order by mail_due_at) as place from approvals
+        where mail_due_at is not null and workspace_id = seen.workspace_id and mail_due_at <= now()
+        order by mail_due_at limit ${limit}) r
+    order by place, mail_due_at limit ${limit}
+  ), free as materialized (
+    select a.tenant_id, a.workspace_id, a.id from due join approvals a
+      on a.tenant_id = due.tenant_id and a.workspace_id = due.workspace_id and a.id = due.id
+    for update of a skip locked
+  ), taken as (
+    update approvals a set mail_due_at = now() + make_interval(secs => ${mailRetrySeconds}::integer)
+    from free where a.tenant_id = free.tenant_id and a.workspace_id = free.workspace_id and a.id = free.id
+    returning a.tenant_id, a.workspace_id, a.id
   )
-  update approvals a set mail_due_at = now() + make_interval(secs => ${mailRetrySeconds}::integer)
-  from due where a.tenant_id = due.tenant_id and a.workspace_id = due.workspace_id and a.id = due.id
-  returning a.tenant_id, a.workspace_id, a.id`
+  select taken.*, behind from (${behindSeen(workspacesSeenMax)}) reached left join taken on true`

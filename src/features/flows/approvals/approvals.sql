@@ -38,8 +38,10 @@ create table tenon.approvals (
   primary key (tenant_id, workspace_id, id)
 );
 create index approvals_of_execution on tenon.approvals (tenant_id, workspace_id, execution_id);
-create index approvals_open on tenon.approvals (tenant_id, workspace_id, id) where status = 'open';
-create index approvals_mail_due on tenon.approvals (mail_due_at) where mail_due_at is not null;
+-- Lists have one status, by default 'open'.
+create index approvals_by_status on tenon.approvals (tenant_id, workspace_id, status, id);
+-- For the mailer, which looks at the workspaces in turn.
+create index approvals_mail_due on tenon.approvals (workspace_id, mail_due_at) where mail_due_at is not null;
 call tenon.allow('tenon_admin', 'tenon.approvals', 'workspace', 'select, insert, update, delete');
 -- The mailer finds what is due in all workspaces, and nothing of its content.
 create policy mailer on tenon.approvals to tenon_reconciler

@@ -20,15 +20,24 @@ create table tenon.concurrency_slots (
   generation integer not null default 0,
   -- It was admitted again and has not acknowledged it.
   notify_pending boolean not null default false,
+  -- The reconciler has seen that the execution of an admitted row has started.
+  started boolean not null default false,
+  -- When the reconciler has checked an admitted row, or when it was admitted.
   checked_at timestamptz(3) not null default now(),
   primary key (tenant_id, workspace_id, execution_id),
   foreign key (tenant_id, workspace_id, execution_id) references tenon.executions on delete cascade
 );
 create index on tenon.concurrency_slots (tenant_id, workspace_id, flow_id, key, state, seq);
+-- For the reconciler: the queues of each workspace, requeued executions before queued ones; and slots whose execution may not
+-- have started, or has not acknowledged its slot.
+create index concurrency_slots_queues on tenon.concurrency_slots (workspace_id, flow_id, key, state desc, seq)
+  where state in ('queued', 'requeued');
+create index concurrency_slots_unstarted on tenon.concurrency_slots (workspace_id, checked_at)
+  where state = 'admitted' and (notify_pending or not started);
 call tenon.allow('tenon_admin', 'tenon.concurrency_slots', 'workspace', 'select, insert, update, delete');
 call tenon.allow('tenon_reconciler', 'tenon.concurrency_slots', 'all',
-  'select (tenant_id, workspace_id, execution_id, flow_id, key, max, state, seq, checked_at, notify_pending),
-    update (checked_at)');
+  'select (tenant_id, workspace_id, execution_id, flow_id, key, max, state, seq, checked_at, notify_pending, started),
+    update (checked_at, started)');
 
 -- Serialises slot changes of one key by an advisory lock, taken after row locks of executions and quotas. Its holder waits
 -- for no row, so no deadlock cycle can form.
@@ -47,13 +56,14 @@ create function tenon.end_queued(execution text) returns void language sql set s
 
 -- Acquires a slot or joins the queue. This is the limit of one flow and key (`concurrency`); the quota concurrent_executions of
 -- a workspace is separate. If `max` executions hold a slot or one is queued, `on_limit` decides:
---   queue           it joins the queue
+--   queue           it joins the queue; raises TQ002 if `queue_max` executions queue
 --   refuse          raises TQ002, which is the problem `concurrency_limited`
 --   cancel_running  it joins the queue, and the oldest executions beyond `max` are cancelled: queued ones at once, the others by
 --                   the caller (`to_cancel`)
 --   always          it gets a slot beyond `max`: for a child, whose parent may hold the last slot
 -- @returns the state, and the executions that the caller cancels
-create function tenon.acquire_slot(execution text, flow text, key text, max integer, on_limit text, run jsonb)
+create function tenon.acquire_slot(execution text, flow text, key text, max integer, on_limit text, run jsonb,
+    queue_max integer)
   returns table (state text, to_cancel text[]) language plpgsql set search_path = tenon, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -78,6 +88,10 @@ begin
   elsif on_limit = 'refuse' then
     raise exception 'concurrency limited' using errcode = 'TQ002',
       detail = jsonb_build_object('limit', acquire_slot.max, 'running', running, 'key', acquire_slot.key);
+  elsif on_limit = 'queue' and queue_max <= (select count(*) from concurrency_slots a
+      where a.flow_id = flow and a.key = acquire_slot.key and a.state = 'queued') then
+    raise exception 'concurrency limited' using errcode = 'TQ002', detail = jsonb_build_object(
+      'limit', acquire_slot.max, 'running', running, 'key', acquire_slot.key, 'queued', queue_max);
   else
     result := 'queued';
   end if;
@@ -204,4 +218,3 @@ revoke execute on function tenon.lock_slots, tenon.slot_rank, tenon.end_queued, 
   tenon.promote_next, tenon.release_slot, tenon.yield_slot, tenon.reacquire_slot from public;
 grant execute on function tenon.lock_slots, tenon.slot_rank, tenon.end_queued, tenon.acquire_slot, tenon.cancel_queued,
   tenon.promote_next, tenon.release_slot, tenon.yield_slot, tenon.reacquire_slot to tenon_admin;
-grant execute on function tenon.slot_rank to tenon_reconciler;

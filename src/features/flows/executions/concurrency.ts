@@ -8,6 +8,7 @@ import { concurrencyKey } from '../../../../flows-dsl/compile/concurrency.ts'
 import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Concurrency } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { FlowRunInput, SlotGeneration } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
@@ -37,14 +38,14 @@ export interface SlotResult {
  * A statement that gives an open execution a slot or queues it. Its row is written in the same transaction.
  * @param isChild true if another execution waits for it: then it is never queued, since its parent may hold the last slot
  * @returns a row as {@link SlotResult}; none if the execution has started or ended
- * @throws Problem `validation_failed` if its input yields no key; the statement, `concurrency_limited`
+ * @throws Problem `validation_failed` if its input yields no key; the statement, `concurrency_limited`, also for a full queue
  */
 export function acquireSlot(concurrency: Concurrency, run: FlowRunInput, isChild: boolean): Sql {
   const { ir: _ir, input, ...rest } = run
   const onLimit = isChild ? 'always' : concurrency.onLimit
   return sql`select p.state, to_json(p.to_cancel) as to_cancel from executions e cross join lateral tenon.acquire_slot(
       e.id, e.flow_id, ${keyOf(concurrency, input)}::text, ${concurrency.limit}::integer, ${onLimit}::text,
-      ${JSON.stringify(rest)}::jsonb) p
+      ${JSON.stringify(rest)}::jsonb, ${LIMITS.queuedExecutionsMax}::integer) p
     where e.id = ${run.execution_id} and e.status = 'pending' and e.ended_at is null`
 }
 

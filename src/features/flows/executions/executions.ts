@@ -244,7 +244,7 @@ type ListedExecution = Static<typeof ListedExecution>
 
 const FILTERS = {
   status: Type.Optional(Type.Union(STATUSES.map((status) => Type.Literal(status)))),
-  version: Type.Optional(VersionNumber),
+  version: Type.Optional({ ...VersionNumber, description: 'Of the flow that `flow` names.' }),
   trigger: Type.Optional(Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind)))),
   trigger_id: Type.Optional(Ref('trigger')),
   correlation_key: Type.Optional(CorrelationKey),
@@ -269,8 +269,10 @@ export const listExecutions = previewOperation({
   input: Input({ ...FILTERED, flow: Type.Optional(FlowRef) }),
   output: PageOf(ListedExecution),
   http: { method: 'GET', path: `${FLOWS}/executions` },
-  run: (scope, input) => {
-    const { flow } = input
+  run: async (scope, input) => {
+    const { flow, version } = input
+    if (version !== undefined && flow === undefined)
+      throw new Problem('validation_failed', { detail: 'version: needs `flow`, whose version it is.' })
     const ofFlow = sql`and flow_id = (select id from flows where id = ${flow} or (name = ${flow} and deleted_at is null) limit 1)`
     return list(scope, input, flow === undefined ? sql`` : ofFlow)
   },

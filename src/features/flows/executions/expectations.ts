@@ -3,11 +3,61 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import {
+  type BackgroundTask,
+  behindSeen,
+  refOf,
+  seenWorkspaces,
+  Turns,
+} from '../../background/background-task.ts'
 
-const { eventsMax } = LIMITS.alerts
+const { eventsMax, workspacesSeenMax, workspacesMax } = LIMITS.alerts
+
+/** Reports late executions and missed starts, some workspaces at a time, so that many late executions of one do not delay the others. */
+export function unmetExpectations(): BackgroundTask<'late'> {
+  const turns = new Turns()
+  return {
+    name: 'unmet expectations',
+    pollMs: LIMITS.reconciler.pollMs,
+    atOnce: workspacesMax,
+    find: async (system, limit) => {
+      const rows = await turns.next(system, (after) => lateWorkspaces(after, limit))
+      return rows.map((row) => ({ ref: refOf(row), item: 'late' }))
+    },
+    run: async ({ scope, isActive }) => {
+      if (isActive) await reportUnmetExpectations(scope)
+    },
+  }
+}
+
+/** The first workspace after one that expects anything of an open execution or of a flow. */
+const expectingAfter = (workspace: Sql): Sql => sql`
+  select workspace_id from (
+    (select workspace_id from executions where ended_at is null and overdue_at is not null and not overdue
+      and workspace_id > ${workspace} order by workspace_id limit 1)
+    union all
+    (select workspace_id from flow_intervals where workspace_id > ${workspace} order by workspace_id limit 1)
+  ) expecting order by workspace_id limit 1`
+
+/** The next active workspaces with something late. The next look begins after the last one of them if there may be more. */
+const lateWorkspaces = (after: string, limit: number): Sql => sql`
+  with recursive ${seenWorkspaces(expectingAfter, after, workspacesSeenMax)}, late as materialized (
+    select workspace_id from seen s
+    where exists (select from executions e where e.workspace_id = s.workspace_id and e.ended_at is null
+        and not e.overdue and e.overdue_at <= now())
+      or exists (select from flow_intervals i where i.workspace_id = s.workspace_id and i.due_at <= now())
+  ), served as (
+    select w.tenant_id, w.id as workspace_id, w.id from late
+      join workspaces w on w.id = late.workspace_id and w.state = 'active'
+      join tenants t on t.id = w.tenant_id and t.state = 'active'
+    order by w.id limit ${limit}
+  )
+  select served.*, case when (select count(*) from served) = ${limit} then (select max(id) from served) else reached.behind end as behind
+  from (${behindSeen(workspacesSeenMax)}) reached left join served on true
+  order by served.workspace_id`
 
 /** Publishes `platform.execution.overdue` and `platform.flow.missed`, a bounded number of each. */
-export async function reportUnmetExpectations(scope: WorkspaceScope): Promise<void> {
+async function reportUnmetExpectations(scope: WorkspaceScope): Promise<void> {
   await scope.batch(MARK_OVERDUE, REPORT_MISSED)
 }
 

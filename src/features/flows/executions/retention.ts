@@ -1,40 +1,93 @@
 /** Removes executions that ended longer ago than the workspace keeps them, a few at a time, and archives them before. */
 
-import { Readable } from 'node:stream'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
 import { durationMs } from '../../../core/units.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
+import {
+  type BackgroundTask,
+  refOf,
+  type TaskContext,
+  type TurnRow,
+} from '../../background/background-task.ts'
 import { objectsOf } from '../../objects/workspace-objects.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
 import { rememberStarts } from './expectations.ts'
 
-const { batchMax } = LIMITS.retention
+const { workspacesAtOnce, batchMax, stepsAtOnce, pauseSeconds } = LIMITS.retention
+
+interface PolicyRow extends TurnRow {
+  readonly retention: Retention
+}
+
+/** The items are the policies of workspaces. A workspace that has more to remove is served again after `pauseSeconds`. */
+export function executionRetention(): BackgroundTask<Retention> {
+  return {
+    name: 'retention of executions',
+    pollMs: LIMITS.reconciler.pollMs,
+    atOnce: workspacesAtOnce,
+    find: async (system, limit) => {
+      const rows = await system.rows<PolicyRow>(dueWorkspaces(limit))
+      return rows.map((row) => ({ ref: refOf(row), item: row.retention }))
+    },
+    run: async (context, retention) => {
+      if (!context.isActive) return
+      try {
+        const until = performance.now() + (pauseSeconds * 1_000) / 2
+        while (performance.now() < until && (await removeExpired(context, retention)));
+      } catch (error) {
+        await context.scope.batch(setFailure(error))
+        throw error
+      }
+      await context.scope.batch(CLEAR_FAILURE)
+    },
+  }
+}
+
+/** Workspaces with a policy, those that wait longest first, each once in `pauseSeconds`. */
+const dueWorkspaces = (limit: number) => sql`
+  with due as (
+    select tenant_id, workspace_id from services
+    where retention_due_at < now() and retention ? 'executions'
+    order by retention_due_at limit ${limit} for update skip locked
+  )
+  update services s set retention_due_at = now() + make_interval(secs => ${pauseSeconds}::integer)
+  from due where s.tenant_id = due.tenant_id and s.workspace_id = due.workspace_id
+  returning s.tenant_id, s.workspace_id, s.retention`
+
+/** Admins of the workspace read it with its settings. */
+function setFailure(error: unknown): Sql {
+  const failure = { at: new Date(), detail: detailOf(error) }
+  return sql`update services set retention_failure = ${JSON.stringify(failure)}::jsonb`
+}
+
+const CLEAR_FAILURE = sql`update services set retention_failure = null where retention_failure is not null`
+
+/** Other errors are the platform's, and may tell more than tenants should know. */
+const detailOf = (error: unknown): string =>
+  error instanceof Problem ? error.message : 'Internal error; the log of the worker has more.'
 
 interface ExpiredRow {
   readonly id: string
   readonly flow_name: string
-  /** The record with its steps, as JSON text. */
-  readonly record: string
 }
 
 /**
- * Removes one batch. What cannot be archived is not removed.
- * @param storage a scope that may write objects; its workspace is that of `scope`
+ * Removes one batch. An execution that cannot be archived is not removed.
  * @returns true if more may have expired
  */
-export async function removeExpired(
-  scope: WorkspaceScope,
-  storage: WorkspaceScope,
+async function removeExpired(
+  { scope, service }: TaskContext,
   { executions, archive }: Retention,
 ): Promise<boolean> {
   if (executions === undefined) return false
   const before = new Date(Date.now() - durationMs(executions))
-  const rows = await scope.rows<ExpiredRow>(expired(before, archive === undefined ? null : RECORD))
+  const rows = await scope.rows<ExpiredRow>(expired(before))
   const archived: string[] = []
   try {
     for (const row of rows) {
-      if (archive !== undefined) await archiveRecord(storage, archive.bucket, row)
+      if (archive !== undefined) await archiveExecution(scope, service, archive.bucket, row)
       archived.push(row.id)
     }
   } finally {
@@ -53,26 +106,39 @@ export const purgeFlows = (which: Sql): Sql => sql`delete from flows f
   where deleted_at is not null and ${which}
     and not exists (select from executions e where e.flow_id = f.id)`
 
-/** `started_at` has an index, and no execution ends before it starts. */
-const expired = (before: Date, record: Sql | null): Sql => sql`
-  select e.id, (select name from flows f where f.id = e.flow_id) as flow_name, ${record ?? sql`null`} as record
-  from executions e where started_at < ${before} and ended_at < ${before}
-  order by started_at, id limit ${batchMax}`
-
-const RECORD = sql`(to_jsonb(e) - array['tenant_id', 'workspace_id', 'due_at', 'events', 'outcome', 'suspended', 'paused', 'overdue_at']
-  || jsonb_build_object(
-    'flow_name', (select name from flows f where f.id = e.flow_id),
-    'steps', coalesce((select jsonb_agg(to_jsonb(s) - array['tenant_id', 'workspace_id', 'execution_id'] order by s.seq)
-      from execution_steps s where s.execution_id = e.id), '[]')))::text`
+/** The index by outcome and start passes over open executions; no execution ends before it starts. */
+const expired = (before: Date): Sql => sql`
+  select e.id, (select name from flows f where f.id = e.flow_id) as flow_name
+  from executions e where outcome = any('{cancelled,completed,faulted}') and started_at < ${before} and ended_at < ${before}
+  limit ${batchMax}`
 
 /** An execution is archived again under the same key if its removal fails. */
-async function archiveRecord(
-  storage: WorkspaceScope,
+async function archiveExecution(
+  scope: WorkspaceScope,
+  service: WorkspaceScope,
   bucket: string,
-  { id, flow_name, record }: ExpiredRow,
+  { id, flow_name }: ExpiredRow,
 ): Promise<void> {
-  const body = Buffer.from(record)
-  const source = { length: body.length, chunks: Readable.from([body]) }
   const object = { bucket, key: `executions/${flow_name}/${id}.json` }
-  await objectsOf(storage).put(object, source, { type: 'application/json' })
+  await objectsOf(service).put(object, { chunks: recordOf(scope, id) }, { type: 'application/json' })
+}
+
+/** The record of an execution as JSON, a part of its steps at a time: together they may have gigabytes. */
+async function* recordOf(scope: WorkspaceScope, id: string): AsyncGenerator<Buffer> {
+  const row = await scope.row<{ record: string }>(sql`
+    select (to_jsonb(e) - array['tenant_id', 'workspace_id', 'due_at', 'events', 'outcome', 'suspended', 'paused', 'overdue_at']
+      || jsonb_build_object('flow_name', (select name from flows f where f.id = e.flow_id)))::text as record
+    from executions e where id = ${id}`)
+  yield Buffer.from(`${row?.record.slice(0, -1)},"steps":[`)
+  let after = -1
+  for (;;) {
+    const steps = await scope.rows<{ seq: number; step: string }>(sql`
+      select seq, (to_jsonb(s) - array['tenant_id', 'workspace_id', 'execution_id'])::text as step from execution_steps s
+      where execution_id = ${id} and seq > ${after} order by seq limit ${stepsAtOnce}`)
+    const text = steps.map(({ step }) => step).join()
+    if (text !== '') yield Buffer.from(after < 0 ? text : `,${text}`)
+    if (steps.length < stepsAtOnce) break
+    after = steps.at(-1)?.seq ?? after
+  }
+  yield Buffer.from(']}')
 }

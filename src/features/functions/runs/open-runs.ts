@@ -1,54 +1,60 @@
 /** Finds open runs of functions, of all tenants, that may have lost their process or that wait for a slot, for the reconciler. */
 
 import { LIMITS } from '../../../core/limits.ts'
-import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import {
+  type BackgroundTask,
+  behindSeen,
+  refOf,
+  seenWorkspaces,
+  type TurnRow,
+  Turns,
+} from '../../background/background-task.ts'
+import { reconcileRun } from './reconcile-run.ts'
+import { startQueued } from './start-queued.ts'
 
-/** An open run to compare with its workflow, or a function with a queue of asynchronous runs. */
-export type OpenRunCandidate = { readonly ref: WorkspaceRef } & (
-  | { readonly functionRun: string }
-  | { readonly functionQueue: string }
-)
+const { runSeconds, atOnce, pollMs, workspacesSeenMax } = LIMITS.reconciler
 
-const { runSeconds, atOnce } = LIMITS.reconciler
-const { workspacesSeenMax } = LIMITS.functionRetention
-
-interface Row {
-  readonly tenant_id: WorkspaceRef['tenantId']
-  readonly workspace_id: WorkspaceRef['workspaceId']
-  /** The last workspace or function of a look that did not reach the end; null otherwise. */
-  readonly behind_workspace: string | null
-  readonly behind_function: string | null
-  /** Null in the only row of a look that has found nothing. */
-  readonly id: string | null
-}
-
-/** Looks at some workspaces and some queues at a time, in turn, so that those of one tenant do not delay the others. */
-export class OpenRuns {
-  /** The last workspace of the last look; empty to begin with the first. */
-  #workspace = ''
-  /** Workspace and function of the last queue of the last look. */
-  #queue: readonly [string, string] = ['', '']
-
-  async find(system: SystemScope): Promise<OpenRunCandidate[]> {
-    const [runs = [], queues = []] = (await system.batch(
-      dueRuns(this.#workspace),
-      dueQueues(...this.#queue),
-    )) as unknown as Row[][]
-    this.#workspace = runs[0]?.behind_workspace ?? ''
-    this.#queue = [queues[0]?.behind_workspace ?? '', queues[0]?.behind_function ?? '']
-    return [
-      ...candidates(runs, (functionRun) => ({ functionRun })),
-      ...candidates(queues, (functionQueue) => ({ functionQueue })),
-    ]
+/** Compares open runs with their workflows. The items are ids of runs. */
+export function openRuns(): BackgroundTask<string> {
+  const turns = new Turns()
+  return {
+    name: 'open function runs',
+    pollMs,
+    atOnce,
+    find: async (system, limit) => {
+      const rows = await turns.next(system, (after) => dueRuns(after, limit))
+      return rows.map((row) => ({ ref: refOf(row), item: row.id }))
+    },
+    run: ({ scope, isActive }, id) => reconcileRun(scope, id, isActive),
   }
 }
 
-const candidates = <T>(rows: readonly Row[], named: (id: string) => T) =>
-  rows.flatMap(({ id, tenant_id, workspace_id }) =>
-    id === null ? [] : [{ ref: { tenantId: tenant_id, workspaceId: workspace_id }, ...named(id) }],
-  )
+interface QueueRow extends TurnRow {
+  /** The function. Null in the only row of a look that has found nothing. */
+  readonly id: string
+  /** The last queue of a look that did not reach the end; null otherwise. */
+  readonly behind_function: string | null
+}
+
+/** Starts asynchronous runs of functions with a queue. The items are ids of functions. */
+export function functionQueues(): BackgroundTask<string> {
+  /** Workspace and function of the last queue of the last look; empty to begin with the first. */
+  let last: readonly [workspace: string, functionId: string] = ['', '']
+  return {
+    name: 'function queues',
+    pollMs,
+    atOnce,
+    find: async (system, limit) => {
+      const rows = await system.rows<QueueRow>(dueQueues(...last, limit))
+      last = [rows[0]?.behind ?? '', rows[0]?.behind_function ?? '']
+      return rows.flatMap((row) => (row.id === null ? [] : [{ ref: refOf(row), item: row.id }]))
+    },
+    run: async ({ scope, isActive }, functionId) => {
+      if (isActive) await startQueued(scope, functionId)
+    },
+  }
+}
 
 /** Open, and not in the queue of a function: as in the indexes of function_runs. */
 const BEGUN = sql`ended_at is null and (slot is distinct from 'awaited' or not is_async)`
@@ -57,32 +63,31 @@ const QUEUED = sql`ended_at is null and slot = 'awaited' and is_async`
 const LATER = sql`now() + make_interval(secs => ${runSeconds}::integer)`
 
 /** Due runs of the next workspaces, each once in `runSeconds`: the most overdue run of each, then the second of each, and so on. */
-const dueRuns = (after: string) => sql`
-  with recursive seen as (
-    (select workspace_id, 1 as n from function_runs where ${BEGUN} and workspace_id > ${after}::text
-      order by workspace_id limit 1)
-    union all
-    select next.workspace_id, n + 1 from seen cross join lateral (
-      select workspace_id from function_runs where ${BEGUN} and workspace_id > seen.workspace_id
-      order by workspace_id limit 1) next
-    where n < ${workspacesSeenMax}
-  ), due as materialized (
+const dueRuns = (after: string, limit: number) => sql`
+  with recursive ${seenWorkspaces(
+    (last) =>
+      sql`select workspace_id from function_runs where ${BEGUN} and workspace_id > ${last} order by workspace_id limit 1`,
+    after,
+    workspacesSeenMax,
+  )}, due as materialized (
     select r.* from seen cross join lateral (
       select tenant_id, workspace_id, id, due_at, row_number() over (order by due_at) as place from function_runs
       where ${BEGUN} and workspace_id = seen.workspace_id and due_at < now()
-      order by due_at limit ${atOnce}) r
-    order by place, due_at limit ${atOnce}
+      order by due_at limit ${limit}) r
+    order by place, due_at limit ${limit}
+  ), free as materialized (
+    select r.tenant_id, r.workspace_id, r.id from due join function_runs r
+      on r.tenant_id = due.tenant_id and r.workspace_id = due.workspace_id and r.id = due.id
+    for update of r skip locked
   ), checked as (
-    update function_runs r set due_at = ${LATER} from due
-    where r.tenant_id = due.tenant_id and r.workspace_id = due.workspace_id and r.id = due.id
+    update function_runs r set due_at = ${LATER} from free
+    where r.tenant_id = free.tenant_id and r.workspace_id = free.workspace_id and r.id = free.id
     returning r.tenant_id, r.workspace_id, r.id
   )
-  select checked.*, behind_workspace, null as behind_function
-  from (select case when count(*) = ${workspacesSeenMax} then max(workspace_id) end as behind_workspace from seen) reached
-    left join checked on true`
+  select checked.*, behind from (${behindSeen(workspacesSeenMax)}) reached left join checked on true`
 
 /** The next functions with a queue whose first run is due. The others of a queue need no look. */
-const dueQueues = (workspace: string, functionId: string) => sql`
+const dueQueues = (workspace: string, functionId: string, limit: number) => sql`
   with recursive heads as (
     (select tenant_id, workspace_id, function_id, id, due_at, 1 as n from function_runs
       where ${QUEUED} and (workspace_id, function_id) > (${workspace}::text, ${functionId}::text)
@@ -92,14 +97,14 @@ const dueQueues = (workspace: string, functionId: string) => sql`
       select tenant_id, workspace_id, function_id, id, due_at from function_runs
       where ${QUEUED} and (workspace_id, function_id) > (heads.workspace_id, heads.function_id)
       order by workspace_id, function_id, id limit 1) next
-    where n < ${atOnce}
+    where n < ${limit}
   ), checked as (
     update function_runs r set due_at = ${LATER} from heads
     where r.tenant_id = heads.tenant_id and r.workspace_id = heads.workspace_id and r.id = heads.id
       and heads.due_at < now()
     returning r.tenant_id, r.workspace_id, r.function_id as id
   )
-  select checked.*, last.workspace_id as behind_workspace, last.function_id as behind_function
+  select checked.*, last.workspace_id as behind, last.function_id as behind_function
   from (select max(n) from heads) reached
-    left join heads last on last.n = ${atOnce}
+    left join heads last on last.n = ${limit}
     left join checked on true`

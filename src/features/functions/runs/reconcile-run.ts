@@ -1,4 +1,4 @@
-/** Ends or starts runs that a crash has left behind. The reconciler of executions finds them (flows/executions/reconciler.ts). */
+/** Ends or starts runs that a crash has left behind. The reconciler finds them (open-runs.ts). */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'

@@ -1,12 +1,41 @@
-/** Removes runs that ended longer ago than the workspace keeps them, and their lines with them, a few at a time. */
+/** Finds workspaces with runs that ended longer ago than they are kept, and removes these with their lines, a few at a time. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { durationMs } from '../../../core/units.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
+import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import {
+  type BackgroundTask,
+  behindSeen,
+  refOf,
+  seenWorkspaces,
+  type TurnRow,
+  Turns,
+} from '../../background/background-task.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
 
-const { runs: DEFAULT, deadLetters: DEFAULT_OF_LETTERS, batchMax } = LIMITS.functionRetention
+const { runs: DEFAULT, deadLetters: DEFAULT_OF_LETTERS, batchMax, servedMs } = LIMITS.functionRetention
+const { pollMs, atOnce } = LIMITS.reconciler
+
+/** The items are the policies of workspaces. */
+export function functionRunRetention(): BackgroundTask<Retention> {
+  const turns = new Turns()
+  return {
+    name: 'retention of function runs',
+    pollMs,
+    atOnce,
+    find: async (system, limit) => {
+      const rows = await turns.next<OldestRuns>(system, (after) => oldestRuns(after, limit))
+      return rows
+        .filter((row) => hasExpired(row.retention, row))
+        .map((row) => ({ ref: refOf(row), item: row.retention }))
+    },
+    run: async ({ scope }, retention) => {
+      const until = performance.now() + servedMs
+      while (performance.now() < until && (await removeExpiredRuns(scope, retention)));
+    },
+  }
+}
 
 /** Dead letters are kept at least 30 days: they wait for a person. */
 function periodsMs({ function_runs: period = DEFAULT }: Retention) {
@@ -15,20 +44,37 @@ function periodsMs({ function_runs: period = DEFAULT }: Retention) {
 }
 
 /** The times when the oldest ended run and the oldest dead letter of a workspace ended, RFC 3339; null if it has none. */
-export interface OldestRuns {
+interface OldestRuns extends TurnRow {
+  readonly retention: Retention
   readonly oldest: string | null
   readonly oldest_letter: string | null
 }
 
 /** True if a run has expired. */
-export function hasExpired(retention: Retention, { oldest, oldest_letter }: OldestRuns): boolean {
+function hasExpired(retention: Retention, { oldest, oldest_letter }: OldestRuns): boolean {
   const { runsMs, lettersMs } = periodsMs(retention)
   const isOlder = (time: string | null, ms: number) => time !== null && Date.parse(time) < Date.now() - ms
   return isOlder(oldest, runsMs) || isOlder(oldest_letter, lettersMs)
 }
 
+/** The next workspaces with ended runs, and the end of the oldest of each. */
+const oldestRuns = (after: string, workspacesMax: number): Sql => sql`
+  with recursive ${seenWorkspaces(
+    (last) =>
+      sql`select workspace_id from function_runs where ended_at is not null and workspace_id > ${last} order by workspace_id limit 1`,
+    after,
+    workspacesMax,
+  )}
+  select w.tenant_id, seen.workspace_id, seen.workspace_id as id, behind,
+    coalesce((select retention from services s where s.tenant_id = w.tenant_id and s.workspace_id = w.id), '{}') as retention,
+    ${oldestEnd(sql`false`)} as oldest, ${oldestEnd(sql`true`)} as oldest_letter
+  from (${behindSeen(workspacesMax)}) reached left join (seen join workspaces w on w.id = seen.workspace_id) on true`
+
+const oldestEnd = (isLetter: Sql): Sql => sql`(select min(ended_at) from function_runs r
+  where r.workspace_id = seen.workspace_id and r.is_dead_letter = ${isLetter} and r.ended_at is not null)`
+
 /** Removes one batch. @returns true if more may have expired */
-export async function removeExpiredRuns(scope: WorkspaceScope, retention: Retention): Promise<boolean> {
+async function removeExpiredRuns(scope: WorkspaceScope, retention: Retention): Promise<boolean> {
   const { runsMs, lettersMs } = periodsMs(retention)
   const removed = await scope.rows(sql`
     delete from function_runs where ctid = any(array(

@@ -5,6 +5,7 @@ import { asWorkspaceService } from '../../../access/access.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import type { BackgroundTask } from '../../background/background-task.ts'
 
 interface KeptResult {
   readonly serverId: string
@@ -80,5 +81,26 @@ export async function readKeptResult(
       and principal = ${scope.actor.subject} and expires_at > now()`)
 }
 
-/** Deletes the expired results of all workspaces. */
-export const DELETE_EXPIRED_RESULTS = sql`delete from mcp_results where expires_at <= now()`
+const { mcpResultsDeletedAtOnce: deletedAtOnce } = LIMITS
+
+/** Deletes expired results of all workspaces as it finds them. */
+export function expiredResults(): BackgroundTask<never> {
+  return {
+    name: 'expired results',
+    pollMs: LIMITS.reconciler.pollMs,
+    atOnce: 1,
+    find: async (system) => {
+      await system.rows(DELETE_EXPIRED)
+      return []
+    },
+    run: async () => {},
+  }
+}
+
+const DELETE_EXPIRED = sql`
+  with expired as materialized (
+    select tenant_id, workspace_id, id from mcp_results where expires_at <= now()
+    order by expires_at limit ${deletedAtOnce}
+  )
+  delete from mcp_results r using expired e
+  where r.tenant_id = e.tenant_id and r.workspace_id = e.workspace_id and r.id = e.id`

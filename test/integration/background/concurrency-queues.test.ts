@@ -1,0 +1,153 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Queues of concurrency slots: how many executions may queue, and that long or many queues of one tenant do not delay others. */
+
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { LIMITS } from '../../../src/core/limits.ts'
+import {
+  concurrencyQueues,
+  unstartedSlots,
+} from '../../../src/features/flows/executions/concurrency-queues.ts'
+import { openExecutions } from '../../../src/features/flows/executions/open-executions.ts'
+import { Database, type StatementExecutor } from '../../../src/infra/postgres/database.ts'
+import { type Sql, sql } from '../../../src/infra/postgres/sql.ts'
+import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
+import { SystemScope } from '../../../src/infra/postgres/system-scope.ts'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+
+const { queuedExecutionsMax } = LIMITS
+const { queuesSeenMax } = LIMITS.reconciler
+const WAITS = '  - a: { wait: PT1H }'
+const BY_KEY = { more: "concurrency: { limit: 1, key: '${ .k }' }\n" }
+
+let workspace: TestWorkspace
+let runs: Runs
+let flow: string
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
+  flow = await runs.publish(WAITS, BY_KEY)
+  const holder = await runs.start(flow, { input: { k: 'long' } })
+  await runs.shown(holder, 'waiting')
+  await fill(holder, queuedExecutionsMax)
+}, 60_000)
+
+/** Queues executions behind the one that holds the slot. */
+async function fill(holder: string, count: number): Promise<void> {
+  await asSuperuser(
+    `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input, started_by, due_at)
+    select tenant_id, workspace_id, 'run_' || left(md5(n::text || workspace_id), 26), 'w' || n, flow_id, version, 'pending', '{}', 'me',
+      now() + interval '1 day'
+    from tenon.executions, generate_series(1, $2::int) n where id = $1`,
+    [holder, count],
+  )
+  await asSuperuser(
+    `insert into tenon.concurrency_slots (tenant_id, workspace_id, execution_id, flow_id, key, max, state, run)
+    select h.tenant_id, h.workspace_id, e.id, h.flow_id, h.key, h.max, 'queued', h.run
+    from tenon.concurrency_slots h join tenon.executions e on e.flow_id = h.flow_id and e.id <> h.execution_id
+    where h.execution_id = $1`,
+    [holder],
+  )
+  await asSuperuser('analyze tenon.concurrency_slots, tenon.executions')
+}
+
+const start = (k: string) =>
+  call('POST', `${workspace.flows}/definitions/${flow}/executions`, {
+    as: workspace.operator,
+    body: { input: { k } },
+  })
+
+test('full queue: a further execution is refused with 429 and not recorded; other keys go on', async () => {
+  const refused = await start('long')
+  expect([refused.status, refused.body]).toMatchObject([
+    429,
+    { code: 'concurrency_limited', key: 'long', limit: 1, running: 1, queued: queuedExecutionsMax },
+  ])
+  expect(refused.body.detail).toContain('may queue')
+  expect((await start('other')).status).toBe(201)
+  expect((await start('other')).body.status).toBe('pending')
+})
+
+interface Explained {
+  readonly 'QUERY PLAN': [{ readonly Plan: Record<'Shared Hit Blocks' | 'Shared Read Blocks', number> }]
+}
+
+/** Measures the pages that each statement reads, with the settings of the leader's session. */
+class Measuring implements StatementExecutor {
+  pages = 0
+  readonly #session: StatementExecutor
+
+  constructor(session: StatementExecutor) {
+    this.#session = session
+  }
+
+  async batch(context: SessionContext, statements: readonly Sql[]) {
+    const explained = statements.map((statement) => sql`explain (analyze, buffers, format json) ${statement}`)
+    for (const [row] of (await this.#session.batch(context, explained)) as unknown as [Explained][]) {
+      const [{ Plan }] = row['QUERY PLAN']
+      this.pages += Plan['Shared Hit Blocks'] + Plan['Shared Read Blocks']
+    }
+    return statements.map(() => [])
+  }
+}
+
+let database: Database
+beforeAll(() => {
+  database = Database.open(inject('tenon').env['DATABASE_APP_URL'] ?? '', () => {})
+})
+afterAll(() => database.close())
+
+test.each([
+  ['concurrency queues', concurrencyQueues],
+  ['unstarted slots', unstartedSlots],
+  ['open executions', openExecutions],
+])('%s: a look reads few pages, however long a queue is', async (_, create) => {
+  const session = await database.session()
+  const measuring = new Measuring(session)
+  await create().find(new SystemScope('reconciler', measuring), 50)
+  session.end()
+  expect(measuring.pages).toBeGreaterThan(0)
+  expect(measuring.pages).toBeLessThan(200)
+})
+
+test('queue that lost its slot, behind more queues than one look takes: goes on', async () => {
+  const own = await createTestWorkspace()
+  const theirs = new Runs(own)
+  const name = await theirs.publish(WAITS, BY_KEY)
+  const keys = [...Array.from({ length: queuesSeenMax + 2 }, (_, n) => `a${n}`), 'z']
+  const startAll = () => Promise.all(keys.map((k) => theirs.start(name, { input: { k } })))
+  const [holders, queued] = [await startAll(), await startAll()]
+  await Promise.all(holders.map((id) => theirs.shown(id, 'waiting')))
+  // As if the process had crashed before it passed the slot on.
+  await asSuperuser('delete from tenon.concurrency_slots where execution_id = $1', [holders.at(-1)])
+  await theirs.shown(queued.at(-1) ?? '', 'waiting')
+  const rows = await asSuperuser(
+    "select from tenon.concurrency_slots where execution_id = any($1) and state = 'queued'",
+    [queued],
+  )
+  expect(rows).toHaveLength(keys.length - 1)
+}, 60_000)
+
+test('thousands of executions of one workspace are due for a check: one of another is checked as soon', async () => {
+  const other = await createTestWorkspace()
+  const theirs = new Runs(other)
+  const id = await theirs.start(await theirs.publish(WAITS))
+  await theirs.shown(id, 'waiting')
+  await asSuperuser(
+    "update tenon.executions set due_at = now() - interval '1 hour' where workspace_id = $1",
+    [workspace.workspaceId],
+  )
+  // As if Temporal had lost its workflow.
+  await asSuperuser(
+    "update tenon.executions set due_at = now(), workflow_id = workflow_id || 'x' where id = $1",
+    [id],
+  )
+  expect((await theirs.shown(id, 'faulted')).error.detail).toContain('does not exist')
+  const due = await asSuperuser('select from tenon.executions where workspace_id = $1 and due_at < now()', [
+    workspace.workspaceId,
+  ])
+  expect(due.length).toBeGreaterThan(queuedExecutionsMax / 2)
+  await asSuperuser("update tenon.executions set due_at = now() + interval '1 day' where workspace_id = $1", [
+    workspace.workspaceId,
+  ])
+})
