@@ -85,7 +85,7 @@ export const PARTS: readonly (readonly [string, Part])[] = [
   ['publishing an MCP server', mcp],
 ]
 
-export interface DemoContext {
+interface DemoContext {
   readonly workspaceId: string
   /** With the rights of the operator. */
   readonly admin: ApiClient

@@ -116,6 +116,15 @@ test('account invite: the link alone on stdout, where a password is set; an unkn
   })
 }, 60_000)
 
+test('demo: a step that fails: a warning with its name and the reason, exit code 1', async () => {
+  const wrong = { env: { ...env, TENON_CLIENT_SECRET: 'wrong' } }
+  const { code, stdout, stderr } = await runCommand(['demo'], wrong)
+  const step = 'provisioning the tenant "demo" and its workspace "main"'
+  const reason = `${step}: No token: client authentication failed`
+  expect([code, stderr]).toEqual([1, `${step}\nwarning: ${reason}\n`])
+  expect(JSON.parse(stdout)).toMatchObject({ failed: [reason], serviceKey: env['TENON_SERVICE_KEY'] })
+}, 60_000)
+
 test('workspace egress: addresses allowed, listed and removed; malformed: refused', async () => {
   const egress = (...args: string[]) => tenon('workspace', 'egress', ...args)
   expect(await egress('list')).toBe('')
