@@ -35,7 +35,7 @@ const BLOCK_MS = 5_000
 const RETRY_MS = 500
 const UNBLOCK_MS = 10
 
-/** Key of a stream. The braces keep a tenant's keys on one node of a cluster. */
+/** Key of a stream. One read covers the streams of several tenants, so Valkey must be a single node, not a cluster. */
 export type StreamKey = `tenon:{${TenantId}}:${string}`
 
 /** The stream of the events that a tenant's workspaces publish. */
