@@ -315,7 +315,8 @@ export const LIMITS = {
   eventBytesMax: 262_144,
   eventsKeptPerTenant: 100_000,
   changesKeptPerWorkspace: 10_000,
-  /** Memory of a stream; it may exceed this by 1/16. */
+  /** Memory of a stream; each process that adds to it may exceed this by 1/16. */
+  eventsBytesMax: 134_217_728,
   changesBytesMax: 67_108_864,
   /** A batch of the relay: tenants, changes, bytes (plus at most one document). */
   relayTenantsMax: 50,

@@ -244,7 +244,7 @@ const rateClassOf = (role: Role): DataRole | 'admin' =>
 /** An anon key has many users, so it identifies none of them. */
 const isPublicKey = ({ kind }: Principal, role: Role) => kind === 'api_key' && role === 'anon'
 
-/** Separates tenants. The braces keep the buckets of one request on one node of a cluster. */
+/** Separates tenants. */
 const bucketPrefix = (tenantId?: TenantId) => `tenon:{${tenantId ?? 'platform'}}:rate:`
 
 /** A subject is any text of an issuer's choice: its digest cannot imitate another name, and is short. */

@@ -1,7 +1,6 @@
 /** Outbox relay: appends document changes and events of the platform to the streams in order, at least once, in one process at a time. */
 
 import { Redis, type Result } from 'ioredis'
-import { LRUCache } from 'lru-cache'
 import { seededIds, typeId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -12,6 +11,7 @@ import { type Leadership, LeaderTask } from '../../infra/postgres/leader-task.ts
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../infra/retry.ts'
+import { StreamTrimmer } from '../../infra/valkey/stream-trimmer.ts'
 import { addition, changesOf, type Message, type StreamKey } from '../../infra/valkey/streams.ts'
 import { cloudEvent, sourceOf } from './events.ts'
 
@@ -78,16 +78,12 @@ declare module 'ioredis' {
 }
 
 const TIMEOUT_MS = 5_000
-/** How often a stream is measured while as many bytes go into it as it may hold. */
-const MEASUREMENTS = 16
-const STREAMS_KNOWN = 10_000
 
 export class Appender {
   readonly #url: string
   readonly #onError: (error: Error) => void
   #redis: Redis | undefined
-  /** Bytes that went into a stream since it was last measured. */
-  readonly #unmeasured = new LRUCache<StreamKey, number>({ max: STREAMS_KNOWN })
+  readonly #trimmer = new StreamTrimmer(LIMITS.changesBytesMax)
 
   constructor(url: string, onError: (error: Error) => void) {
     this.#url = url
@@ -105,7 +101,13 @@ export class Appender {
       const parts = [...Map.groupBy(messages, ({ key }) => key)]
       await Promise.all(parts.map(([key, part]) => appendAll(redis, key, part)))
       await Promise.all(
-        parts.filter(([key, part]) => this.#shouldMeasure(key, part)).map(([key]) => trim(redis, key)),
+        parts.map(([key, part]) =>
+          this.#trimmer.added(
+            redis,
+            key,
+            part.map(({ message }) => message.text),
+          ),
+        ),
       )
     } catch (cause) {
       this.close()
@@ -116,15 +118,6 @@ export class Appender {
   close(): void {
     this.#redis?.disconnect()
     this.#redis = undefined
-  }
-
-  /** True if the stream's memory should be measured, which is too expensive after every change. */
-  #shouldMeasure(key: StreamKey, part: readonly StreamMessage[]): boolean {
-    const bytes = part.reduce((sum, { message }) => sum + message.text.length, this.#unmeasured.get(key) ?? 0)
-    this.#unmeasured.delete(key)
-    if (bytes >= LIMITS.changesBytesMax / MEASUREMENTS) return true
-    this.#unmeasured.set(key, bytes)
-    return false
   }
 
   /**
@@ -159,13 +152,6 @@ async function appendAll(redis: Redis, key: StreamKey, part: readonly StreamMess
     return [args.length, ...args]
   })
   await redis.addAll(key, ...words)
-}
-
-/** Drops the oldest entries of a stream that takes more memory than one workspace may use. */
-async function trim(redis: Redis, key: StreamKey): Promise<void> {
-  const [bytes, length] = await Promise.all([redis.memory('USAGE', key, 'SAMPLES', 0), redis.xlen(key)])
-  const share = LIMITS.changesBytesMax / (bytes ?? 1)
-  if (share < 1) await redis.xtrim(key, 'MAXLEN', Math.floor(length * share))
 }
 
 /** A message for one stream. */

@@ -6,6 +6,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isBefore } from '../../core/run.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
+import { StreamTrimmer } from './stream-trimmer.ts'
 
 /** A published event. Listeners filter by the fields beside the text, so that it is not parsed. */
 export interface Message {
@@ -34,7 +35,7 @@ const BLOCK_MS = 5_000
 const RETRY_MS = 500
 const UNBLOCK_MS = 10
 
-/** Key of a stream. The braces keep a tenant's keys on one node of a cluster. */
+/** Key of a stream. One read covers the streams of several tenants, so Valkey must be a single node, not a cluster. */
 export type StreamKey = `tenon:{${TenantId}}:${string}`
 
 /** The stream of the events that a tenant's workspaces publish. */
@@ -47,6 +48,7 @@ export const changesOf = ({ tenantId, workspaceId }: WorkspaceRef): StreamKey =>
 export class Streams {
   readonly #redis: Redis
   readonly #reader: Redis
+  readonly #trimmer = new StreamTrimmer(LIMITS.eventsBytesMax)
   readonly #onError: (error: Error) => void
   readonly #subscriptions = new Map<StreamKey, { last: string; listeners: Set<Listener> }>()
   /** Streams that the reader waits for. */
@@ -70,9 +72,11 @@ export class Streams {
     this.#reader.on('error', onError)
   }
 
-  /** Appends to the stream. @returns the entry's id */
+  /** Appends to the stream, and drops its oldest entries if it takes too much memory. @returns the entry's id */
   async publish(key: StreamKey, message: Message): Promise<string> {
     const id = await this.#call(() => this.#redis.xadd(...addition(key, message, LIMITS.eventsKeptPerTenant)))
+    // The entry is stored, so its publisher must not publish it again.
+    await this.#trimmer.added(this.#redis, key, [message.text]).catch(this.#onError)
     return id ?? START
   }
 

@@ -99,3 +99,21 @@ test('subscriber: slow, stream dropped entries: one gap notice', async () => {
   const events = [...got, gap, ...ids.slice(-5)].map((id) => (id === gap ? gap : `id: ${id}\ndata: {}\n\n`))
   expect(sent.slice(1)).toEqual(events)
 })
+
+test('published events that take more memory than a stream may: the newest are kept', async () => {
+  const [streams, redis] = [streamsAt(url.href), new Redis(url.href)]
+  const key = eventsOf(`ten_${unique('t')}`)
+  const text = 'x'.repeat(LIMITS.eventBytesMax)
+  const count = Math.ceil((LIMITS.eventsBytesMax * 1.25) / text.length)
+  for (let n = 0; n < count; n++) await streams.publish(key, { topic: 't', source: `${n}`, text })
+  try {
+    expect(await redis.memory('USAGE', key, 'SAMPLES', 0)).toBeLessThan(LIMITS.eventsBytesMax * 1.1)
+    const kept = await redis.xlen(key)
+    expect(kept).toBeGreaterThan(count / 2)
+    const [[, fields] = ['', []]] = await redis.xrange(key, '-', '+', 'COUNT', 1)
+    expect(Number(fields[3])).toBe(count - kept)
+  } finally {
+    await redis.del(key)
+    redis.disconnect()
+  }
+}, 60_000)
