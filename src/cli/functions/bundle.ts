@@ -118,8 +118,8 @@ function explained(text: string, from: string, folder: string): string {
     : `${named} is not installed: ${install}.`
 }
 
-/** `jose`, `@scope/name@1.2/part`: name, version and path. */
-const PACKAGE = /^\/?((?:@[^/@:]+\/)?[^/@:.#][^/@:]*)(@[^/]+)?(\/.*)?$/
+/** `jose`, `@scope/name@1.2/part`: name, version and path, in the characters of npm, since the message is a command. */
+const PACKAGE = /^\/?((?:@[\w.~-]+\/)?[\w~-][\w.~-]*)(@[\w.~^-]+)?(\/[\w./~-]+)?$/
 
 /** True if a folder above has the package, which then has another fault, such as a path that it does not export. */
 function isInstalled(name: string, from: string): boolean {

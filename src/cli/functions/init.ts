@@ -76,7 +76,11 @@ const TYPES = `declare module 'tenon' {
     }
     events: { publish(topic: string, data?: unknown): Promise<unknown> }
     functions: {
-      invoke(id: string, input?: unknown, options?: VersionOrAlias & { respond_async?: boolean }): Promise<unknown>
+      invoke(
+        id: string,
+        input?: unknown,
+        options?: VersionOrAlias & { respond_async?: boolean },
+      ): Promise<unknown>
     }
     flows: {
       start(

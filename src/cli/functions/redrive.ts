@@ -19,7 +19,10 @@ interface Redriven {
 async function redrive(name: string, run: string | undefined, options: WorkspaceOption): Promise<number> {
   const { client, path } = await functionClient(name, options)
   if (run !== undefined) {
-    const { id } = await client.post<{ id: string }>(`${path}/runs/${encodeURIComponent(run)}/redrive`, {})
+    const { id } = await client.call<{ id: string }>(
+      'POST',
+      `${path}/runs/${encodeURIComponent(run)}/redrive`,
+    )
     printLine(`${run} runs again as ${id}`)
     return 0
   }
@@ -27,7 +30,10 @@ async function redrive(name: string, run: string | undefined, options: Workspace
   let redrivenCount = 0
   for (let after: string | null = ''; after !== null; ) {
     const query: string = after === '' ? '' : `?after=${encodeURIComponent(after)}`
-    const { redriven, refused, has_more, next } = await client.post<Redriven>(`${path}/redrive${query}`, {})
+    const { redriven, refused, has_more, next } = await client.call<Redriven>(
+      'POST',
+      `${path}/redrive${query}`,
+    )
     for (const { run: old, as } of redriven) printLine(`${old} runs again as ${as}`)
     for (const { run: old, detail } of refused) process.stderr.write(`${old} refused: ${detail}\n`)
     redrivenCount += redriven.length

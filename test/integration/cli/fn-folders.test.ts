@@ -164,7 +164,11 @@ test('redrive: one dead letter, then all others, with the version that is active
   await write('letters.ts', 'export default ({ n }: { n: number }) => n')
   await tenon('deploy', 'greet/letters.ts')
   const [first = ''] = ids
-  expect((await tenon('redrive', 'letters', first)).stdout).toMatch(/^run_\w+ runs again as run_\w+\n$/)
+  expect(await tenon('redrive', 'letters', first)).toMatchObject({
+    code: 0,
+    stderr: '',
+    stdout: expect.stringMatching(/^run_\w+ runs again as run_\w+\n$/),
+  })
   expect((await tenon('redrive', 'letters', first)).stderr).toContain('It was run again as run_')
   const others = await tenon('redrive', 'letters')
   expect(others.code).toBe(0)
