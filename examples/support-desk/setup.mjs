@@ -22,7 +22,7 @@ async function call(method, path, body) {
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
   const content = body && { body: JSON.stringify(body) }
   const response = await fetch(`${url}${path}`, { method, headers, ...content })
-  const result = await response.json()
+  const result = /** @type {any} */ (await response.json())
   if (response.ok) return result
   const faults = result.errors ?? result.offending
   const more = faults === undefined ? result.hint : JSON.stringify(faults)

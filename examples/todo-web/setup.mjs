@@ -19,7 +19,7 @@ const [page = 'http://localhost:5173/', folder = import.meta.dirname] = process.
 async function post(path, body) {
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
   const response = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
-  const result = await response.json()
+  const result = /** @type {any} */ (await response.json())
   if (response.ok) return result
   if (result.code === 'conflict') return undefined
   const more = result.errors === undefined ? result.hint : JSON.stringify(result.errors)
