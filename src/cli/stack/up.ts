@@ -240,9 +240,9 @@ class Screen {
     this.line(`
 Try it
   set -a; . ./.env.local; set +a
-  curl -s ${url}/v1/collections/todos/documents -H "apikey: $TENON_SERVICE_KEY" \\
+  curl -s ${url}/v1/collections/scratch/documents -H "apikey: $TENON_SERVICE_KEY" \\
     -H 'content-type: application/json' -d '{"title":"buy milk","done":false}'
-  curl -s '${url}/v1/collections/todos/documents?done=eq.false' -H "apikey: $TENON_ANON_KEY"
+  curl -s '${url}/v1/collections/scratch/documents?done=eq.false' -H "apikey: $TENON_ANON_KEY"
   curl -N '${url}/v1/events/subscribe?topic=orders.*&apikey='$TENON_ANON_KEY
   npx tenon event publish orders.created '{"n":1}'
   npx tenon object put ${bucket}/readme README.md && npx tenon object get ${bucket}/readme
