@@ -76,12 +76,11 @@ export class McpServerRegistry {
    * @param server id or slug
    */
   async find(ws: string, server: string): Promise<PublishedServer | undefined> {
-    return isWorkspaceId(ws)
-      ? this.#published.load(`${ws}/${server}`, () => this.#read(ws, server))
-      : undefined
+    return this.#published.load(`${ws}/${server}`, () => this.#read(ws, server))
   }
 
-  async #read(ws: WorkspaceId, server: string): Promise<PublishedServer | undefined> {
+  async #read(ws: string, server: string): Promise<PublishedServer | undefined> {
+    if (!isWorkspaceId(ws)) return undefined
     const row = await this.#system.row<ServerRow>(sql`
       select s.tenant_id as "tenantId", s.workspace_id as "workspaceId", s.id, s.slug, s.name,
         s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge, s.search,
@@ -128,14 +127,17 @@ export class McpServerRegistry {
     return `${this.#base}/.well-known/oauth-protected-resource${mcpPath(ws, server)}`
   }
 
-  /** The server that a resource indicator names, byte for byte, if the embedded issuer gives tokens for it. */
+  /**
+   * The server that a resource indicator names, byte for byte, if the embedded issuer gives tokens for it. It is not cached: a
+   * token is for what is published now.
+   */
   async byResource(resource: string): Promise<PublishedServer | undefined> {
     if (!resource.startsWith(this.#base)) return undefined
     const path = resource.slice(this.#base.length)
     const [, ws, server] =
       /^\/v1\/mcp\/workspaces\/([a-z0-9_]+)\/servers\/([a-z0-9_-]+)\/mcp$/.exec(path) ?? []
     if (ws === undefined || server === undefined) return undefined
-    const found = await this.find(ws, server)
+    const found = await this.#read(ws, server)
     return found?.authorizationServer === null ? found : undefined
   }
 
