@@ -36,8 +36,12 @@ async function call(method, path, body) {
  * @returns {Promise<any>} undefined if there is none
  */
 async function find(path, isMeant) {
-  const { data } = await call('GET', `${path}?page[size]=200`)
-  return data.find(isMeant)
+  for (let after = ''; ; ) {
+    const { data, page } = await call('GET', `${path}?page[size]=200${after}`)
+    const found = data.find(isMeant)
+    if (found || !page.has_more) return found
+    after = `&page[after]=${encodeURIComponent(page.next)}`
+  }
 }
 
 /**

@@ -71,6 +71,7 @@ test('rights to keep records of function runs: assumed by the files that start a
     'features/functions/runs/key-operations.ts',
     'features/functions/runs/run-operation.ts',
     'features/functions/runs/runs-of-function.ts',
+    'features/functions/runs/start-queued.ts',
     'features/functions/runs/start-run.ts',
   ])
 })

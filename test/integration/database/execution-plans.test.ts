@@ -149,6 +149,7 @@ test.each(['asc', 'desc'])(
 test('approval list: those with a rare status: found by it in the index', async () => {
   const { nodes, found } = await planOf({ status: 'expired' }, 'approvals')
   expect(found).toBe(10)
-  expect(typesOf(nodes)).not.toContain('Sort')
+  // The few that the index finds may be sorted.
+  expect(typesOf(nodes)).not.toContain('Seq Scan')
   expect(conditionsOf(nodes)).toContain('status =')
 })
