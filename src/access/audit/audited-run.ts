@@ -9,7 +9,8 @@ import type { Audit } from './audit.ts'
 import { type AuditActor, type AuditEvent, type AuditOwner, digestOf } from './entry.ts'
 
 /** Frequent operations. Of a start, the row of the execution or run also says who requested it, and when; of a tool, the log of calls. */
-const FREQUENT = /^((collection|batch|event|webhook)\.|(execution\.create|function\.invoke|mcp_source\.call)$)/
+const FREQUENT =
+  /^((collection|batch|event|webhook)\.|(execution\.create|function\.invoke|mcp_source\.call)$)/
 
 /** True if the reply does not wait until the entry is in the log. */
 export const auditsAsync = ({ name }: Pick<AnyOperation, 'name'>): boolean => FREQUENT.test(name)

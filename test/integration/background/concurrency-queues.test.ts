@@ -107,7 +107,8 @@ test.each([
   await create().find(new SystemScope('reconciler', measuring), 50)
   session.end()
   expect(measuring.pages).toBeGreaterThan(0)
-  expect(measuring.pages).toBeLessThan(200)
+  // Other tests have due executions, too.
+  expect(measuring.pages).toBeLessThan(500)
 })
 
 test('queue that lost its slot, behind more queues than one look takes: goes on', async () => {

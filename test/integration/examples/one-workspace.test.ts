@@ -43,7 +43,8 @@ test('pages and examples in the order in which one reads them: each works after 
     await runSetup('todo-web', workspace, [PAGE, folder])
     await runSetup('support-desk', workspace, [PAGE, 'mia@example.com', folder])
   }
-  const { body } = await call('GET', '/v1/schemas', { as: workspace.operator })
+  const own = `/v1/schemas?workspace_id=${workspace.workspaceId}`
+  const { body } = await call('GET', own, { as: workspace.operator })
   const declared = body.data.map(({ collection }: { collection: string }) => collection)
   const examples = ['private_todos', 'desk_tickets', 'desk_answers', 'desk_refunds']
   expect(declared).toEqual(expect.arrayContaining(['tickets', lists, ...examples]))

@@ -38,7 +38,9 @@ export type Approval = Static<typeof Approval>
 export const APPROVAL_COLUMNS = sql`a.id, a.execution_id, f.name as flow, a.name as step, a.title, a.form, a.data,
   to_json(a.approvers) as approvers, to_json(a.excluded) as excluded, a.quorum, a.status, a.reopened, a.decisions,
   a.asked_at, a.deadline_at, a.ended_at`
-export const APPROVAL_JOIN = sql`approvals a join executions e on e.id = a.execution_id join flows f on f.id = e.flow_id`
+export const joinExecutions = (approvals: Sql): Sql =>
+  sql`${approvals} a join executions e on e.id = a.execution_id join flows f on f.id = e.flow_id`
+export const APPROVAL_JOIN = joinExecutions(sql`approvals`)
 
 /** The open approvals of an execution. */
 export const openApprovals = (executionId: string): Sql => sql`
