@@ -115,7 +115,7 @@ export const SCALARS: Readonly<Record<string, Rule>> = {
     fail(instance, `must be one of ${values}`)
   },
   const: (operand, instance) => {
-    if (!equal(operand, instance.value, instance)) fail(instance, 'must be the one value there is')
+    if (!equal(operand, instance.value, instance)) fail(instance, 'must be equal to the value of `const`')
   },
   minimum: bound((value, limit) => value >= limit, 'at least'),
   maximum: bound((value, limit) => value <= limit, 'at most'),
@@ -313,14 +313,14 @@ export const COMBINATIONS: Readonly<Record<string, Rule>> = {
     for (const schema of listOf(operand)) instance.check(schema, instance)
   },
   anyOf: (operand, instance) => {
-    if (countPassing(operand, instance) === 0) fail(instance, 'must be as one of the alternatives says')
+    if (countPassing(operand, instance) === 0) fail(instance, 'must match a schema of `anyOf`')
   },
   oneOf: (operand, instance) => {
     const count = countPassing(operand, instance)
-    if (count !== 1) fail(instance, `must be as exactly one of the alternatives says, not ${count} of them`)
+    if (count !== 1) fail(instance, `must match exactly one schema of \`oneOf\`, and matches ${count}`)
   },
   not: (operand, instance) => {
-    if (instance.passes(operand, instance)) fail(instance, 'must not be as it is')
+    if (instance.passes(operand, instance)) fail(instance, 'must not match the schema of `not`')
   },
   if: (operand, instance, schema) => {
     const branch = fieldOf(schema, instance.passes(operand, instance) ? 'then' : 'else')

@@ -112,7 +112,7 @@ export class Evaluation {
       .slice(0, ERRORS_LISTED_MAX)
       .map(({ pointer, message }) => `${pointer || 'it'} ${message}`)
     const more = errors.length > listed.length ? `; and ${errors.length - listed.length} more` : ''
-    throw new FlowError(ERRORS.validation, `${what} is not as its schema says: ${listed.join('; ')}${more}.`)
+    throw new FlowError(ERRORS.validation, `${what} does not match its schema: ${listed.join('; ')}${more}.`)
   }
 
   /** Returns the value. @throws FlowError (expression) if it exceeds the size that a turn may produce */

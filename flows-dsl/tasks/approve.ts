@@ -144,7 +144,7 @@ export const approve: TaskType<ApproveBody> = {
   },
   summary({ title, quorum }) {
     const text = title !== undefined && 'literal' in title ? ` ${title.literal}` : ''
-    return `approve${text}, ${quorum} of those who may`
+    return `approve${text}, ${quorum} ${quorum === 1 ? 'approval' : 'approvals'} needed`
   },
 }
 

@@ -25,7 +25,7 @@ type Authors = Pick<TaskContext['run'], 'startedBy' | 'changedBy'>
 /** The subjects that may not decide because of `fourEyes`, each with the reason. */
 export function excludedBy({ startedBy, changedBy }: Authors): ReadonlyMap<string, string> {
   const excluded = new Map(changedBy.map((subject) => [subject, 'has changed its data']))
-  if (startedBy !== undefined) excluded.set(startedBy, 'has started the run')
+  if (startedBy !== undefined) excluded.set(startedBy, 'has started the execution')
   return excluded
 }
 
@@ -77,7 +77,7 @@ export function refusalOf(
   const by = String(fieldOf(given, 'by'))
   const reason = excluded.get(by)
   if (reason !== undefined) return `\`${by}\` ${reason} and may not decide (fourEyes).`
-  if (approverOf(voting, given) === undefined) return `\`${by}\` is none of those who may decide.`
+  if (approverOf(voting, given) === undefined) return `\`${by}\` is not an approver.`
   if (voting.decisions.some((decision) => decision.by === by)) return `\`${by}\` has decided already.`
   return undefined
 }

@@ -34,7 +34,7 @@ export async function sendAuthenticated(
   if (authentication === undefined) return http.send(outbound)
   const { scheme, secret, properties } = fieldsOf(authentication)
   if (secret !== undefined)
-    throw callFailure('configuration', 'The run has no secrets to take credentials from.')
+    throw callFailure('configuration', 'The execution has no secrets to take credentials from.')
   const given = fieldsOf(properties)
   if (scheme === 'basic') return http.send(authorized(outbound, basic(given)))
   if (scheme === 'bearer') return http.send(authorized(outbound, bearer(textOf(given, 'token', 'bearer'))))

@@ -219,5 +219,5 @@ function faultOf({ text, name }: Leaf): string | undefined {
     return 'It contains NUL or half of a surrogate pair.'
   const isSecret = name === undefined || isSecretName(name)
   if (text.length >= LIMITS.flowSecretCharsMin || !isSecret) return undefined
-  return `It has fewer than ${LIMITS.flowSecretCharsMin} characters; it could not be kept out of answers.`
+  return `It has fewer than ${LIMITS.flowSecretCharsMin} characters, which are too few to mask it in results.`
 }

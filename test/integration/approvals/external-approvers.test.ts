@@ -73,9 +73,7 @@ test('group of a claim: sees the approval and decides it, as that group', async 
   const ada = await person('ada', ['staff', 'finance'])
   const bob = await person('bob', ['staff'])
   expect([await isMine(id, ada), await isMine(id, bob)]).toEqual([true, false])
-  expect((await decide(id, bob)).body.detail).toBe(
-    `\`${company.issuer}#bob\` is none of those who may decide.`,
-  )
+  expect((await decide(id, bob)).body.detail).toBe(`\`${company.issuer}#bob\` is not an approver.`)
   expect((await decide(id, ada)).body).toMatchObject({
     status: 'approved',
     decisions: [{ by: `${company.issuer}#ada`, as: 'group:finance', approved: true }],
@@ -125,5 +123,5 @@ test('groups that do not count: of an issuer without that claim, malformed, of a
   const operator = await company.token({ sub: 'root', roles: ['root'], resource: { groups: ['finance'] } })
   const path = `${workspace.flows}/approvals/${id}/decide`
   const refused = await call('POST', path, { as: operator, at: node.at, body: { approved: true } })
-  expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('is none of those')])
+  expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('is not an approver')])
 })

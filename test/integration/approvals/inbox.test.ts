@@ -85,10 +85,7 @@ describe('waiting approval', () => {
     const run = await ask(`approvers: ['${mia.email}'], ${FORM}`)
     const { id } = await approvalOf(run)
     const refused = await decide(id, leo.as)
-    expect([refused.status, refused.body.detail]).toEqual([
-      409,
-      `\`${leo.id}\` is none of those who may decide.`,
-    ])
+    expect([refused.status, refused.body.detail]).toEqual([409, `\`${leo.id}\` is not an approver.`])
     expect((await decide(id, mia.as, { approved: true, form: { reason: 'x' } })).status).toBe(409)
     expect((await approvalOf(run)).decisions).toEqual([])
     const decided = await decide(id, mia.as, { approved: true, form: { reason: 'fine' }, comment: 'ok' })
@@ -175,13 +172,13 @@ describe('waiting approval', () => {
     const flow = await runs.publish('  - board: { approve: { approvers: [tenon-operator] } }')
     const { error } = await runs.ended(await runs.start(flow))
     expect(error.detail).toBe(
-      '1 must approve, and only 0 may: tenon-operator has started the run and is not counted (fourEyes).',
+      '1 must approve, and only 0 may: tenon-operator has started the execution and is not counted (fourEyes).',
     )
     const own = await runs.publish(`  - board: { approve: { approvers: ['${mia.email}'] } }`)
     const started = await call('POST', `/v1/flows/${own}/executions`, { as: mia.as, body: {} })
     const shown = await runs.until(started.body.id, ({ approvals }) => approvals !== undefined)
     const refused = await decide(shown.approvals[0].id, mia.as)
-    expect(refused.body.detail).toBe(`\`${mia.id}\` has started the run and may not decide (fourEyes).`)
+    expect(refused.body.detail).toBe(`\`${mia.id}\` has started the execution and may not decide (fourEyes).`)
   })
 
   test('escalation: adds approvers after a time; the earlier ones still may', async () => {

@@ -95,7 +95,7 @@ test('approve by a caller that is no approver: refused with 409, execution keeps
   await runs.shown(id, 'waiting')
   expect(await runs.send(id, 'approve', { approved: true })).toMatchObject({
     status: 409,
-    body: { detail: expect.stringContaining('none of those who may decide') },
+    body: { detail: expect.stringContaining('is not an approver') },
   })
   expect(await call('GET', `${workspace.flows}/executions/${id}`, { as: workspace.operator })).toMatchObject({
     body: { status: 'waiting' },

@@ -137,7 +137,7 @@ describe('approve', () => {
     await until(id, 'waiting')
     expect(await send(id, 'approve', { approved: true })).toMatchObject({
       status: 409,
-      body: { detail: expect.stringContaining('has started the run') },
+      body: { detail: expect.stringContaining('has started the execution') },
     })
     expect(await read(id)).toMatchObject({ status: 'waiting' })
     await send(id, 'cancel')

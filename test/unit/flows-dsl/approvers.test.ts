@@ -30,10 +30,10 @@ test('count: one address in other letters is one person, a group any number', ()
   expect(countApprovers(['group:finance'])).toBe(Number.POSITIVE_INFINITY)
 })
 
-test('exclusion: names who has started the run and who has changed its data', () => {
+test('exclusion: names who has started the execution and who has changed its data', () => {
   const excluded = excludedBy({ startedBy: 'ada', changedBy: ['bob'] })
   expect(tooFew(2, ['ada', 'bob', 'cyd'], excluded)).toBe(
-    '2 must approve, and only 1 may: ada has started the run, bob has changed its data and are not counted (fourEyes).',
+    '2 must approve, and only 1 may: ada has started the execution, bob has changed its data and are not counted (fourEyes).',
   )
   expect(tooFew(2, ['ada', 'role:service'], excluded)).toBeUndefined()
   expect(tooFew(1, [], NONE)).toBe('1 must approve, and only 0 may.')

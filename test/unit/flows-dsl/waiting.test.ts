@@ -35,14 +35,14 @@ const ONE = '  - ask: { approve: { approvers: [ada, bob, starter], quorum: 2 } }
 test.each([
   ['another step', '/do/0/ask#1', { by: 'ada', approved: true }, /Nothing waits/],
   ['a step that is not there', '/do/7/x#0', { by: 'ada', approved: true }, /Nothing waits/],
-  ['a stranger', '/do/0/ask#0', { by: 'eve', approved: true }, /`eve` is none of those/],
+  ['a stranger', '/do/0/ask#0', { by: 'eve', approved: true }, /`eve` is not an approver/],
   [
     'the subject that started the execution',
     '/do/0/ask#0',
     { by: 'starter', approved: true },
-    /`starter` has started the run/,
+    /`starter` has started the execution/,
   ],
-  ['a name in other letters', '/do/0/ask#0', { by: 'Ada', approved: true }, /none of those/],
+  ['a name in other letters', '/do/0/ask#0', { by: 'Ada', approved: true }, /is not an approver/],
   ['a subject that has decided before', '/do/0/ask#0', { by: 'bob', approved: false }, /decided already/],
   ['nobody', '/do/0/ask#0', { approved: true }, /needs `by`/],
   ['no decision', '/do/0/ask#0', { by: 'ada', approved: 'yes' }, /needs `approved`/],
@@ -66,7 +66,7 @@ const FORM = `  - ask:
         form: { type: object, properties: { sum: { type: integer, maximum: 9 } }, required: [sum], additionalProperties: false }`
 
 test.each([
-  [{ approved: true }, /The form is not as its schema says/],
+  [{ approved: true }, /The form does not match its schema/],
   [{ approved: true, form: {} }, /sum/],
   [{ approved: true, form: { sum: 10 } }, /\/sum/],
   [{ approved: false, form: { sum: 1, more: 1 } }, /more/],

@@ -28,7 +28,7 @@ interface InvocationContext {
   readonly mcp?: Json
 }
 
-/** Whoever has started the run. It names no credential. `user`: on whose behalf, with the values that access rules read. */
+/** The caller who has started the run. It names no credential. `user`: on whose behalf, with the values that access rules read. */
 export interface CodeCaller {
   /** `service`, `user`, `anon`: a request with the rights of that role. */
   readonly kind: DataRole | 'flow' | 'function' | 'mcp' | 'schedule' | 'event'
