@@ -64,6 +64,25 @@ export class Turns {
   }
 }
 
+/**
+ * The `find` of a task that looks at workspaces in turn by one statement.
+ * @param statement its rows are as {@link TurnRow} @param after the last workspace of the look before
+ * @param itemOf the item of a row; undefined if it is not due
+ */
+export function findInTurn<Item, Row extends TurnRow = TurnRow>(
+  statement: (after: string, limit: number) => Sql,
+  itemOf: (row: Row) => Item | undefined,
+): BackgroundTask<Item>['find'] {
+  const turns = new Turns()
+  return async (system, limit) => {
+    const rows = await turns.next<Row>(system, (after) => statement(after, limit))
+    return rows.flatMap((row) => {
+      const item = itemOf(row)
+      return item === undefined ? [] : [{ ref: refOf(row), item }]
+    })
+  }
+}
+
 export const refOf = ({
   tenant_id,
   workspace_id,
@@ -82,6 +101,12 @@ export const seenWorkspaces = (next: (after: Sql) => Sql, after: string, max: nu
     select next.workspace_id, n + 1 from seen cross join lateral (${next(sql`seen.workspace_id`)}) next
     where n < ${max}
   )`
+
+/** A query for {@link seenWorkspaces}. @param rows a table and a condition, which have an index by workspace: `executions where …` */
+export const workspaceWith =
+  (rows: Sql) =>
+  (after: Sql): Sql =>
+    sql`select workspace_id from ${rows} and workspace_id > ${after} order by workspace_id limit 1`
 
 /** The query of the column `behind`, as in {@link TurnRow}. */
 export const behindSeen = (max: number): Sql =>

@@ -6,9 +6,9 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
   behindSeen,
-  refOf,
+  findInTurn,
   seenWorkspaces,
-  Turns,
+  workspaceWith,
 } from '../../background/background-task.ts'
 import { mailApprovers } from './mail-approvers.ts'
 
@@ -16,15 +16,11 @@ const { mailPollMs, mailsAtOnce, mailRetrySeconds, workspacesSeenMax } = LIMITS.
 
 /** The items are ids of approvals. In a suspended workspace, they are mailed later. */
 export function approvalMails(mailer: Pick<Mailer, 'send'>): BackgroundTask<string> {
-  const turns = new Turns()
   return {
     name: 'approval mails',
     pollMs: mailPollMs,
     atOnce: mailsAtOnce,
-    find: async (system, limit) => {
-      const rows = await turns.next(system, (after) => dueMails(after, limit))
-      return rows.map((row) => ({ ref: refOf(row), item: row.id }))
-    },
+    find: findInTurn(dueMails, (row) => row.id),
     run: async ({ scope, isActive }, id) => {
       if (isActive) await mailApprovers(scope, id, (mail) => mailer.send(mail))
     },
@@ -36,12 +32,7 @@ export function approvalMails(mailer: Pick<Mailer, 'send'>): BackgroundTask<stri
  * mail is sent, it is due again.
  */
 const dueMails = (after: string, limit: number) => sql`
-  with recursive ${seenWorkspaces(
-    (last) =>
-      sql`select workspace_id from approvals where mail_due_at is not null and workspace_id > ${last} order by workspace_id limit 1`,
-    after,
-    workspacesSeenMax,
-  )}, due as materialized (
+  with recursive ${seenWorkspaces(workspaceWith(sql`approvals where mail_due_at is not null`), after, workspacesSeenMax)}, due as materialized (
     select r.* from seen
       join workspaces w on w.id = seen.workspace_id and w.state = 'active'
       join tenants t on t.id = w.tenant_id and t.state = 'active'

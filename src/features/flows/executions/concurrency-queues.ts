@@ -6,10 +6,12 @@ import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import {
   type BackgroundTask,
   behindSeen,
+  findInTurn,
   refOf,
   seenWorkspaces,
   type TurnRow,
   Turns,
+  workspaceWith,
 } from '../../background/background-task.ts'
 import { promoteQueued, reconcileExecution } from './reconcile-execution.ts'
 
@@ -69,11 +71,6 @@ class Queues {
 
 const QUEUED = sql`state in ('queued', 'requeued')`
 
-const workspaceWith =
-  (condition: Sql) =>
-  (after: Sql): Sql =>
-    sql`select workspace_id from concurrency_slots where ${condition} and workspace_id > ${after} order by workspace_id limit 1`
-
 /** The first execution of the first queue of a workspace after a flow and a key. */
 const nextHead = (workspace: Sql, flow: Sql, key: Sql): Sql => sql`
   select tenant_id, workspace_id, flow_id, key, max from concurrency_slots
@@ -86,7 +83,7 @@ const nextHead = (workspace: Sql, flow: Sql, key: Sql): Sql => sql`
  * @param last the queues of workspaces after which the look begins, instead of with the first
  */
 const nextQueues = (after: string, last: readonly object[]) => sql`
-  with recursive ${seenWorkspaces(workspaceWith(QUEUED), after, workspacesSeenMax)},
+  with recursive ${seenWorkspaces(workspaceWith(sql`concurrency_slots where ${QUEUED}`), after, workspacesSeenMax)},
   last as (select * from jsonb_to_recordset(${JSON.stringify(last)}::jsonb) as l(workspace text, flow text, key text)),
   queues as materialized (
     select q.tenant_id, seen.workspace_id, q.flow_id, q.key, q.place, q.max,
@@ -127,15 +124,11 @@ const markChecked = (held: readonly object[]) => sql`
 
 /** Starts executions that got a slot and have not started, and notifies those that have not acknowledged it. */
 export function unstartedSlots(): BackgroundTask<string> {
-  const turns = new Turns()
   return {
     name: 'unstarted slots',
     pollMs,
     atOnce,
-    find: async (system, limit) => {
-      const rows = await turns.next(system, (after) => dueSlots(after, limit))
-      return rows.map((row) => ({ ref: refOf(row), item: row.id }))
-    },
+    find: findInTurn(dueSlots, (row) => row.id),
     run: ({ scope, isActive }, id) => reconcileExecution(scope, id, isActive),
   }
 }
@@ -145,7 +138,7 @@ const UNSTARTED = sql`state = 'admitted' and (notify_pending or not started)`
 
 /** Slots of the next workspaces, the longest unchecked one of each first. The others, whose executions have started, are marked. */
 const dueSlots = (after: string, limit: number) => sql`
-  with recursive ${seenWorkspaces(workspaceWith(UNSTARTED), after, workspacesSeenMax)},
+  with recursive ${seenWorkspaces(workspaceWith(sql`concurrency_slots where ${UNSTARTED}`), after, workspacesSeenMax)},
   due as materialized (
     select r.* from seen cross join lateral (
       select tenant_id, workspace_id, execution_id, row_number() over (order by checked_at) as place from concurrency_slots

@@ -6,24 +6,19 @@ import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
   behindSeen,
-  refOf,
+  findInTurn,
   seenWorkspaces,
-  Turns,
 } from '../../background/background-task.ts'
 
 const { eventsMax, workspacesSeenMax, workspacesMax } = LIMITS.alerts
 
 /** Reports late executions and missed starts, some workspaces at a time, so that many late executions of one do not delay the others. */
 export function unmetExpectations(): BackgroundTask<'late'> {
-  const turns = new Turns()
   return {
     name: 'unmet expectations',
     pollMs: LIMITS.reconciler.pollMs,
     atOnce: workspacesMax,
-    find: async (system, limit) => {
-      const rows = await turns.next(system, (after) => lateWorkspaces(after, limit))
-      return rows.map((row) => ({ ref: refOf(row), item: 'late' }))
-    },
+    find: findInTurn(lateWorkspaces, () => 'late'),
     run: async ({ scope, isActive }) => {
       if (isActive) await reportUnmetExpectations(scope)
     },

@@ -5,9 +5,9 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
   behindSeen,
-  refOf,
+  findInTurn,
   seenWorkspaces,
-  Turns,
+  workspaceWith,
 } from '../../background/background-task.ts'
 import { reconcileExecution } from './reconcile-execution.ts'
 
@@ -15,15 +15,11 @@ const { againSeconds, soonSeconds, atOnce, pollMs, workspacesSeenMax } = LIMITS.
 
 /** The items are ids of executions. */
 export function openExecutions(): BackgroundTask<string> {
-  const turns = new Turns()
   return {
     name: 'open executions',
     pollMs,
     atOnce,
-    find: async (system, limit) => {
-      const rows = await turns.next(system, (after) => dueExecutions(after, limit))
-      return rows.map((row) => ({ ref: refOf(row), item: row.id }))
-    },
+    find: findInTurn(dueExecutions, (row) => row.id),
     run: ({ scope, isActive }, id) => reconcileExecution(scope, id, isActive),
   }
 }
@@ -33,12 +29,7 @@ export function openExecutions(): BackgroundTask<string> {
  * `againSeconds` ago, or not started after `soonSeconds` and not queued.
  */
 const dueExecutions = (after: string, limit: number) => sql`
-  with recursive ${seenWorkspaces(
-    (last) =>
-      sql`select workspace_id from executions where ended_at is null and workspace_id > ${last} order by workspace_id limit 1`,
-    after,
-    workspacesSeenMax,
-  )}, due as materialized (
+  with recursive ${seenWorkspaces(workspaceWith(sql`executions where ended_at is null`), after, workspacesSeenMax)}, due as materialized (
     select r.* from seen cross join lateral (
       select tenant_id, workspace_id, id, due_at, row_number() over (order by due_at) as place from executions
       where ended_at is null and workspace_id = seen.workspace_id and due_at < now()

@@ -5,10 +5,11 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
   behindSeen,
+  findInTurn,
   refOf,
   seenWorkspaces,
   type TurnRow,
-  Turns,
+  workspaceWith,
 } from '../../background/background-task.ts'
 import { reconcileRun } from './reconcile-run.ts'
 import { startQueued } from './start-queued.ts'
@@ -17,15 +18,11 @@ const { runSeconds, atOnce, pollMs, workspacesSeenMax } = LIMITS.reconciler
 
 /** Compares open runs with their workflows. The items are ids of runs. */
 export function openRuns(): BackgroundTask<string> {
-  const turns = new Turns()
   return {
     name: 'open function runs',
     pollMs,
     atOnce,
-    find: async (system, limit) => {
-      const rows = await turns.next(system, (after) => dueRuns(after, limit))
-      return rows.map((row) => ({ ref: refOf(row), item: row.id }))
-    },
+    find: findInTurn(dueRuns, (row) => row.id),
     run: ({ scope, isActive }, id) => reconcileRun(scope, id, isActive),
   }
 }
@@ -64,12 +61,7 @@ const LATER = sql`now() + make_interval(secs => ${runSeconds}::integer)`
 
 /** Due runs of the next workspaces, each once in `runSeconds`: the most overdue run of each, then the second of each, and so on. */
 const dueRuns = (after: string, limit: number) => sql`
-  with recursive ${seenWorkspaces(
-    (last) =>
-      sql`select workspace_id from function_runs where ${BEGUN} and workspace_id > ${last} order by workspace_id limit 1`,
-    after,
-    workspacesSeenMax,
-  )}, due as materialized (
+  with recursive ${seenWorkspaces(workspaceWith(sql`function_runs where ${BEGUN}`), after, workspacesSeenMax)}, due as materialized (
     select r.* from seen cross join lateral (
       select tenant_id, workspace_id, id, due_at, row_number() over (order by due_at) as place from function_runs
       where ${BEGUN} and workspace_id = seen.workspace_id and due_at < now()

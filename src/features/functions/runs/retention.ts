@@ -7,10 +7,10 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
   behindSeen,
-  refOf,
+  findInTurn,
   seenWorkspaces,
   type TurnRow,
-  Turns,
+  workspaceWith,
 } from '../../background/background-task.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'
 
@@ -19,17 +19,13 @@ const { pollMs, atOnce } = LIMITS.reconciler
 
 /** The items are the policies of workspaces. */
 export function functionRunRetention(): BackgroundTask<Retention> {
-  const turns = new Turns()
   return {
     name: 'retention of function runs',
     pollMs,
     atOnce,
-    find: async (system, limit) => {
-      const rows = await turns.next<OldestRuns>(system, (after) => oldestRuns(after, limit))
-      return rows
-        .filter((row) => hasExpired(row.retention, row))
-        .map((row) => ({ ref: refOf(row), item: row.retention }))
-    },
+    find: findInTurn<Retention, OldestRuns>(oldestRuns, (row) =>
+      hasExpired(row.retention, row) ? row.retention : undefined,
+    ),
     run: async ({ scope }, retention) => {
       const until = performance.now() + servedMs
       while (performance.now() < until && (await removeExpiredRuns(scope, retention)));
@@ -59,12 +55,7 @@ function hasExpired(retention: Retention, { oldest, oldest_letter }: OldestRuns)
 
 /** The next workspaces with ended runs, and the end of the oldest of each. */
 const oldestRuns = (after: string, workspacesMax: number): Sql => sql`
-  with recursive ${seenWorkspaces(
-    (last) =>
-      sql`select workspace_id from function_runs where ended_at is not null and workspace_id > ${last} order by workspace_id limit 1`,
-    after,
-    workspacesMax,
-  )}
+  with recursive ${seenWorkspaces(workspaceWith(sql`function_runs where ended_at is not null`), after, workspacesMax)}
   select w.tenant_id, seen.workspace_id, seen.workspace_id as id, behind,
     coalesce((select retention from services s where s.tenant_id = w.tenant_id and s.workspace_id = w.id), '{}') as retention,
     ${oldestEnd(sql`false`)} as oldest, ${oldestEnd(sql`true`)} as oldest_letter
