@@ -35,8 +35,11 @@ function errorLines(errors: unknown, summary: string): string[] {
   return errors.map(({ pointer, name, detail }) => `${pointer || name} ${detail}`)
 }
 
-/** ` at lib.ts:2:14`: where the code of a function has failed; empty if that is not known. */
-function placeOf(error: unknown): string {
+/**
+ * ` at lib.ts:2:14`: the position at which the code of a function has failed; empty if it is not known.
+ * @param error the member `error` of a problem or of a run
+ */
+export function placeOf(error: unknown): string {
   const { file, line, column } = (error ?? {}) as { file?: string; line?: number; column?: number }
   return line === undefined
     ? ''

@@ -19,21 +19,23 @@ interface Declared {
 }
 
 /**
- * Declares each collection of the file: one object or a list of them. A declared one is changed, as `update` does.
+ * Changes each declared collection of the file: one object or a list of them. Others are declared by `apply`, an error for `update`.
  * @returns the exit code: 1 if an index could not be built
  */
-async function apply(file: string, options: WorkspaceOption): Promise<number> {
-  const schemas = await readSchemas(file)
-  const { client, workspace_id } = await workspaceClient(options.workspace)
-  const known = await declaredIn(client, workspace_id)
-  let code = 0
-  for (const schema of schemas) {
-    const id = known.find((one) => one.collection === schema.collection)?.id
-    if (id === undefined) await declare(client, workspace_id, schema)
-    else code = Math.max(code, await change(client, id, schema))
+const write =
+  (verb: 'apply' | 'update') =>
+  async (file: string, options: WorkspaceOption): Promise<number> => {
+    const schemas = await readSchemas(file)
+    const { client, workspace_id } = await workspaceClient(options.workspace)
+    const known = await declaredIn(client, workspace_id)
+    let code = 0
+    for (const schema of schemas) {
+      const isNew = !known.some(({ collection }) => collection === schema.collection)
+      if (isNew && verb === 'apply') await declare(client, workspace_id, schema)
+      else code = Math.max(code, await change(client, idOf(known, schema.collection), schema))
+    }
+    return code
   }
-  return code
-}
 
 async function declare(client: ApiClient, workspace_id: string, schema: SchemaFile): Promise<void> {
   const made = await client.post<Declared>('/v1/schemas', { workspace_id, ...schema })
@@ -47,17 +49,6 @@ async function change(client: ApiClient, id: string, { collection, ...body }: Sc
   const made = await client.call<Changed>('PUT', `/v1/schemas/${id}`, body, prefer)
   process.stdout.write(`${id} ${collection} ${resultOf(made)}\n`)
   return made.state === 'failed' ? 1 : 0
-}
-
-/** Changes each collection as the file declares it. @returns the exit code: 1 if an index could not be built */
-async function update(file: string, options: WorkspaceOption): Promise<number> {
-  const schemas = await readSchemas(file)
-  const { client, workspace_id } = await workspaceClient(options.workspace)
-  const known = await declaredIn(client, workspace_id)
-  let code = 0
-  for (const schema of schemas)
-    code = Math.max(code, await change(client, idOf(known, schema.collection), schema))
-  return code
 }
 
 const declaredIn = (client: ApiClient, workspace_id: string): Promise<Declared[]> =>
@@ -124,14 +115,14 @@ export function schemaVerbs(program: Command): void {
     schema,
     'apply <file>',
     'declare the collections of a JSON file: {collection, store, schema, mode?, access?, indexes?, unique?}, or a list of them; declared ones are changed as by update',
-    apply,
+    write('apply'),
     [WORKSPACE],
   )
   addVerb(
     schema,
     'update <file>',
     'change declared collections as in a JSON file; members that it does not name stay',
-    update,
+    write('update'),
     [WORKSPACE],
   )
   addVerb(schema, 'list', 'list declared collections', list, [WORKSPACE])

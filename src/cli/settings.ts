@@ -103,7 +103,7 @@ export async function operatorAccess(
   const token = await operatorToken(settings)
   const client = new ApiClient(need(settings, 'TENON_URL'), { authorization: `Bearer ${token}` })
   const names = settings['TENON_TOKEN'] ? ['TENON_TOKEN'] : ['TENON_CLIENT_ID', 'TENON_CLIENT_SECRET']
-  await announce(client, settings, names, workspace)
+  if (!settings['TENON_QUIET']) announce(client, settings, names, await readMe(client), workspace)
   return { client, token }
 }
 
@@ -117,8 +117,10 @@ export async function serviceClient(workspace?: string): Promise<ApiClient> {
   const apikey = need(settings, 'TENON_SERVICE_KEY')
   const client = new ApiClient(need(settings, 'TENON_URL'), { apikey })
   const wanted = workspace ?? workspaceOfKey(settings)
-  if (wanted !== undefined) await requireWorkspace(client, wanted)
-  await announce(client, settings, ['TENON_SERVICE_KEY'])
+  const isQuiet = Boolean(settings['TENON_QUIET'])
+  const me = wanted === undefined && isQuiet ? undefined : await readMe(client)
+  if (wanted !== undefined) requireWorkspace(me, wanted)
+  if (!isQuiet) announce(client, settings, ['TENON_SERVICE_KEY'], me)
   return client
 }
 
@@ -131,9 +133,8 @@ function workspaceOfKey(settings: Settings): string | undefined {
     : settings['TENON_WORKSPACE_ID']
 }
 
-/** @throws Error if the key is of another workspace; a key that is refused fails at the request of the verb */
-async function requireWorkspace(client: ApiClient, wanted: string): Promise<void> {
-  const me = await client.get<Me>('/v1/me').catch(() => undefined)
+/** @throws Error if the key is of another workspace */
+function requireWorkspace(me: Me | undefined, wanted: string): void {
   if (me === undefined || me.workspace_id === wanted) return
   throw new Error(
     `TENON_SERVICE_KEY is of the workspace ${me.workspace_id}, not of ${wanted}. Create a key of that one: tenon key create --kind service --name cli --workspace ${wanted}`,
@@ -151,19 +152,20 @@ interface Me {
   readonly workspace_id: string | null
 }
 
+/** Reads what the credential is. @returns undefined if that fails: the request of the verb fails as well, and reports the reason */
+const readMe = (client: ApiClient): Promise<Me | undefined> => client.get<Me>('/v1/me').catch(() => undefined)
+
 /**
- * Prints on stderr which workspace, role and platform a verb uses, unless TENON_QUIET is set.
+ * Prints on stderr which workspace, role and platform a verb uses.
  * @param credentials names of the settings with its credentials
  */
-async function announce(
+function announce(
   client: ApiClient,
   settings: Settings,
   credentials: readonly string[],
+  me: Me | undefined,
   workspace?: string,
-): Promise<void> {
-  if (settings['TENON_QUIET']) return
-  // If the request fails, that of the verb fails as well, and reports the reason.
-  const me = await client.get<Me>('/v1/me').catch(() => undefined)
+): void {
   if (me?.roles === undefined) return
   const workspaceId = workspace ?? me.workspace_id
   const { used } = settings[OF_FILE] ?? {}

@@ -33,11 +33,15 @@ export function addVerb<A extends unknown[]>(
     try {
       process.exitCode = await work(...(args as unknown as A))
     } catch (error) {
-      process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+      printError(error)
       process.exitCode = 1
     }
   })
 }
+
+/** Prints the message of an error on stderr. */
+export const printError = (error: unknown): void =>
+  void process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
 
 /** Prints one line on stdout. */
 export const printLine = (line: string): void => void process.stdout.write(`${line}\n`)

@@ -6,7 +6,7 @@ import type { Command } from 'commander'
 import { ApiError } from '../client.ts'
 import { JSON_NOTATION, jsonArgument } from '../json-argument.ts'
 import { callerPath, workspaceClient } from '../settings.ts'
-import { addVerb, type Flag, printLine, WORKSPACE, type WorkspaceOption } from '../verb.ts'
+import { addVerb, type Flag, printError, printLine, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import { bundleFunction, entryOf, SourceError } from './bundle.ts'
 
 interface Deployed {
@@ -100,9 +100,6 @@ async function dev(path: string, options: DeployOptions): Promise<number> {
   }
   return 0
 }
-
-const printError = (error: unknown): void =>
-  void process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
 
 export function deployVerbs(functions: Command): void {
   const flags = [NAME, CONFIG, WORKSPACE]

@@ -2,6 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises'
 import { type ApiClient, ApiError, framesOf } from '../client.ts'
+import { printError } from '../verb.ts'
 import { type Line, printRun, printRunError, printRunLine, type Run } from './run-lines.ts'
 
 const POLL_MS = 1_000
@@ -17,15 +18,12 @@ export async function followAll(client: ApiClient, path: string, shown: readonly
   for (let found = shown; ; found = await later.next()) {
     for (const run of found) {
       // The lines of a run that has ended take one request, and no stream, of which a client has few.
-      if (run.ended_at !== null) await repeat(() => printRun(client, path, run)).catch(report)
-      else void followRun(client, path, run.id).catch(report)
+      if (run.ended_at !== null) await repeat(() => printRun(client, path, run)).catch(printError)
+      else void followRun(client, path, run.id).catch(printError)
     }
     await delay(POLL_MS)
   }
 }
-
-const report = (error: unknown): void =>
-  void process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
 
 /** The runs that are created after some others. Ids do not tell: that of a run for an event has the time of the event. */
 class LaterRuns {

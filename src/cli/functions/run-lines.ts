@@ -1,6 +1,6 @@
 /** Prints the lines of runs, and the errors of those that failed. */
 
-import type { ApiClient } from '../client.ts'
+import { type ApiClient, placeOf } from '../client.ts'
 import { dateTimeText, printLine } from '../verb.ts'
 
 export interface Run {
@@ -30,10 +30,7 @@ export interface Line {
 }
 
 /** `function_error at index.ts:3:9: no` */
-export function errorText({ code, detail, file, line, column }: RunError): string {
-  const place = line === undefined ? '' : ` at ${file === undefined ? '' : `${file}:`}${line}:${column}`
-  return `${code}${place}: ${detail}`
-}
+export const errorText = (error: RunError): string => `${error.code}${placeOf(error)}: ${error.detail}`
 
 /** Prints the lines that the run has now. */
 export async function printRun(client: ApiClient, path: string, run: Run): Promise<void> {
