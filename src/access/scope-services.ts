@@ -188,6 +188,9 @@ export function addressOf(scope: WorkspaceScope, path: string): string {
   return `${servicesOf(scope).publicUrl}${path}`
 }
 
+/** The origin of the platform's public URL. */
+export const originOf = (scope: WorkspaceScope): string => new URL(servicesOf(scope).publicUrl).origin
+
 /**
  * Sends one HTTP request through the egress guard, on connections that this workspace alone uses. Redirects are not followed.
  * @param sender the addresses besides the public Internet that the workspace may reach

@@ -3,7 +3,7 @@
 import { requireRights } from '../../access/access.ts'
 import { type AuditCaller, runAudited } from '../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { addressOf, sendHttp } from '../../access/scope-services.ts'
+import { originOf, sendHttp } from '../../access/scope-services.ts'
 import { Suspended } from '../../access/tenant-states.ts'
 import type { ByteReply } from '../../core/bytes.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -102,7 +102,7 @@ export class PlatformHost implements InvocationHost {
     this.#count()
     const { record, active, call, yieldWhile } = this.#services
     await this.#whileActive(active())
-    const { origin } = new URL(addressOf(record, '/'))
+    const origin = originOf(record)
     const route = {
       egress: this.#egress,
       allowed: () => egressAllowed(record),

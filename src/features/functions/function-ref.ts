@@ -3,6 +3,7 @@
 import { Ref } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
 import { notFound, Problem } from '../../core/problem.ts'
+import type { WorkspaceRef } from '../../core/tenant.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 
 /** By id, or by name if the credential is of one workspace, since names are unique in a workspace. */
@@ -24,6 +25,17 @@ export async function findFunctionRow<T extends object>(
   if (row === undefined) throw functionMissing(scope, id)
   return row
 }
+
+/** Finds a function, and the workspace that it belongs to. @throws Problem as {@link functionMissing} */
+export const findFunction = (
+  scope: AdminScope,
+  id: string,
+): Promise<WorkspaceRef & { readonly id: string }> =>
+  findFunctionRow(
+    scope,
+    id,
+    sql`select f.id, f.tenant_id as "tenantId", f.workspace_id as "workspaceId" from functions f where ${functionNamed(id)}`,
+  )
 
 /** `not_found`, which tells an admin of several workspaces who named the function by its name to use the id. */
 export function functionMissing({ workspaceId }: AdminScope, id: string): Problem {

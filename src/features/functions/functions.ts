@@ -13,7 +13,7 @@ import { listPage } from '../operation-helpers.ts'
 import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS, FunctionConfig } from './config.ts'
 import { type FunctionConstants, FunctionTool } from './exported-constants.ts'
-import { FunctionRef, findFunctionRow, functionMissing, functionNamed } from './function-ref.ts'
+import { FunctionRef, findFunction, findFunctionRow, functionMissing, functionNamed } from './function-ref.ts'
 import { passOnAfterChange } from './runs/start-queued.ts'
 import type { Maps } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
@@ -76,8 +76,7 @@ export const lockFunction = (target: Sql): Sql =>
 
 /** @throws Problem `not_found` */
 export async function findFunctionId(scope: AdminScope, id: string): Promise<string> {
-  const found = sql`select f.id from functions f where ${functionNamed(id)}`
-  return (await findFunctionRow<{ id: string }>(scope, id, found)).id
+  return (await findFunction(scope, id)).id
 }
 
 export const getFunction = adminOperation({

@@ -3,7 +3,7 @@
 import Type from 'typebox'
 import { Input, Ref, workspaceOperation } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { addressOf, workflowsOf } from '../../../access/scope-services.ts'
+import { originOf, workflowsOf } from '../../../access/scope-services.ts'
 import { type ByteReply, type ByteSource, Raw, type RawRequest } from '../../../core/bytes.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { DATA_ROLES } from '../../../core/policy.ts'
@@ -62,7 +62,7 @@ const startServing = async (scope: WorkspaceScope, { id, runId, request }: Serve
     id,
     runId,
     kind: 'fetch',
-    input: requestHead(request, new URL(addressOf(scope, '/')).origin) as unknown as Json,
+    input: requestHead(request, originOf(scope)) as unknown as Json,
     // The scope has the chain depth of a request that a run has sent.
     trigger: { kind: 'http' },
     isAsync: false,

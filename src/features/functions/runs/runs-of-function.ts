@@ -6,10 +6,9 @@ import { adminOperation, Id, Input, Ref } from '../../../access/operation-builde
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { PageOf } from '../../../core/page.ts'
 import { ADMINS } from '../../../core/policy.ts'
-import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { ACTIVE, inactiveProblem } from '../../tenants/tenants.ts'
-import { FunctionRef, findFunctionRow, functionNamed } from '../function-ref.ts'
+import { FunctionRef, findFunction } from '../function-ref.ts'
 import { redriveAll, redriveRun } from './redrive.ts'
 import {
   followLines,
@@ -33,19 +32,14 @@ interface FoundFunction {
 }
 
 /** @throws Problem `not_found` */
-async function findFunction(scope: AdminScope, id: string): Promise<FoundFunction> {
-  const { functionId, ...ref } = await findFunctionRow<WorkspaceRef & { functionId: string }>(
-    scope,
-    id,
-    sql`select f.id as "functionId", f.tenant_id as "tenantId", f.workspace_id as "workspaceId" from functions f
-      where ${functionNamed(id)}`,
-  )
+async function openFunction(scope: AdminScope, id: string): Promise<FoundFunction> {
+  const { id: functionId, ...ref } = await findFunction(scope, id)
   return { functionId, within: enterRuns(scope, ref) }
 }
 
-/** @throws Problem as {@link findFunction}, and that of a workspace in which nothing may be started */
-async function findActiveFunction(scope: AdminScope, id: string): Promise<FoundFunction> {
-  const found = await findFunction(scope, id)
+/** @throws Problem as {@link openFunction}, and that of a workspace in which nothing may be started */
+async function openActiveFunction(scope: AdminScope, id: string): Promise<FoundFunction> {
+  const found = await openFunction(scope, id)
   const { workspaceId } = found.within.ref
   const active = await scope.row(sql`select id from workspaces where id = ${workspaceId} and ${ACTIVE}`)
   if (active === undefined) throw await inactiveProblem(scope, workspaceId)
@@ -60,7 +54,7 @@ const listRuns = adminOperation({
   output: PageOf(FunctionRun),
   http: { method: 'GET', path: RUNS },
   run: async (scope, { id, ...filters }) => {
-    const { within, functionId } = await findFunction(scope, id)
+    const { within, functionId } = await openFunction(scope, id)
     return runPage(within, filters, functionId)
   },
 })
@@ -73,7 +67,7 @@ const getRun = adminOperation({
   output: FunctionRunWithResult,
   http: { method: 'GET', path: `${RUNS}/{run}` },
   run: async (scope, { id, run }) => {
-    const { within, functionId } = await findFunction(scope, id)
+    const { within, functionId } = await openFunction(scope, id)
     return readRun(within, run, functionId)
   },
 })
@@ -86,7 +80,7 @@ const listLines = adminOperation({
   output: PageOf(RunLine),
   http: { method: 'GET', path: `${RUNS}/{run}/logs` },
   run: async (scope, { id, run, ...page }) => {
-    const { within, functionId } = await findFunction(scope, id)
+    const { within, functionId } = await openFunction(scope, id)
     return linePage(within, run, page, functionId)
   },
 })
@@ -99,7 +93,7 @@ const watchLines = adminOperation({
   output: LogFrames,
   http: { ...LOG_STREAM_HTTP, path: `${RUNS}/{run}/logs/stream` },
   run: async (scope, { id, run, last_event_id }) => {
-    const { within, functionId } = await findFunction(scope, id)
+    const { within, functionId } = await openFunction(scope, id)
     return followLines(within, run, last_event_id, functionId)
   },
 })
@@ -112,7 +106,7 @@ const redrive = adminOperation({
   output: FunctionRun,
   http: { method: 'POST', path: `${RUNS}/{run}/redrive`, status: () => 201 },
   run: async (scope, { id, run }) => {
-    const { within, functionId } = await findActiveFunction(scope, id)
+    const { within, functionId } = await openActiveFunction(scope, id)
     const {
       input: _input,
       result: _result,
@@ -148,7 +142,7 @@ const redriveFunction = adminOperation({
   output: Redriven,
   http: { method: 'POST', path: '/v1/functions/{id}/redrive' },
   run: async (scope, { id, after = '' }) => {
-    const { within, functionId } = await findActiveFunction(scope, id)
+    const { within, functionId } = await openActiveFunction(scope, id)
     return { ...ownerOf(within), ...(await redriveAll(within, functionId, after)) }
   },
 })
@@ -162,7 +156,7 @@ const discardRun = adminOperation({
   http: { method: 'DELETE', path: `${RUNS}/{run}` },
   forgets: true,
   run: async (scope, { id, run }) => {
-    const { within, functionId } = await findFunction(scope, id)
+    const { within, functionId } = await openFunction(scope, id)
     await deleteRun(within, run, functionId)
     return { id: run, ...ownerOf(within), deleted: true as const }
   },

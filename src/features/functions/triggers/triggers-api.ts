@@ -8,7 +8,7 @@ import { uuidOf } from '../../../core/ids.ts'
 import { ADMINS } from '../../../core/policy.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { FunctionRef, findFunctionRow, functionNamed } from '../function-ref.ts'
+import { FunctionRef, findFunction } from '../function-ref.ts'
 import type { EventSpec } from './declared.ts'
 
 const STARTED = {
@@ -65,11 +65,7 @@ export const listFunctionTriggers = adminOperation({
   output: Type.Object({ data: Type.Array(TriggerRecord) }),
   http: { method: 'GET', path: '/v1/functions/{id}/triggers' },
   run: async (scope, { id }) => {
-    const found = await findFunctionRow<{ id: string } & WorkspaceRef>(
-      scope,
-      id,
-      sql`select f.id, f.tenant_id as "tenantId", f.workspace_id as "workspaceId" from functions f where ${functionNamed(id)}`,
-    )
+    const found = await findFunction(scope, id)
     const rows = await scope.rows<TriggerRow>(sql`
       select t.id, t.kind, t.spec, s.seen, s.dropped, s.started, s.last_run_id, s.last_run_at, s.gap_from, s.gap_to
       from function_triggers t join function_trigger_states s

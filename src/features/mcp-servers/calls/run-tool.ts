@@ -3,7 +3,7 @@
 import { asWorkspaceService } from '../../../access/access.ts'
 import { runAudited } from '../../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { addressOf } from '../../../access/scope-services.ts'
+import { originOf } from '../../../access/scope-services.ts'
 import { canonical, exceedsDepth } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -121,8 +121,6 @@ function isInputNeeded(
   const isOver = received !== undefined && isDeclined(received)
   return !isOver && takesRequests(requested, client) && refusalOf(requested, originOf(scope)) === undefined
 }
-
-const originOf = (scope: WorkspaceScope) => new URL(addressOf(scope, '/')).origin
 
 const outcomeUnknown = () =>
   toolError('outcome_unknown', 'The worker was lost before the answer arrived. The request may have arrived.')
