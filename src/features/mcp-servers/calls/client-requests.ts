@@ -188,9 +188,10 @@ export function readResponses(
 ): { readonly received: ReceivedInput } | { readonly missing: RequestedInput } | undefined {
   if (requestState === undefined) return undefined
   const { requests, state } = unseal(scope, call, requestState)
-  const responses = validResponses(requests, inputResponses)
-  const isComplete = Object.keys(responses).length === Object.keys(requests).length
-  return isComplete ? { received: { responses, state } } : { missing: { requests, state, isOptional: false } }
+  const responses = completeResponses(requests, inputResponses)
+  return responses === undefined
+    ? { missing: { requests, state, isOptional: false } }
+    : { received: { responses, state } }
 }
 
 /**
@@ -203,9 +204,14 @@ export function readEarlyResponses(
 ): ReceivedInput | undefined {
   if (requested === undefined || requested.isOptional || client?.inputResponses === undefined)
     return undefined
-  const responses = validResponses(requested.requests, client.inputResponses)
-  const isComplete = Object.keys(responses).length === Object.keys(requested.requests).length
-  return isComplete ? { responses, state: requested.state } : undefined
+  const responses = completeResponses(requested.requests, client.inputResponses)
+  return responses && { responses, state: requested.state }
+}
+
+/** The responses to the requests; undefined unless each request has a valid one. */
+function completeResponses(requests: InputRequests, inputResponses: unknown): InputResponses | undefined {
+  const responses = validResponses(requests, inputResponses)
+  return Object.keys(responses).length === Object.keys(requests).length ? responses : undefined
 }
 
 /** The valid responses to the requests. All checks share one budget, since the forms come from tenants. */
