@@ -46,17 +46,28 @@ create function tenon.audit_hash(prev_hash bytea, seq bigint, entry text) return
   language sql immutable parallel safe
   return sha256(convert_to(encode(prev_hash, 'hex') || E'\n' || seq || E'\n' || entry, 'UTF8'));
 
+-- Hashes of entries that follow entry number `base`, whose hash is `last`; the first of them is `last` itself.
+create function tenon.chain_hashes(last bytea, base bigint, entries text[]) returns bytea[]
+  language plpgsql immutable parallel safe set search_path = tenon, pg_temp as $$
+declare
+  hashes bytea[] := array[last];
+begin
+  for i in 1 .. cardinality(entries) loop
+    hashes := hashes || audit_hash(hashes[i], base + i, entries[i]);
+  end loop;
+  return hashes;
+end $$;
+
 -- Appends entries[i] to chain chains[i], in order; an empty workspace means none. Concurrent appends to a chain are
 -- serialised by the row lock of its head; several heads are locked in one order.
 create function tenon.append_audit(chains text[], workspaces text[], entries text[]) returns void
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   chain text;
-  line text;
   lines text[];
   workspace_ids text[];
   base bigint;
-  n bigint;
+  n integer;
   last bytea;
   hashes bytea[];
 begin
@@ -65,17 +76,12 @@ begin
     select seq, hash into strict base, last from audit_heads h where h.tenant_id = chain for no key update;
     select array_agg(e order by i), array_agg(nullif(w, '') order by i) into lines, workspace_ids
       from unnest(chains, workspaces, entries) with ordinality as u (c, w, e, i) where c = chain;
-    n := base;
-    hashes := array[last];
-    foreach line in array lines loop
-      n := n + 1;
-      last := audit_hash(last, n, line);
-      hashes := hashes || last;
-    end loop;
+    hashes := chain_hashes(last, base, lines);
+    n := cardinality(lines);
     insert into audit (tenant_id, seq, entry, prev_hash, hash, workspace_id)
       select chain, base + i, e, hashes[i], hashes[i + 1], w
       from unnest(lines, workspace_ids) with ordinality as u (e, w, i);
-    update audit_heads h set seq = n, hash = last where h.tenant_id = chain;
+    update audit_heads h set seq = base + n, hash = hashes[n + 1] where h.tenant_id = chain;
   end loop;
 end $$;
 revoke execute on function tenon.append_audit from public;

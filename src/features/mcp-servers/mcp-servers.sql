@@ -216,10 +216,9 @@ create function tenon.append_mcp_calls(servers text[], entries text[]) returns v
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
   server text;
-  line text;
   lines text[];
   base bigint;
-  n bigint;
+  n integer;
   last bytea;
   hashes bytea[];
 begin
@@ -230,20 +229,15 @@ begin
       where h.tenant_id = tenant() and h.workspace_id = workspace() and h.server_id = server for no key update;
     select array_agg(e order by i) into lines
       from unnest(servers, entries) with ordinality as u (s, e, i) where s = server;
-    n := base;
-    hashes := array[last];
-    foreach line in array lines loop
-      n := n + 1;
-      last := audit_hash(last, n, line);
-      hashes := hashes || last;
-    end loop;
+    hashes := chain_hashes(last, base, lines);
+    n := cardinality(lines);
     insert into mcp_calls
       (tenant_id, workspace_id, server_id, seq, entry, prev_hash, hash, time, tool, outcome, principal, client_id)
       select tenant(), workspace(), server, base + i, e, hashes[i], hashes[i + 1],
         r.time, r.tool, r.outcome, r.principal, r.client_id
       from unnest(lines) with ordinality as u (e, i),
         jsonb_to_record(e::jsonb) as r (time text, tool text, outcome text, principal text, client_id text);
-    update mcp_call_heads h set seq = n, hash = last
+    update mcp_call_heads h set seq = base + n, hash = hashes[n + 1]
       where h.tenant_id = tenant() and h.workspace_id = workspace() and h.server_id = server;
   end loop;
 end $$;
