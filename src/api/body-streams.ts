@@ -6,6 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ByteReply, ByteSource, RawRequest } from '../core/bytes.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
+import { onClose } from '../infra/response-close.ts'
 
 /** Makes a part of the application accept any media type, and leave bodies unread. */
 export function acceptStreams(app: FastifyInstance): void {
@@ -54,12 +55,9 @@ const GONE = new WeakMap<FastifyReply['raw'], AbortController>()
 export function whenGone({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController()
   GONE.set(raw, controller)
-  const abort = () => {
+  onClose(raw, () => {
     if (!raw.writableFinished) controller.abort()
-  }
-  raw.once('close', abort)
-  // A connection that has closed meanwhile emits no further event.
-  if (raw.destroyed) abort()
+  })
   return controller.signal
 }
 

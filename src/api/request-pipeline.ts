@@ -21,6 +21,7 @@ import type { Principal, Role } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { readChainDepth } from '../core/run.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
+import { onClose } from '../infra/response-close.ts'
 import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
 import { bind } from './bind.ts'
 import { sendBytes } from './body-streams.ts'
@@ -190,9 +191,7 @@ async function acquireStream(
   if (role === undefined) throw new TypeError(`${operation.name}: a feed needs a role`)
   const max = await access.streamsMax(principal.tenantId)
   const release = await limiter.acquireStream(principal, role, ip, max)
-  raw.once('close', release)
-  // A connection that has closed meanwhile emits no further event.
-  if (raw.destroyed) release()
+  onClose(raw, release)
 }
 
 /** Checks replies against the output schema, in tests. */

@@ -5,6 +5,7 @@ import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { Platform } from '../../app/platform.ts'
 import { scopeOf } from '../../core/tool-access.ts'
 import type { Tool } from '../../features/mcp-servers/tool.ts'
+import { onClose } from '../../infra/response-close.ts'
 import { type Message, mountEndpoint } from '../endpoint.ts'
 import type { McpServer, McpSession, ToolResult } from '../protocol/mcp-server.ts'
 import { HostedAccess } from './hosted-access.ts'
@@ -124,9 +125,7 @@ class HostedServerHandler {
   async #acquireStream({ client, server, response }: RequestState): Promise<void> {
     const { limiter, access } = this.#platform
     const release = await limiter.acquireMcpStream(client, await access.streamsMax(server.ref.tenantId))
-    response.once('close', release)
-    // A connection that has closed meanwhile emits no further event.
-    if (response.destroyed) release()
+    onClose(response, release)
   }
 }
 

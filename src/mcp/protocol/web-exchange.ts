@@ -3,11 +3,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { onClose } from '../../infra/response-close.ts'
 
 /** A request without its body, which has been read. It is aborted if the client disconnects before the response has ended. */
 export function webRequestOf({ headers }: IncomingMessage, response: ServerResponse): Request {
   const gone = new AbortController()
-  response.once('close', () => {
+  onClose(response, () => {
     if (!response.writableFinished) gone.abort()
   })
   const fields = Object.entries(headers).map(([name, value]): [string, string] => [name, String(value)])
