@@ -7,7 +7,6 @@ import {
   CancellationScope,
   isCancellation,
   sleep,
-  uuid4,
   workflowInfo,
 } from '@temporalio/workflow'
 import { ERRORS, FinalError } from '../../../flows-dsl/errors.ts'
@@ -32,7 +31,7 @@ import type { ConcurrencySlot } from './concurrency-slot.ts'
 import { type CurrentDetails, summaryLine } from './current-details.ts'
 import type { EventSubscriptions } from './event-subscriptions.ts'
 import type { ExecutionGate } from './execution-gate.ts'
-import { type LogicalClock, nowMs } from './logical-clock.ts'
+import { type LogicalClock, nowMs, randomFraction } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 import type { ResultCache } from './result-cache.ts'
 import type { RunStatusDisplay } from './run-status.ts'
@@ -80,7 +79,7 @@ export function createEffects(input: FlowRunInput, services: ExecutionServices):
       gate.setApprovalReopened(isReopened)
       void recorder.flush(isReopened ? 'waiting' : 'running')
     },
-    random: () => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32,
+    random: randomFraction,
     scope: (work, { isShielded } = { isShielded: false }) => {
       const scope = new CancellationScope({ cancellable: !isShielded })
       void scope.run(work)

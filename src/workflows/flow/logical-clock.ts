@@ -1,6 +1,6 @@
 /** Assigns ids to local activities that are stable when Temporal re-executes a lost workflow task. */
 
-import { workflowInfo } from '@temporalio/workflow'
+import { uuid4, workflowInfo } from '@temporalio/workflow'
 import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { FirstAttempt } from '../../core/work.ts'
@@ -120,3 +120,6 @@ function concurrentOrder({ path, pointer }: CallRequest['step']): number {
 export function nowMs(): number {
   return Number(new Date())
 }
+
+/** A random number from 0 to below 1, the same at each replay. */
+export const randomFraction = (): number => Number.parseInt(uuid4().slice(0, 8), 16) / 2 ** 32

@@ -8,13 +8,12 @@ import {
   proxyLocalActivities,
   setCurrentDetails,
   sleep,
-  uuid4,
 } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
 import { type FunctionRunInput, type Json, QUEUES, type SuspendedFailure } from '../../core/work.ts'
-import { nowMs } from '../flow/logical-clock.ts'
+import { nowMs, randomFraction } from '../flow/logical-clock.ts'
 
 const RECORD: LocalActivityOptions = {
   startToCloseTimeout: '10s',
@@ -67,7 +66,7 @@ async function runQueued(input: FunctionRunInput): Promise<Json> {
   const untilMs = nowMs() + (input.is_async ? LIMITS.functionAsyncQueueMs : LIMITS.functionQueueMs)
   for (let asked = 1; ; asked++) {
     // Runs that were rejected together ask again one by one.
-    const waitMs = Math.round(pauseMs(asked, LIMITS.functionAsyncPause) * (0.5 + random()))
+    const waitMs = Math.round(pauseMs(asked, LIMITS.functionAsyncPause) * (0.5 + randomFraction()))
     try {
       return await runAttempt(input, untilMs - nowMs())
     } catch (error) {
@@ -76,9 +75,6 @@ async function runQueued(input: FunctionRunInput): Promise<Json> {
     await sleep(waitMs, { summary: 'until a slot is free' })
   }
 }
-
-/** From 0 to 1; the same when the workflow is replayed. */
-const random = (): number => Number.parseInt(uuid4().slice(0, 4), 16) / 0xffff
 
 const isOverloaded = (error: unknown): boolean => {
   const failed = toFailure(error)
