@@ -202,7 +202,7 @@ describe('what is deployed', () => {
   })
 })
 
-describe('who asks', () => {
+describe('callers of the platform', () => {
   test('a run under another function, or by another tenant: is not there, to read, repeat or remove', async () => {
     const id = await deployed(workspace, 'export default () => { throw new Error("no") }')
     const other = await deployed(workspace, 'export default () => 1')

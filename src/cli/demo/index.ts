@@ -31,7 +31,7 @@ interface DemoRun {
   readonly execution: Execution
 }
 
-/** What there is after the steps. A member is absent if its step failed, or if the step is for a new tenant alone. */
+/** The result of the demo. A member is absent if its step failed, or if the step is for a new tenant alone. */
 export interface Demo extends Keys {
   readonly tenantId?: string
   readonly workspaceId?: string
@@ -163,7 +163,7 @@ function absent(error: unknown): undefined {
   if (!(error instanceof ApiError) || error.status !== 404) throw error
 }
 
-/** Whether the platform accepts the key, though perhaps not now: its workspace may be suspended. */
+/** @returns true if the platform knows the key, also while its workspace is suspended */
 async function works(url: string, apikey: string): Promise<boolean> {
   try {
     await new ApiClient(url, { apikey }).get('/v1/me')

@@ -101,7 +101,7 @@ const TYPES = `declare module 'tenon' {
     data: T
   }
 
-  /** The caller who has started the run. */
+  /** The caller that started the run. */
   export interface Caller {
     kind: 'service' | 'user' | 'anon' | 'flow' | 'function' | 'mcp' | 'schedule' | 'event'
     id: string

@@ -21,7 +21,7 @@ export interface PlatformOptions {
   readonly port: number
   readonly masterKey: string
   readonly env?: Readonly<Record<string, string>>
-  /** Whether stack traces name the lines of the sources. Reading the maps takes a third of the start of a process. Default: true. */
+  /** True, the default: stack traces name the lines of the sources. Reading the source maps takes a third of the start of a process. */
   readonly sourceMaps?: boolean
 }
 

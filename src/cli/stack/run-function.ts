@@ -176,7 +176,7 @@ async function callOperation(
 
 const parameterOf = (field: string): string => field.replace(/^page_(size|after)$/, 'page[$1]')
 
-/** Where an operation takes bytes, a text is these bytes, as in a run on the worker (`runWithJson`). */
+/** The body of the request. For an operation that takes bytes, a text is these bytes, as in a run on the worker (`runWithJson`). */
 function bodyOf(
   { takes }: AnyOperation['http'],
   body: unknown,

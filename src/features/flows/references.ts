@@ -1,4 +1,4 @@
-/** Checks what a definition refers to in its workspace: secrets, flows, MCP tools, and inputs of functions. */
+/** Checks the references of a definition to its workspace: secrets, flows, MCP tools, and inputs of functions. */
 
 import type { Static } from 'typebox'
 import { nearest } from '../../../flows-dsl/diagnostics/diagnostics.ts'
@@ -10,7 +10,7 @@ import { type Fault, FLOWS } from './definitions.ts'
 import { wrongInputs } from './function-references.ts'
 import { wrongToolCalls } from './tool-references.ts'
 
-/** What a definition names, each with its location. */
+/** The secrets, flows, tools and functions that a definition names, each with its location. */
 type FlowReferences = NonNullable<ReturnType<Tasks['check']>['references']>
 
 /**

@@ -69,7 +69,7 @@ interface FlowReferences {
   readonly functions: readonly FunctionReference[]
 }
 
-/** What a flow refers to in the workspace, each with its location. */
+/** References of a flow to its workspace, each with its location. */
 function referencesOf(ir: FlowIR, definition: SourceNode): FlowReferences {
   const locate = (pointer: string) => {
     const { line, column } = nodeAt(definition, pointer)?.at ?? definition

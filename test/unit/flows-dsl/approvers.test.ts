@@ -30,7 +30,7 @@ test('count: one address in other letters is one person, a group any number', ()
   expect(countApprovers(['group:finance'])).toBe(Number.POSITIVE_INFINITY)
 })
 
-test('exclusion: names who has started the execution and who has changed its data', () => {
+test('exclusion: names the starter of the execution and the authors of its changed data', () => {
   const excluded = excludedBy({ startedBy: 'ada', changedBy: ['bob'] })
   expect(tooFew(2, ['ada', 'bob', 'cyd'], excluded)).toBe(
     '2 must approve, and only 1 may: ada has started the execution, bob has changed its data and are not counted (fourEyes).',

@@ -33,8 +33,8 @@ export async function narrowedCaller(scope: WorkspaceScope, caller: FunctionCall
 }
 
 /**
- * A user who was changed has lost all rights: how they differ cannot be told, since rules compare documents with any value of a
- * user.
+ * Takes all rights from a user whose record has changed: rules compare documents with any value of a user, so the platform cannot
+ * tell which rights the change has taken.
  */
 async function narrowed(scope: WorkspaceScope, caller: FunctionCaller): Promise<CurrentCaller> {
   const { subject, clientId, user } = caller

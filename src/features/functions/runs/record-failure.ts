@@ -30,7 +30,7 @@ interface Failure {
 }
 
 /**
- * Ends a run; one that nobody waits for is a dead letter. Wakes followers, and leaves the slot to the caller. Idempotent.
+ * Ends a run; an asynchronous one becomes a dead letter. Wakes followers, and leaves the slot to the caller. Idempotent.
  * @returns undefined if it has ended before
  */
 export async function recordFailure(

@@ -5,7 +5,7 @@ import { isUuid, typeId } from '../../../core/ids.ts'
 import { owns, withoutScheduledTime } from '../../../core/tenant.ts'
 import type { FunctionCaller, FunctionTrigger, Json, SecretNames } from '../../../core/work.ts'
 
-/** What a run is started with. */
+/** A request to start a run. */
 export interface RunRequest {
   /** Id or name of the function, or `name@alias`. */
   readonly id: string

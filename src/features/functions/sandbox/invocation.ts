@@ -28,7 +28,10 @@ interface InvocationContext {
   readonly mcp?: Json
 }
 
-/** The caller who has started the run. It names no credential. `user`: on whose behalf, with the values that access rules read. */
+/**
+ * The caller that started the run, without its credential. `user` is the end user on whose behalf the caller acts, with the values that
+ * access rules read.
+ */
 export interface CodeCaller {
   /** `service`, `user`, `anon`: a request with the rights of that role. */
   readonly kind: DataRole | 'flow' | 'function' | 'mcp' | 'schedule' | 'event'

@@ -135,7 +135,7 @@ export class Functions {
       const report = await this.#runIn(warm, invocation)
       if (idle === undefined || !diedUnbegun(report) || this.#closed)
         return this.#outcomeOf(report, idle === undefined, invocation)
-      // What an earlier invocation left in the process has ended it: none of this one has run.
+      // Code of an earlier invocation has ended the process; no code of this invocation has run.
       const timeoutMs = Math.max(1, invocation.timeoutMs - report.durationMs)
       const again = await this.#runIn(await this.#start(invocation), { ...invocation, timeoutMs })
       return this.#outcomeOf(again, true, invocation)
