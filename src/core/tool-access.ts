@@ -16,6 +16,16 @@ export const READ_ONLY: Annotations = {
   openWorldHint: false,
 }
 
+/** Adds something; a repetition adds it again. */
+export const INSERTS: Annotations = {
+  readOnlyHint: false,
+  destructiveHint: false,
+  idempotentHint: false,
+  openWorldHint: false,
+}
+/** Replaces or deletes something; a repetition changes nothing more. */
+export const CHANGES: Annotations = { ...INSERTS, destructiveHint: true, idempotentHint: true }
+
 /** The part of a published tool that consent is given to. */
 export interface ScopedTool {
   readonly name: string

@@ -7,12 +7,13 @@ import type { ByteReply } from '../../../core/bytes.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
 import { Problem } from '../../../core/problem.ts'
-import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
+import { type Annotations, CHANGES, READ_ONLY } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { deleteObject, getObject, headObject, listObjects, putObject } from '../../objects/objects.ts'
 import { type BytePage, contentOfPage, isTextType, pageLength, pageOf } from '../calls/byte-page.ts'
 import { mimeTypeOf } from '../calls/content.ts'
 import { budgetOf, type Candidate, type JsonSchema, type Tool, type ToolProvider, toolName } from '../tool.ts'
+import { pageOfItems } from './document-schemas.ts'
 import { fewerBytes } from './results.ts'
 
 type Args = Readonly<Record<string, unknown>>
@@ -82,14 +83,6 @@ async function gather({ chunks, discard }: ByteReply, length: number): Promise<B
 const objectUri = (bucket: string, key: string) =>
   `tenon-object://${bucket}/${key.split('/').map(encodeURIComponent).join('/')}`
 
-const INSERTS: Annotations = {
-  readOnlyHint: false,
-  destructiveHint: false,
-  idempotentHint: false,
-  openWorldHint: false,
-}
-const CHANGES: Annotations = { ...INSERTS, destructiveHint: true, idempotentHint: true }
-
 const KEY: JsonSchema = {
   type: 'string',
   minLength: 1,
@@ -131,29 +124,11 @@ const VERBS: Readonly<Record<string, Verb>> = {
       },
       [],
     ),
-    output: {
+    output: pageOfItems({
       type: 'object',
-      properties: {
-        data: {
-          type: 'array',
-          items: {
-            type: 'object',
-            properties: { key: TEXT, size: SIZE, etag: TEXT, last_modified: TEXT },
-            required: ['key', 'size'],
-          },
-        },
-        page: {
-          type: 'object',
-          properties: {
-            size: { type: 'integer' },
-            next: { type: ['string', 'null'], description: '`cursor` of the next page.' },
-            has_more: { type: 'boolean' },
-          },
-          required: ['has_more', 'next'],
-        },
-      },
-      required: ['data', 'page'],
-    },
+      properties: { key: TEXT, size: SIZE, etag: TEXT, last_modified: TEXT },
+      required: ['key', 'size'],
+    }),
     annotations: READ_ONLY,
     input: ({ prefix, limit, cursor }) => given({ prefix, page_size: limit, page_after: cursor }),
   },

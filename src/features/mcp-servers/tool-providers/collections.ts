@@ -4,7 +4,7 @@ import { asWorkspaceService } from '../../../access/access.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
-import { type Annotations, READ_ONLY } from '../../../core/tool-access.ts'
+import { type Annotations, CHANGES, INSERTS, READ_ONLY } from '../../../core/tool-access.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import {
   createDocument,
@@ -39,14 +39,6 @@ interface Verb {
   readonly output: (fields: DeclaredFields | undefined) => JsonSchema
   readonly annotations: Annotations
 }
-
-const INSERTS: Annotations = {
-  readOnlyHint: false,
-  destructiveHint: false,
-  idempotentHint: false,
-  openWorldHint: false,
-}
-const CHANGES: Annotations = { ...INSERTS, destructiveHint: true, idempotentHint: true }
 
 const VERBS: Readonly<Record<string, Verb>> = {
   list: {

@@ -277,11 +277,15 @@ export function documentResult(fields: DeclaredFields | undefined, partial: bool
   }
 }
 
-export function pageResult(fields: DeclaredFields | undefined): JsonSchema {
+export const pageResult = (fields: DeclaredFields | undefined): JsonSchema =>
+  pageOfItems(documentResult(fields, true))
+
+/** The schema of a page of a list. */
+export function pageOfItems(items: JsonSchema): JsonSchema {
   return {
     type: 'object',
     properties: {
-      data: { type: 'array', items: documentResult(fields, true) },
+      data: { type: 'array', items },
       page: {
         type: 'object',
         properties: {
