@@ -75,7 +75,8 @@ export class Channels {
   }
 
   #close(channel: string): void {
-    if (this.#receivers.delete(channel)) this.#subscriber.unsubscribe(channel).catch(this.#onError)
+    // It fails only with its connection, which ends the subscription too and reports its own errors.
+    if (this.#receivers.delete(channel)) this.#subscriber.unsubscribe(channel).catch(() => {})
   }
 
   #loseAll(): void {

@@ -23,7 +23,12 @@ let stack: Stack
 let owner: ChildProcess
 let owned: readonly number[]
 
-const options = { dir, ephemeral: false, env: withoutServers(process.env), onProgress: () => {} }
+// Random ports: a stack of another test would take a preferred port while the server on it is restarted.
+const options = {
+  ...{ dir, ephemeral: false, anyPorts: true },
+  env: withoutServers(process.env),
+  onProgress: () => {},
+}
 
 beforeAll(async () => {
   owner = spawn(process.execPath, [fileURLToPath(new URL('owner.ts', import.meta.url)), dir], {

@@ -261,6 +261,7 @@ const CALLABLE = [
     'audit_hash',
     'caller',
     'canonical',
+    'chain_hashes',
     'collection_lock',
     'column_type',
     'consume_quota',
