@@ -23,6 +23,7 @@ import { EXECUTIONS_CHANNEL, ExecutionWatcher } from '../features/flows/executio
 import { WebhookVerifier } from '../features/flows/triggers/webhook-verifier.ts'
 import { RUNS_CHANNEL, RunChanges } from '../features/functions/runs/run-changes.ts'
 import { Functions } from '../features/functions/sandbox/process-pool.ts'
+import { CallQueue } from '../features/mcp-servers/calls/call-queue.ts'
 import { ImageServers } from '../features/mcp-servers/images/image-servers.ts'
 import { StreamConsumers } from '../features/triggers/stream-consumer.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
@@ -115,6 +116,7 @@ export function openPlatform(
         taskRunner.close(),
         streamConsumers.close(),
         audit.close(),
+        parts.callQueue.close(),
       ])
       await parts.imageServers.close()
       mailer.close()
@@ -184,6 +186,7 @@ function openServices(
     egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
     imageServers: new ImageServers(config, log),
     audit: new Audit(database, log),
+    callQueue: new CallQueue(log),
     log,
   }
   return { parts, payloads }

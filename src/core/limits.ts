@@ -293,10 +293,12 @@ export const LIMITS = {
   idempotencyInputDepthMax: 100,
 
   // Audit log and redaction
-  /** How long an audit entry waits for others to be written with it, and for the next attempt. */
-  auditFlushMs: 50,
-  auditRetryMs: 1_000,
-  auditLinesAtOnce: 500,
+  /** How long an entry of a log waits for others that are appended with it, and for the next attempt. */
+  appendDelayMs: 50,
+  appendRetryMs: 1_000,
+  appendRowsMax: 500,
+  /** Calls of MCP tools that change nothing, per workspace and process, about 1 kB each: further ones wait for their entry. */
+  mcpCallsPendingMax: 1_000,
   /** Per process, about 500 bytes each. From half of it on, operations that wait for their entry are rejected. */
   auditPendingMax: 10_000,
   auditMinuteMs: 60_000,

@@ -2,6 +2,7 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { AppendQueue } from '../../infra/append-queue.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
@@ -14,37 +15,42 @@ export class Audit {
   readonly #log: Log
   readonly #throttle = new AuditThrottle()
   /** In the order of the events. */
-  #pending: AuditRow[] = []
+  readonly #queue: AppendQueue<AuditRow>
   /** Lost entries by chain, until an entry of the chain says how many. */
   readonly #lost = new Map<string, number>()
-  #flushTimer: NodeJS.Timeout | undefined
   #summaryTimer: NodeJS.Timeout | undefined
-  /** How many rows were ever queued, and how many of them are in the log. */
-  #queued = 0
-  #stored = 0
-  #appending: Promise<boolean> | undefined
 
   constructor(database: Database, log: Log) {
     this.#system = new SystemScope('audit', database)
     this.#log = log
+    this.#queue = new AppendQueue({
+      append: (rows) => this.#insert(rows),
+      onFailure: (err, pending) => log.error({ err, pending }, 'audit write deferred'),
+      onRejected: (row, err) => {
+        log.error({ err }, 'audit entry rejected')
+        this.#countLost(row)
+      },
+      onStored: () => this.#enqueueLosses(),
+      rowsMax: LIMITS.auditPendingMax,
+    })
   }
 
   /** @throws Problem `dependency_unavailable` if too many entries wait to accept another change that must be recorded */
   refuseUnlessReady(): void {
-    if (this.#pending.length < LIMITS.auditPendingMax / 2) return
+    if (this.#queue.size < LIMITS.auditPendingMax / 2) return
     const detail = 'The audit log takes no entries at present, so nothing is changed that has to be in it.'
     throw new Problem('dependency_unavailable', { detail })
   }
 
   /** Queues an entry, which is in the log a moment later. No I/O. */
   enqueue(event: AuditEvent): void {
-    this.#push(event)
-    this.#flushTimer ??= setTimeout(() => void this.flush(), LIMITS.auditFlushMs).unref()
+    const row = auditRowOf(event, Date.now())
+    if (!this.#queue.push(row)) this.#countLost(row)
   }
 
   /** Appends an entry at once: resolves when it is in the log, or when the database rejects it, which is logged. */
   append(event: AuditEvent): Promise<void> {
-    this.#push(event)
+    this.enqueue(event)
     return this.flush()
   }
 
@@ -73,14 +79,6 @@ export class Audit {
     for (const event of this.#throttle.takeSummaries()) this.enqueue(event)
   }
 
-  #push(event: AuditEvent): void {
-    const row = auditRowOf(event, Date.now())
-    if (this.#pending.length < LIMITS.auditPendingMax) {
-      this.#pending.push(row)
-      this.#queued += 1
-    } else this.#countLost(row)
-  }
-
   #countLost({ chain }: AuditRow): void {
     if (this.#lost.size === 0) this.#log.error('audit entries lost')
     // Beyond the maximum of chains, losses are counted in the chain of the platform.
@@ -88,58 +86,18 @@ export class Audit {
     this.#lost.set(counted, (this.#lost.get(counted) ?? 0) + 1)
   }
 
-  /**
-   * Resolves when all entries queued until now are in the log, or when the database rejects them: then a timer retries.
-   * One append runs at a time, so that entries keep their order; later entries go with the next one.
-   */
-  async flush(): Promise<void> {
-    clearTimeout(this.#flushTimer)
-    this.#flushTimer = undefined
-    const upTo = this.#queued
-    while (this.#stored < upTo) {
-      this.#appending ??= this.#appendNext().finally(() => {
-        this.#appending = undefined
-      })
-      if (!(await this.#appending)) return
-    }
+  /** Resolves when all entries queued until now are in the log, or when the database rejects them: then a timer retries. */
+  flush(): Promise<void> {
+    return this.#queue.flush().catch(() => {})
   }
 
-  /** @returns false if the database rejected them */
-  async #appendNext(): Promise<boolean> {
-    // Entries of the same turn of the event loop share the append.
-    await new Promise((resolve) => setImmediate(resolve))
-    const rows = this.#pending.slice(0, LIMITS.auditLinesAtOnce)
-    try {
-      await this.#insert(rows)
-    } catch (error) {
-      this.#log.error({ err: error, pending: this.#pending.length }, 'audit write deferred')
-      this.#flushTimer ??= setTimeout(() => void this.flush(), LIMITS.auditRetryMs).unref()
-      return false
-    }
-    this.#pending = this.#pending.slice(rows.length)
-    this.#stored += rows.length
-    this.#enqueueLosses()
-    return true
-  }
-
-  /** If PostgreSQL rejects the value of one row, only that row is lost: the rows are then inserted one by one. */
   async #insert(rows: readonly AuditRow[]): Promise<void> {
     const [chains, workspaces, texts] = (['chain', 'workspace', 'text'] as const).map((column) =>
       textArray(rows.map((row) => row[column])),
     )
-    try {
-      await this.#system.rows(
-        sql`select append_audit(${chains}::text[], ${workspaces}::text[], ${texts}::text[])`,
-      )
-    } catch (error) {
-      if (error instanceof Problem && error.code !== 'value_invalid') throw error
-      const [first] = rows
-      if (rows.length > 1) for (const row of rows) await this.#insert([row])
-      else if (first !== undefined) {
-        this.#log.error({ err: error }, 'audit entry rejected')
-        this.#countLost(first)
-      }
-    }
+    await this.#system.rows(
+      sql`select append_audit(${chains}::text[], ${workspaces}::text[], ${texts}::text[])`,
+    )
   }
 
   #enqueueLosses(): void {
@@ -171,8 +129,7 @@ export class Audit {
   /** Appends the rest. */
   async close(): Promise<void> {
     this.#enqueueSummaries()
-    await this.flush()
-    clearTimeout(this.#flushTimer)
-    if (this.#pending.length > 0) this.#log.error({ pending: this.#pending.length }, 'audit entries lost')
+    const pending = await this.#queue.close()
+    if (pending > 0) this.#log.error({ pending }, 'audit entries lost')
   }
 }

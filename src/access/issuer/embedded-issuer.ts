@@ -1,6 +1,6 @@
 /** The embedded issuer: an OAuth 2.1 and OpenID provider mounted under /auth, with its keys in the database. */
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import type { Provider } from 'oidc-provider'
@@ -244,7 +244,7 @@ export class EmbeddedIssuer {
   /** Caches verified signatures for a few seconds, as long as the keys are the same and the token has not expired. */
   async #payload(token: string, audience: string): Promise<JWTPayload> {
     const keys = await this.#settings.signingKeys.current()
-    const name = createHash('sha256').update(`${audience} ${token}`).digest('base64')
+    const name = hash('sha256', `${audience} ${token}`, 'base64')
     const known = this.#verified.get(name)
     if (known?.keys === keys && isFresh(known.payload)) return known.payload
     const payload = await this.#verifyUncached(token, audience)

@@ -1,6 +1,6 @@
 /** Names of tools, digests and the type of schemas. Worker threads import it, so it imports no feature, not even a type. */
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
@@ -16,4 +16,4 @@ export function toolName(text: string): string {
 }
 
 /** SHA-256 of a text, hex. */
-export const digest = (text: string) => createHash('sha256').update(text).digest('hex')
+export const digest = (text: string) => hash('sha256', text)

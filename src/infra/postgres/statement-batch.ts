@@ -40,8 +40,8 @@ export interface SessionContext {
   readonly user?: string
 }
 
-/** Batches that may share a transaction if their contexts are equal: those that read, write, or append to a log. */
-export type BatchGroup = 'reading' | 'writing' | 'appending'
+/** Batches that may share a transaction if their contexts are equal: those that read, or those that write. */
+export type BatchGroup = 'reading' | 'writing'
 
 export type Row = Record<string, unknown>
 type Parser = (text: string) => unknown

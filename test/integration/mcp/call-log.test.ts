@@ -1,7 +1,7 @@
 /** The log of calls on hosted MCP servers: one entry for each call and each refused message, and what it says. */
 
 import { createHash } from 'node:crypto'
-import { beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, inject, onTestFinished, test } from 'vitest'
 import {
   askToken,
   type CallEntry,
@@ -13,6 +13,7 @@ import {
   RPC,
   rpc,
   scopesOf,
+  tokenFor,
   verifyCalls,
 } from '../../support/clients/mcp.ts'
 import { limit } from '../../support/fixtures/quotas.ts'
@@ -20,6 +21,7 @@ import {
   asSuperuser,
   type Caller,
   call,
+  connectSuperuser,
   createTestWorkspace,
   eventually,
   tokenOf,
@@ -256,6 +258,30 @@ test('hostile names of tool and arguments: bounded, without secrets', async () =
     expect(JSON.stringify(entry)).not.toContain(secret)
   }
   expect((await verifyCalls(mcpServer)).ok).toBe(true)
+})
+
+test('log that is locked: a call that reads has its reply, one that changes something waits for its entry', async () => {
+  const other = await publishMcpServer(await createTestWorkspace(), unique('locked'))
+  const as = await tokenFor(other, scopesOf(other, 'notes_list', 'notes_create'))
+  await callTool(other.path, as, 'notes_list')
+  expect(await callsOf(other)).toHaveLength(1)
+  const locking = await connectSuperuser(inject('tenon'))
+  onTestFinished(() => locking.end())
+  await locking.query('begin')
+  await locking.query('select from tenon.mcp_call_heads where server_id = $1 for update', [other.id])
+  await callTool(other.path, as, 'notes_list')
+  let hasReply = false
+  const created = callTool(other.path, as, 'notes_create', { document: { text: 'x' } }).finally(() => {
+    hasReply = true
+  })
+  const documents = () => call('GET', '/v1/collections/notes/documents', { as: other.workspace.service })
+  await eventually(async () => (await ok(documents())).data.length === 2 || undefined)
+  await callTool(other.path, as, 'notes_list')
+  expect(hasReply).toBe(false)
+  await locking.query('commit')
+  await created
+  expect(await callsOf(other)).toHaveLength(4)
+  expect(await verifyCalls(other)).toMatchObject({ ok: true, checked: 4 })
 })
 
 test('filters, orders and pages: no gap, no repetition', async () => {

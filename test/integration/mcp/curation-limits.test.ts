@@ -76,7 +76,10 @@ test('rate of a tool: shared by callers, entry points and processes; other tools
     expect((await callTool(same.path, as, 'notes_list')).body.result.isError).toBe(false)
   }
 
-  const calls = await callsOf(server, '&tool=notes_list&order=asc')
+  // Entries of two processes are in the order of their appends.
+  const calls = (await callsOf(server, '&tool=notes_list&order=asc')).toSorted((a, b) =>
+    String(a['time']) < String(b['time']) ? -1 : 1,
+  )
   expect(calls.map(({ outcome, channel, transport_status }) => [outcome, channel, transport_status])).toEqual(
     [
       ['ok', 'wire', 200],

@@ -35,6 +35,8 @@ export interface ToolCall extends CallContext {
 /** The end of a call: its outcome for the log, and its result. */
 export interface CallEnd extends Outcome {
   readonly result?: CallResult
+  /** The tool only reads, so a successful call may be recorded after its reply. */
+  readonly changesNothing?: boolean
   /** An internal error, for the log alone. */
   readonly cause?: unknown
   /** The exceeded rate or quota, or the error of the protocol that the client gets. */

@@ -4,7 +4,8 @@ import { sanitizeText } from '../../../access/audit/entry.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { canonical, isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { type StatementKind, sql, textArray } from '../../../infra/postgres/sql.ts'
+import { sql, textArray } from '../../../infra/postgres/sql.ts'
+import { type CallEntry, callQueueOf } from './call-queue.ts'
 
 /** The entry points: the MCP endpoint, the REST API, and `call: mcp` of flows. */
 export const CHANNELS = ['wire', 'rest', 'flow'] as const
@@ -46,18 +47,26 @@ interface CallRecord extends CallContext, Outcome {
 }
 
 /**
- * Concurrent calls of a workspace are appended by one statement.
- * @throws Problem if the database does not store it; then the call fails, too
+ * Records a call before its reply.
+ * @throws Problem if the database does not store it now; then the call fails, too
  */
 export async function recordCall(scope: WorkspaceScope, call: CallRecord): Promise<void> {
-  const item = { serverId: call.serverId, entry: entryOf(scope, call) }
-  const statement = APPEND.merge([item]).as({ kind: APPEND as StatementKind, key: scope.uuid(), item })
-  await scope.batchShared('appending', statement)
+  await recordSoon(scope, call)
+  await callQueueOf(scope).flush(scope)
 }
 
-const APPEND: StatementKind<{ readonly serverId: string; readonly entry: string }> = {
-  merge: (items) => sql`select append_mcp_calls(
-    ${textArray(items.map(({ serverId }) => serverId))}::text[], ${textArray(items.map(({ entry }) => entry))}::text[])`,
+/**
+ * Records a call within `LIMITS.appendDelayMs`, for calls that have changed nothing (decision 46).
+ * @throws Problem as {@link recordCall}, if too many calls wait
+ */
+export async function recordSoon(scope: WorkspaceScope, call: CallRecord): Promise<void> {
+  const append = (entries: readonly CallEntry[]) => appendCalls(scope, entries)
+  await callQueueOf(scope).push(scope, { serverId: call.serverId, entry: entryOf(scope, call), append })
+}
+
+async function appendCalls(scope: WorkspaceScope, entries: readonly CallEntry[]): Promise<void> {
+  const [servers, texts] = [entries.map(({ serverId }) => serverId), entries.map(({ entry }) => entry)]
+  await scope.rows(sql`select append_mcp_calls(${textArray(servers)}::text[], ${textArray(texts)}::text[])`)
 }
 
 function entryOf({ ref }: WorkspaceScope, call: CallRecord): string {
@@ -66,11 +75,11 @@ function entryOf({ ref }: WorkspaceScope, call: CallRecord): string {
     arguments_sha256: call.argumentsSha256 ?? null,
     arguments_shape: shapeOf(call.arguments),
     channel: call.channel,
-    client_id: call.clientId || null,
+    client_id: storable(call.clientId || null),
     code: call.code ?? null,
     duration_ms: call.durationMs,
     outcome: call.outcome,
-    principal: call.principal,
+    principal: storable(call.principal),
     request_id: shortened(call.requestId, 128),
     rpc_code: call.rpcCode ?? null,
     scope: call.toolScope ?? null,
@@ -87,6 +96,9 @@ function entryOf({ ref }: WorkspaceScope, call: CallRecord): string {
 
 /** Of names that the caller chose. */
 const NAME_CHARS_MAX = 100
+
+/** Subjects and clients come from tokens, perhaps of another issuer. JSON in PostgreSQL takes no NUL and no lone surrogates. */
+const storable = (text: string | null) => text?.toWellFormed().replaceAll('\0', '\ufffd') ?? null
 
 const shortened = (text: string, charsMax: number) => sanitizeText(text.slice(0, charsMax))
 

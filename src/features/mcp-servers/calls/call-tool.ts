@@ -7,7 +7,7 @@ import { consumeQuota } from '../../quotas/quotas-api.ts'
 import type { PublishedVersion } from '../manifest.ts'
 import type { Tool } from '../tool.ts'
 import { type CallEnd, type CallResult, endWith, type ToolCall, toolErrorOf } from './call-end.ts'
-import { recordCall } from './call-log.ts'
+import { recordCall, recordSoon } from './call-log.ts'
 import { INVALID_PARAMS, RpcRefusal } from './client-requests.ts'
 import { problemText } from './problem-text.ts'
 import { runTool } from './run-tool.ts'
@@ -35,11 +35,13 @@ export async function recordedCall(
   run: () => Promise<CallEnd>,
 ): Promise<CallResult | undefined> {
   const startedMs = performance.now()
-  const { result, cause, refused, ...outcome } = await run()
+  const { result, cause, refused, changesNothing = false, ...outcome } = await run()
   if (cause !== undefined) scope.logError(cause, 'tool call failed')
   const durationMs = Math.round(performance.now() - startedMs)
   const published = { version: version.version, versionHash: version.hash }
-  await recordCall(scope, { ...call, ...outcome, ...published, durationMs })
+  const record =
+    changesNothing && outcome.outcome === 'ok' && call.channel !== 'flow' ? recordSoon : recordCall
+  await record(scope, { ...call, ...outcome, ...published, durationMs })
   if (refused instanceof RpcRefusal || (refused !== undefined && call.channel === 'rest')) throw refused
   if (cause !== undefined && call.channel === 'flow') throw cause
   return result && { ...result, ...(outcome.code !== undefined && { code: outcome.code }) }
@@ -57,9 +59,10 @@ async function findAndRun(
     return { outcome: 'rpc_error', transportStatus, rpcCode: INVALID_PARAMS, code: 'not_found' }
   }
   const reader = tools.find(({ binding }) => binding.source === 'results')?.name
-  return withinLimits(scope, call, tool, () =>
+  const end = await withinLimits(scope, call, tool, () =>
     runTool(scope, tool, { ...call, version: version.version, reader }),
   )
+  return { ...end, changesNothing: tool.reads }
 }
 
 /** Runs a call if the rate of its tool and the quota of the workspace have room; otherwise it is denied. */

@@ -13,6 +13,7 @@ import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { SERVERS, Server, Ws } from '../servers.ts'
 import { callActiveVersion } from './call-active-version.ts'
 import { CHANNELS, OUTCOMES } from './call-log.ts'
+import { callQueueOf } from './call-queue.ts'
 import { Content } from './content.ts'
 
 export const callServer = previewOperation({
@@ -89,17 +90,19 @@ const Call = Type.Object({
 type Call = Static<typeof Call>
 
 /**
- * Finds the log of a server that exists, or of a deleted one by its id.
+ * Finds the log of a server that exists, or of a deleted one by its id, with the calls that this process has answered.
  * @throws Problem `not_found`
  */
-const findLog = (scope: WorkspaceScope, server: string) =>
-  findRow<{ id: string }>(
+async function findLog(scope: WorkspaceScope, server: string): Promise<{ id: string }> {
+  await callQueueOf(scope).flush(scope)
+  return findRow<{ id: string }>(
     scope,
     'MCP server',
     sql`select id from mcp_servers where id = ${server} or slug = ${server}
       union select server_id from mcp_call_heads where server_id = ${server}
       union (select server_id from mcp_calls where server_id = ${server} limit 1)`,
   )
+}
 
 interface Row extends Pick<Call, 'prev_hash' | 'hash'> {
   readonly id: string

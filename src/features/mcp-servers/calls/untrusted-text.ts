@@ -1,6 +1,6 @@
 /** Masks secrets in the result of a tool, and fences text that comes from data. */
 
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { holdsSecret, REDACTED, redactContent } from '../../../core/redact.ts'
 import type { Content } from './content.ts'
 
@@ -43,7 +43,8 @@ const isAwsSecretKey = (name: string, member: unknown): boolean =>
   /secret[_ -]?(?:access[_ -]?)?key$/i.test(name) &&
   /^[A-Za-z0-9/+]{40}$/.test(member)
 
-const newTag = () => randomBytes(8).toString('hex')
+/** 16 hexadecimal digits, 62 of their bits random. */
+const newTag = () => randomUUID().replaceAll('-', '').slice(-16)
 
 /**
  * Puts text that comes from data into a block that a model can tell from instructions.

@@ -33,7 +33,7 @@ export function runSearchTool(
       const schema = call.tool === TOOL_SEARCH ? SEARCH_INPUT : CALL_INPUT
       const invalid = argumentErrors({ name: call.tool, input_schema: schema }, call.arguments ?? {})
       if (invalid !== undefined) return toolError('validation_failed', invalid)
-      return search(version, call.arguments as SearchInput, visible())
+      return { ...search(version, call.arguments as SearchInput, visible()), changesNothing: true }
     }),
   )
 }
