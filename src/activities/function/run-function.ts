@@ -74,11 +74,14 @@ async function runInSlot(
 ): Promise<Json> {
   const { record, active } = services
   await active()
+  const claimed = claimRun(record, run.run_id, run.attempts_max)
+  // Awaited last: what is wrong with the version is told first.
+  claimed.catch(() => {})
   const read = await services.code.read(record, run.function)
   const { version } = read
   requireExport(version.exports, run.kind)
   checkInput(version.input_schema, run)
-  const attempt = await claimRun(record, run.run_id, run.attempts_max)
+  const attempt = await claimed
   const mask = new SecretMask(read.runtime.secrets.values(), flowSecrets)
   const log = new RunLog(record, run.run_id, attempt)
   try {
