@@ -6,6 +6,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { ApiClient } from '../src/cli/client.ts'
 import { type Running, startPlatform } from '../test/support/stack/start.ts'
 import { type Bare, bareWorkflows } from './bare-worker.ts'
@@ -14,6 +15,8 @@ import { contest, interleaved, print, sized } from './measure.ts'
 
 const ROUNDS = 200
 const FIRST_CALLS = 30
+/** The workflow of a run ends after the reply. */
+const PAUSE_MS = 30
 const LANES = 50
 const LANE_MS = 4_000
 const SOURCE = 'export default ({ a, b }: { a: number; b: number }) => ({ sum: a + b })'
@@ -54,11 +57,15 @@ async function measure(running: Running, bare: Bare): Promise<void> {
 
 async function oneAtATime(bare: Bare, invoke: () => Promise<unknown>): Promise<void> {
   const base = 'bare workflow, one local activity'
-  const figures = await interleaved(ROUNDS, {
-    [base]: () => bare.run('bareLocalCall', INPUT),
-    'bare workflow, one activity': () => bare.run('bareCall', INPUT),
-    'function.invoke, warm': invoke,
-  })
+  const figures = await interleaved(
+    ROUNDS,
+    {
+      [base]: () => bare.run('bareLocalCall', INPUT),
+      'bare workflow, one activity': () => bare.run('bareCall', INPUT),
+      'function.invoke, warm': invoke,
+    },
+    PAUSE_MS,
+  )
   print('one at a time', 'p50 ms', 'p99 ms', '× bare')
   const bareMs = figures[base]?.p50Ms ?? 0
   for (const [name, { p50Ms, p99Ms }] of Object.entries(figures)) print(name, p50Ms, p99Ms, p50Ms / bareMs)
@@ -76,6 +83,7 @@ async function firstCalls(
       const startedMs = performance.now()
       await invoke()
       times[which].push(performance.now() - startedMs)
+      await delay(PAUSE_MS)
     }
   }
   const [first, second] = [medianOf(times.first), medianOf(times.second)]

@@ -1,5 +1,7 @@
 /** Measures several works in one run, alternating, so that all see the same machine. */
 
+import { setTimeout as delay } from 'node:timers/promises'
+
 const isOnce = process.env['BENCH_ONCE'] === '1'
 
 /**
@@ -21,6 +23,7 @@ export interface Figures {
 export async function interleaved<Name extends string>(
   rounds: number,
   works: Readonly<Record<Name, () => Promise<unknown>>>,
+  pauseMs = 0,
 ): Promise<Record<Name, Figures>> {
   const names = Object.keys(works) as Name[]
   const times = new Map<Name, number[]>(names.map((name) => [name, []]))
@@ -32,6 +35,7 @@ export async function interleaved<Name extends string>(
       const startedMs = performance.now()
       await works[name]()
       if (round >= 0) times.get(name)?.push(performance.now() - startedMs)
+      if (pauseMs > 0) await delay(pauseMs)
     }
   }
   return Object.fromEntries(names.map((name) => [name, figuresOf(times.get(name) ?? [])])) as Record<

@@ -1,8 +1,10 @@
-/** Records of function runs after crashes: a worker that is killed while a run holds a slot, and one that is killed while a run may be repeated. */
+/** Runs of functions when a worker is killed, and when Temporal or Valkey hangs while the code runs. */
 
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Client, Connection } from '@temporalio/client'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { FunctionRuns } from '../support/fixtures/function-runs.ts'
-import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
+import { eventually } from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 
 let own: OwnPlatform
 let runs: FunctionRuns
@@ -46,3 +48,37 @@ test('idempotent run whose worker is killed: runs again', async () => {
     result: 'done',
   })
 }, 150_000)
+
+/** Starts a call of a function that takes a second, and stops a server while its code runs. @returns the response, and the run */
+async function calledWhileStopped(name: string, server: 'temporal' | 'valkey') {
+  const source = `export default () => new Promise((d) => setTimeout(d, 1_000, '${name}'))`
+  const id = await runs.deploy(name, source)
+  const calling = runs.invoke(id)
+  const [run = ''] = await eventually(async () => {
+    const { data } = (await runs.list(id)).body
+    return data[0]?.status === 'running' ? [data[0].id as string] : undefined
+  })
+  await whileStopped(own.started, server, async () => {
+    const { status, body } = await calling
+    expect([status, body]).toEqual([200, name])
+  })
+  return { id, run }
+}
+
+test('Temporal hangs while the code runs: the caller has the result when its record is durable, and the workflow ends later', async () => {
+  const { id, run } = await calledWhileStopped('direct', 'temporal')
+  expect(await runs.read(id, run)).toMatchObject({ status: 'completed', attempts: 1 })
+  expect((await runs.invoke(id)).status).toBe(200)
+  const connection = await Connection.connect({
+    address: own.started.running.env['TEMPORAL_ADDRESS'] ?? '',
+  })
+  onTestFinished(() => connection.close())
+  const { workflow } = new Client({ connection })
+  const query = `FlowId = '${id}' and ExecutionStatus = 'Completed'`
+  await eventually(async () => (await workflow.count(query)).count === 2 || undefined)
+}, 60_000)
+
+test('Valkey hangs while the code runs: the result comes through Temporal', async () => {
+  const { id, run } = await calledWhileStopped('through-temporal', 'valkey')
+  expect(await runs.read(id, run)).toMatchObject({ status: 'completed' })
+}, 60_000)

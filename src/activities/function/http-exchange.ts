@@ -5,9 +5,9 @@ import { Suspended } from '../../access/tenant-states.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput } from '../../core/work.ts'
-import { openPeer } from '../../features/functions/http/channels-of-scope.ts'
+import { channelsOf } from '../../features/functions/channels.ts'
 import { isBodiless, responseHead } from '../../features/functions/http/heads.ts'
-import type { Peer } from '../../features/functions/http/peer.ts'
+import { Peer } from '../../features/functions/http/peer.ts'
 import type {
   HttpExchange,
   HttpRequestHead,
@@ -27,7 +27,7 @@ export async function withHttpExchange<T>(
   work: (http?: HttpExchange, gone?: AbortSignal) => Promise<T>,
 ): Promise<T> {
   if (kind !== 'fetch') return work()
-  const peer = await openPeer(scope, run_id, 'code')
+  const peer = await Peer.open(channelsOf(scope), scope.ref, run_id, 'code')
   const exchange = new CodeExchange(peer, input as unknown as HttpRequestHead)
   try {
     await exchange.checkClient()

@@ -8,6 +8,7 @@ import type { Actor } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionRunInput, Json } from '../../core/work.ts'
 import { checkInput, checkOutput, requireExport } from '../../features/functions/check-run.ts'
+import { sendResult } from '../../features/functions/runs/direct-result.ts'
 import { claimRun, completeRun } from '../../features/functions/runs/record-run.ts'
 import { secretValues } from '../../features/functions/runtime-config.ts'
 import type { FunctionSlot, Functions } from '../../features/functions/sandbox/process-pool.ts'
@@ -91,6 +92,7 @@ async function runInSlot(
     // The database may be slow, and the code does not run any more.
     slot.release()
     await complete(record, run, log, { usage, ...(run.is_async && { result: shown }) })
+    if (!run.is_async) sendResult(record, run.run_id, shown)
     return shown
   } catch (error) {
     slot.release()

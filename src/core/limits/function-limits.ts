@@ -26,6 +26,8 @@ export const FUNCTION_LIMITS = {
   functionConstant: { charsMax: 16_384, depthMax: 32, cpuMs: 4_000 },
   functionInputBytesMax: 1_048_576,
   functionResultBytesMax: 1_048_576,
+  /** JSON of a result that the worker sends directly; those of larger ones come through Temporal. */
+  functionDirectResultBytesMax: 65_536,
   /** `syncMax`: of a run whose caller waits. */
   functionTimeoutMs: { default: 10_000, syncMax: 60_000, max: 900_000 },
   functionConfig: {

@@ -10,9 +10,10 @@ import { DATA_ROLES, isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { FunctionCaller, FunctionTrigger, Json, SecretNames } from '../../core/work.ts'
 import { AliasName, VersionNumber } from '../version-aliases.ts'
+import { receiveResult } from './runs/direct-result.ts'
 import { callerWithoutRights, callTrigger } from './runs/run.ts'
 import { operationPath, readOperation } from './runs/run-operation.ts'
-import { startRun } from './runs/start-run.ts'
+import { type StartedRun, startRun } from './runs/start-run.ts'
 
 const invokeInput = {
   id: Ref('function, or its name, or `name@alias`'),
@@ -99,22 +100,44 @@ async function invoke(
   trigger: FunctionTrigger,
 ): Promise<Static<typeof invokeOutput>> {
   checkJson('input', input, LIMITS.functionInputBytesMax)
-  const { runId, workflowId, waitMs } = await startRun(scope, {
-    id,
-    input: input as Json,
-    trigger,
-    isAsync,
-    ...(version !== undefined && { version }),
-    ...(alias !== undefined && { alias }),
-    ...(context !== undefined && { context: context as Json }),
-    ...(secrets !== undefined && { secrets }),
-    ...(caller !== undefined && { caller }),
-  })
-  if (isAsync) return { run_id: runId, result: await readOperation(scope, runId, 0), accepted: true }
+  const runId = scope.newId('run')
+  const start = () =>
+    startRun(scope, {
+      id,
+      runId,
+      input: input as Json,
+      trigger,
+      isAsync,
+      ...(version !== undefined && { version }),
+      ...(alias !== undefined && { alias }),
+      ...(context !== undefined && { context: context as Json }),
+      ...(secrets !== undefined && { secrets }),
+      ...(caller !== undefined && { caller }),
+    })
+  if (!isAsync) return { run_id: runId, result: await resultOf(scope, runId, start) }
+  await start()
+  return { run_id: runId, result: await readOperation(scope, runId, 0), accepted: true }
+}
+
+/** Starts a run and waits for its result, which Temporal and the worker tell. @throws Problem as the run does */
+async function resultOf(
+  scope: WorkspaceScope,
+  runId: string,
+  start: () => Promise<StartedRun>,
+): Promise<unknown> {
+  const direct = receiveResult(scope, runId)
+  const isDone = new AbortController()
   try {
-    return { run_id: runId, result: await workflowsOf(scope).result(workflowId, waitMs) }
-  } catch (error) {
-    throw error instanceof Problem ? forCaller(error, scope, runId) : error
+    const { workflowId, waitMs } = await start()
+    const told = workflowsOf(scope)
+      .result(workflowId, waitMs, isDone.signal)
+      .catch((error: unknown) => {
+        throw error instanceof Problem ? forCaller(error, scope, runId) : error
+      })
+    return await Promise.race([direct.received, told])
+  } finally {
+    direct.close()
+    isDone.abort()
   }
 }
 

@@ -29,6 +29,8 @@ import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from '.
 
 const CALL_DEADLINE_MS = 5_000
 
+const NEVER = new AbortController().signal
+
 const DEFAULT_RETRIES = defaultGrpcRetryOptions()
 
 /** By default the client repeats a call of an exhausted server until its deadline, and then reports only the deadline. */
@@ -139,12 +141,13 @@ export class TenantWorkflows {
   /**
    * Waits for the end of a workflow and returns its result.
    * @throws Problem the one that an activity failed with; `run_cut_off` if the workflow was terminated;
-   *   `dependency_unavailable` if it did not end within `waitMs`
+   *   `dependency_unavailable` if it did not end within `waitMs`, or the signal was aborted before
    */
-  async result(id: string, waitMs: number): Promise<unknown> {
+  async result(id: string, waitMs: number, signal = NEVER): Promise<unknown> {
     const handle = this.#handle(id)
+    const wait = () => this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
     try {
-      return await this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
+      return await this.#client.withAbortSignal(signal, wait)
     } catch (error) {
       if (error instanceof WorkflowFailedError) throw problemOf(error)
       if (!isGrpcError(error)) throw error

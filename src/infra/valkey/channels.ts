@@ -22,14 +22,12 @@ const OPTIONS = {
 export class Channels {
   readonly #publisher: Redis
   readonly #subscriber: Redis
-  readonly #onError: (error: unknown) => void
   readonly #receivers = new Map<string, Receiver>()
 
   constructor(url: string, onError: (error: unknown) => void) {
     this.#publisher = new Redis(url, OPTIONS)
     // A channel that was lost is not opened again, since there is no record of the messages that were lost.
     this.#subscriber = new Redis(url, { ...OPTIONS, autoResubscribe: false })
-    this.#onError = onError
     this.#publisher.on('error', onError)
     this.#subscriber.on('error', onError)
     this.#subscriber.on('close', () => this.#loseAll())

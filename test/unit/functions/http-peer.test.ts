@@ -4,14 +4,15 @@ import { expect, test, vi } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
-import { Peer, type Transport } from '../../../src/features/functions/http/peer.ts'
+import type { Channels } from '../../../src/features/functions/channels.ts'
+import { Peer } from '../../../src/features/functions/http/peer.ts'
 
 const { answerMs, chunkBytesMax, windowChunks } = LIMITS.functionHttp
 const REF = { tenantId: 'ten_1' as TenantId, workspaceId: 'ws_1' as WorkspaceId }
 
-type Receiver = Parameters<Transport['open']>[1]
+type Receiver = Parameters<Channels['open']>[1]
 
-class Wire implements Transport {
+class Wire implements Channels {
   readonly receivers = new Map<string, Receiver>()
   chunkBytes = 0
   /** Messages that are not delivered, by number. */

@@ -8,20 +8,13 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { isProblemCode } from '../../../core/problem-catalogue.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
+import type { Channels } from '../channels.ts'
 import type { HttpResponseHead } from '../sandbox/invocation.ts'
 
 const { functionHttp: limits } = LIMITS
 
 /** `client`: in the API process. `code`: in the worker. */
 export type Side = 'client' | 'code'
-
-/** {@link Channels} of infra/valkey. */
-export interface Transport {
-  readonly size: number
-  open(channel: string, receiver: { message(bytes: Buffer): void; lost(): void }): Promise<() => void>
-  send(channel: string, bytes: Buffer): Promise<void>
-  close(): void
-}
 
 /** First byte of a message. After it follow the number of the message, 32 bits, and its content. */
 const KINDS = {
@@ -44,7 +37,7 @@ const channelOf = ({ tenantId, workspaceId }: WorkspaceRef, runId: string, side:
   `tenon:{${tenantId}}:http:${workspaceId}:${runId}:${side}`
 
 export class Peer {
-  readonly #transport: Transport
+  readonly #channels: Channels
   readonly #to: string
   readonly #failed = new AbortController()
   readonly #head = Promise.withResolvers<HttpResponseHead>()
@@ -62,17 +55,17 @@ export class Peer {
   #wake: (() => void)[] = []
   #closeChannel = () => {}
 
-  private constructor(transport: Transport, to: string) {
-    this.#transport = transport
+  private constructor(channels: Channels, to: string) {
+    this.#channels = channels
     this.#to = to
     this.#head.promise.catch(() => {})
   }
 
   /** @throws Problem `dependency_unavailable` */
-  static async open(transport: Transport, ref: WorkspaceRef, runId: string, side: Side): Promise<Peer> {
+  static async open(channels: Channels, ref: WorkspaceRef, runId: string, side: Side): Promise<Peer> {
     const other = side === 'client' ? 'code' : 'client'
-    const peer = new Peer(transport, channelOf(ref, runId, other))
-    peer.#closeChannel = await transport.open(channelOf(ref, runId, side), {
+    const peer = new Peer(channels, channelOf(ref, runId, other))
+    peer.#closeChannel = await channels.open(channelOf(ref, runId, side), {
       message: (bytes) => peer.#take(bytes),
       lost: () =>
         peer.fail(new Problem('dependency_unavailable', { detail: 'The exchange was interrupted.' })),
@@ -184,7 +177,7 @@ export class Peer {
   /** Asks for as many chunks as may be under way, once half of them have been read. */
   async #ask(): Promise<void> {
     const share = Math.floor(
-      limits.bytesUnderWayMax / limits.chunkBytesMax / Math.max(1, this.#transport.size),
+      limits.bytesUnderWayMax / limits.chunkBytesMax / Math.max(1, this.#channels.size),
     )
     const window = Math.min(limits.windowChunks, Math.max(1, share))
     const more = window - this.#awaited - this.#inbox.length
@@ -209,7 +202,7 @@ export class Peer {
     bytes.writeUInt32BE(this.#sent++, 1)
     bytes.set(content, HEADER_BYTES)
     try {
-      await this.#transport.send(this.#to, bytes)
+      await this.#channels.send(this.#to, bytes)
     } catch (error) {
       this.fail(error)
       throw error

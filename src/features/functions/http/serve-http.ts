@@ -9,12 +9,12 @@ import { LIMITS } from '../../../core/limits.ts'
 import { DATA_ROLES } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
+import { channelsOf } from '../channels.ts'
 import { forCaller } from '../invoke.ts'
 import { type StartedRun, startRun } from '../runs/start-run.ts'
 import type { HttpResponseHead } from '../sandbox/invocation.ts'
-import { openPeer } from './channels-of-scope.ts'
 import { isBodiless, replyHeaders, requestHead } from './heads.ts'
-import type { Peer } from './peer.ts'
+import { Peer } from './peer.ts'
 
 const { functionHttp: limits } = LIMITS
 
@@ -41,7 +41,7 @@ export const fetchFunction = workspaceOperation({
   run: async (scope, { id, request }) => {
     if ((request.body.length ?? 0) > limits.bodyBytesMax) throw bodyTooLarge()
     const runId = scope.newId('run')
-    const peer = await openPeer(scope, runId, 'client')
+    const peer = await Peer.open(channelsOf(scope), scope.ref, runId, 'client')
     const served = { id, runId, request }
     const started = await startServing(scope, served).catch((error: unknown) => {
       peer.close()
