@@ -27,7 +27,6 @@ import type {
   InputResponses,
   Progress,
 } from '../../features/mcp-servers/calls/call-client.ts'
-import { JsonTransport, plainRequest } from './json-transport.ts'
 import type { McpPrompts, McpResources, McpServer, McpSession } from './mcp-server.ts'
 import {
   asRpcError,
@@ -50,19 +49,14 @@ const NO_CLIENT: CallClient = { takesTasks: false }
  * Stateless: one server and one transport for each request (CVE-2026-25536). The response is a stream if the client wants to
  * hear of progress or may get requests, and one JSON document otherwise.
  */
-export async function serveLegacy(exchange: Exchange, server: McpServer): Promise<void> {
-  const { request, response, body } = exchange
+export async function serveLegacy({ request, response, body }: Exchange, server: McpServer): Promise<void> {
   // The low-level server, since the high-level one takes only Zod schemas.
   const mcp = new LegacyServer({ name: server.name, version: server.version }, legacyOptions(server))
   mcp.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: listOf(server) }))
   const token = progressTokenOf(body)
   const { mayRequestInput = false, logsSteps = false, capabilities } = server.session ?? {}
   const isStream = token !== undefined || mayRequestInput || logsSteps
-  const plain = isStream ? undefined : plainRequest(exchange)
-  const transport =
-    plain === undefined
-      ? new StreamableHTTPServerTransport({ enableJsonResponse: !isStream })
-      : new JsonTransport(response)
+  const transport = new StreamableHTTPServerTransport({ enableJsonResponse: !isStream })
   mcp.setRequestHandler(
     CallToolRequestSchema,
     async ({ params }, { signal, requestId, sendNotification }) => {
@@ -91,7 +85,6 @@ export async function serveLegacy(exchange: Exchange, server: McpServer): Promis
     mcp.setRequestHandler(CompleteRequestSchema, async ({ params }) => completion(complete, params))
   // The types of optional members in the SDK conflict with exactOptionalPropertyTypes.
   await mcp.connect(transport as Parameters<typeof mcp.connect>[0])
-  if (transport instanceof JsonTransport) return transport.receive(plain as JSONRPCRequest)
   response.once('close', () => void mcp.close())
   await transport.handleRequest(request, response, body)
 }

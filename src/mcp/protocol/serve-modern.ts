@@ -30,14 +30,12 @@ import {
   NO_TOOL,
   optionsOf,
   reportsOf,
+  TASKS,
 } from './serving.ts'
 import { webRequestOf, writeWebResponse } from './web-exchange.ts'
 
 /** Lists and resources depend on the token of the client, so no cache may share them. */
 const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const }
-
-/** The extension for calls that continue after their response. */
-const TASKS = 'io.modelcontextprotocol/tasks'
 
 /** Stateless, as the version is. */
 export async function serveModern({ request, response, body }: Exchange, server: McpServer): Promise<void> {

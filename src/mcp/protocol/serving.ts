@@ -17,6 +17,9 @@ export interface Exchange {
   readonly body: unknown
 }
 
+/** The extension for calls that continue after their response. */
+export const TASKS = 'io.modelcontextprotocol/tasks'
+
 export const NO_TOOL = 'There is no such tool.'
 export const NO_PROMPT = 'There is no such prompt.'
 export const NO_RESOURCE = 'There is no such resource.'

@@ -6,6 +6,7 @@
 import { isObject } from '../../core/json.ts'
 import { INVALID_PARAMS } from '../../features/mcp-servers/calls/client-requests.ts'
 import type { ClientResponse, McpServer } from './mcp-server.ts'
+import { answerPlainCall, plainCall } from './plain-call.ts'
 import { serveLegacy } from './serve-legacy.ts'
 import { serveModern } from './serve-modern.ts'
 import type { Exchange } from './serving.ts'
@@ -19,6 +20,8 @@ export function serve(exchange: Exchange, server: McpServer): Promise<void> {
   if (isResponse(exchange.body)) return takeAnswer(exchange, server)
   if (hasInvalidArguments(exchange.body))
     return refuse(exchange, INVALID_PARAMS, 'arguments must be an object')
+  const call = plainCall(exchange, server)
+  if (call !== undefined) return answerPlainCall(exchange.response, server, call)
   return isModern(exchange.body, header) ? serveModern(exchange, server) : serveLegacy(exchange, server)
 }
 
