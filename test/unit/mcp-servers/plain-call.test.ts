@@ -82,13 +82,19 @@ const bySdk = (exchange: Exchange) =>
     ? serveModern(exchange, server)
     : serveLegacy(exchange, server)
 
+const listener = (answer: (exchange: Exchange) => Promise<void>): Server =>
+  createServer((request, response) => {
+    json(request)
+      .then((body) => answer({ request, response, body }))
+      .catch((error: Error) => response.writeHead(500).end(error.name))
+  })
+
 let http: Server
 let isPlain: boolean
 beforeAll(async () => {
-  http = createServer(async (request, response) => {
-    const exchange = { request, response, body: await json(request) }
+  http = listener((exchange) => {
     isPlain = plainCall(exchange, server) !== undefined
-    await (request.url === '/sdk' ? bySdk(exchange) : serve(exchange, server))
+    return exchange.request.url === '/sdk' ? bySdk(exchange) : serve(exchange, server)
   })
   await new Promise<void>((listening) => http.listen(0, '127.0.0.1', listening))
 })
@@ -201,10 +207,7 @@ test.each<[string, Sent]>([
 
 test('internal error of a call: not shown', async () => {
   const broken = { ...server, call: () => Promise.reject(new TypeError('SELECT secret')) }
-  const failing = createServer(async (request, response) => {
-    const exchange = { request, response, body: await json(request) }
-    await serve(exchange, broken).catch((error: Error) => response.writeHead(500).end(error.name))
-  })
+  const failing = listener((exchange) => serve(exchange, broken))
   await new Promise<void>((listening) => failing.listen(0, '127.0.0.1', listening))
   const { port } = failing.address() as AddressInfo
   const { params, headers } = modern('text')
