@@ -37,7 +37,7 @@ export const Fault = Type.Object({
   excerpt: Type.Optional(Type.String()),
 })
 
-export const Flow = Type.Object({
+const Flow = Type.Object({
   id: Id('flow'),
   name: Type.String(),
   state: Type.Union([Type.Literal('draft'), Type.Literal('published')]),
@@ -48,7 +48,7 @@ export const Flow = Type.Object({
   created_at: Time,
   updated_at: Time,
 })
-export type Flow = Static<typeof Flow>
+type Flow = Static<typeof Flow>
 
 export const Warnings = Type.Array(Fault, { description: 'Diagnostics that do not prevent publishing.' })
 
