@@ -255,7 +255,11 @@ describe('streams', () => {
       const { id: runId } = await eventually(runOf('running'))
       sent.socket?.destroy()
       const { status, error } = await endedRun(runId)
-      expect([status, error?.code]).toEqual(['failed', 'run_cut_off'])
+      expect([status, error?.code, error?.detail]).toEqual([
+        'failed',
+        'run_cut_off',
+        'The client closed the connection before it had the whole response.',
+      ])
       expect((await call('POST', at('/echo', name), { as: workspace.service, body: '1' })).status).toBe(201)
     },
   )
