@@ -207,6 +207,15 @@ export function withChainDepth(scope: WorkspaceScope, chainDepth: number): Works
   )
 }
 
+/**
+ * The scope of a request that code of a function has sent, or another call of the platform: that much deeper in their chain.
+ * @param chainDepth that its headers say; undefined for a request of another sender
+ */
+export function nestedScope<S>(opened: S, chainDepth: number | undefined): S | WorkspaceScope {
+  if (chainDepth === undefined || !(opened instanceof WorkspaceScope)) return opened
+  return withChainDepth(opened, chainDepth)
+}
+
 /** The workspace with the right to start and follow its flows, for a key or token that has the scope for it. */
 export function asFlowRunner(scope: WorkspaceScope): WorkspaceScope {
   const { services, ids } = internalsOf(scope)

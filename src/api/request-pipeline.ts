@@ -2,7 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
-import { type Access, withChainDepth } from '../access/access.ts'
+import { type Access, nestedScope } from '../access/access.ts'
 import {
   type Authenticator,
   type AuthFailureLimiter,
@@ -91,7 +91,10 @@ export function createHandler(
         void permitRequest(platform.access, operation, await authenticate(request), request)
       const input = bind(operation, request, reply, recheck)
       const { ws } = request.params as { ws?: string }
-      const opened = nested(await platform.access.open(operation, principal, ws, request.rateLimits), request)
+      const opened = nestedScope(
+        await platform.access.open(operation, principal, ws, request.rateLimits),
+        readChainDepth(request.headers),
+      )
       if (opened instanceof WorkspaceScope) request.workspace = opened.ref
       const parsed = operation.parse(input)
       const permit = () => platform.access.permit(operation, request.principal ?? principal, parsed)
@@ -126,12 +129,6 @@ export function createHandler(
       return sendResponse(operation, input, output, request, reply)
     },
   }
-}
-
-/** The scope of a request that code of a function has sent, or another call of the platform, is that much deeper in their chain. */
-function nested<S>(opened: S, { headers }: FastifyRequest): S | WorkspaceScope {
-  const depth = readChainDepth(headers)
-  return depth !== undefined && opened instanceof WorkspaceScope ? withChainDepth(opened, depth) : opened
 }
 
 /** Forbidden requests are charged as well. @throws Problem `rate_limited`, else that of a missing right */

@@ -10,6 +10,7 @@ import type { Platform } from '../app/platform.ts'
 import { randomIds } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
+import { readChainDepth } from '../core/run.ts'
 import { startByDelivery } from '../features/flows/triggers/trigger-starts.ts'
 import type { WebhookSpec } from '../features/flows/triggers/webhooks.ts'
 import { publicUrl } from '../infra/config.ts'
@@ -64,7 +65,9 @@ export async function mountWebhooks(
         knownSenders.set(senderOf(request), true)
         const challenge = slackChallenge(spec, body)
         if (challenge !== undefined) return reply.headers(PLAIN).send(challenge)
-        const flowActor = { subject: triggerId, role: 'workspace_admin' } as const
+        const chainDepth = readChainDepth(request.headers)
+        const depth = chainDepth === undefined ? {} : { chainDepth }
+        const flowActor = { subject: triggerId, role: 'workspace_admin', ...depth } as const
         const scope = await access.continueActive(ref, flowActor, randomIds)
         const started = await startByDelivery(scope, triggerId, signed, delivery, whenGone(reply))
         reply.headers({ 'cache-control': 'private, no-store', 'x-stability': 'preview' })

@@ -9,6 +9,7 @@ import {
   handled,
   onTopics,
   runsOf,
+  type TriggeredFunction,
 } from '../support/fixtures/function-triggers.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../support/fixtures/tenants.ts'
 
@@ -37,4 +38,27 @@ test('function that changes the documents that start it: ends at the limit', asy
   await call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: {} })
   await completed(fn, MAX)
   expect(await handled(fn, MAX + 1)).toMatchObject({ started: MAX, dropped: 1 })
+}, 30_000)
+
+test('two functions that start each other by two topics: end at the limit', async () => {
+  const [ping, pong] = [unique('ping'), unique('pong')]
+  const publishing = (topic: string) =>
+    `export default (_, { tenon }) => tenon.events.publish('${topic}', {})`
+  const scopes = ['events:write']
+  const [one, two] = await Promise.all([
+    deployTriggered(workspace, { ...onTopics(ping), scopes }, publishing(pong)),
+    deployTriggered(workspace, { ...onTopics(pong), scopes }, publishing(ping)),
+  ])
+  await call('POST', '/v1/events/publish', {
+    ...{ as: workspace.service, body: { topic: ping, data: {} } },
+    headers: { 'tenon-chain-depth': String(MAX - 4) },
+  })
+  expect(await handled(one, 3)).toMatchObject({ started: 2, dropped: 1 })
+  expect(await handled(two, 2)).toMatchObject({ started: 2, dropped: 0 })
+  const depthsOf = async (of: TriggeredFunction) =>
+    (await completed(of, 2)).map(({ trigger }) => (trigger as { chain_depth?: number }).chain_depth)
+  expect([await depthsOf(one), await depthsOf(two)]).toEqual([
+    [MAX - 3, MAX - 1],
+    [MAX - 2, MAX],
+  ])
 }, 30_000)

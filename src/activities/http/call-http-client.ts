@@ -1,11 +1,14 @@
 /** The HTTP client of one call: bounds its total time and the size of responses, and sends through the egress guard. */
 
 import { LIMITS } from '../../core/limits.ts'
+import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
 import type { Egress, Inbound, Outbound, Sender } from '../../infra/http-client/egress.ts'
 
 export interface CallHttpOptions {
   readonly timeoutMs?: number
   readonly signal?: AbortSignal
+  /** Of the execution: its requests are one deeper. Absent, they name no depth. */
+  readonly chainDepth?: number
   /** A clock in milliseconds that never goes back. */
   readonly now?: () => number
 }
@@ -16,6 +19,7 @@ export class CallHttpClient {
   readonly #now: () => number
   readonly #untilMs: number
   readonly #signal: AbortSignal | undefined
+  readonly #chainDepth: number | undefined
   #bytesMax: number = LIMITS.httpCallBytesMax
   #isExcerpted: (status: number) => boolean = () => false
 
@@ -27,13 +31,19 @@ export class CallHttpClient {
   constructor(
     egress: Egress,
     sender: Sender,
-    { timeoutMs = LIMITS.httpCallTimeoutMs, signal, now = () => performance.now() }: CallHttpOptions = {},
+    {
+      timeoutMs = LIMITS.httpCallTimeoutMs,
+      signal,
+      chainDepth,
+      now = () => performance.now(),
+    }: CallHttpOptions = {},
   ) {
     this.#egress = egress
     this.#sender = sender
     this.#now = now
     this.#untilMs = now() + timeoutMs
     this.#signal = signal
+    this.#chainDepth = chainDepth
   }
 
   /** A client with the same deadline and another maximum size of responses. */
@@ -55,6 +65,7 @@ export class CallHttpClient {
       timeoutMs: this.#untilMs - this.#now(),
       now: this.#now,
       ...(this.#signal !== undefined && { signal: this.#signal }),
+      ...(this.#chainDepth !== undefined && { chainDepth: this.#chainDepth }),
     }
     const client = new CallHttpClient(this.#egress, this.#sender, options)
     client.#bytesMax = this.#bytesMax
@@ -70,9 +81,16 @@ export class CallHttpClient {
     const excerptBytes = (status: number) =>
       this.#isExcerpted(status) ? LIMITS.errorResponse.readBytesMax : undefined
     const bounds = { timeoutMs, bytesMax, excerptBytes }
-    return this.#egress.send(outbound, this.#sender, {
+    const headers = { ...outbound.headers, ...depthHeader(this.#chainDepth) }
+    return this.#egress.send({ ...outbound, headers }, this.#sender, {
       ...bounds,
       ...(this.#signal !== undefined && { signal: this.#signal }),
     })
   }
+}
+
+/** Entry points of this platform read it if the request comes back to them. At the maximum they start nothing. */
+function depthHeader(chainDepth: number | undefined): Record<string, string> {
+  if (chainDepth === undefined) return {}
+  return { [CHAIN_DEPTH_HEADER]: String(Math.min(chainDepth + 1, LIMITS.chainDepthMax)) }
 }

@@ -41,7 +41,7 @@ export class HttpRequests {
     const sender = { allowed, allowedNow: () => egressAllowedNow(scope), owner: ownerOf(call) }
     const { call_path: path } = request
     return {
-      http: new CallHttpClient(this.#egress, sender, options),
+      http: new CallHttpClient(this.#egress, sender, { ...options, chainDepth: call.chainDepth }),
       tokens: this.#tokens,
       workflowId: call.workflowId,
       ...(path !== undefined && { idempotencyKey: idempotencyKey(call.workflowId, path) }),

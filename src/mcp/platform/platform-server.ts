@@ -1,6 +1,7 @@
 /** The official MCP server: operations of the API as tools, and pages of the documentation as resources. */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { nestedScope } from '../../access/access.ts'
 import { recordFailure, runAudited } from '../../access/audit/audited-run.ts'
 import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { OfficialClient, OfficialClients } from '../../access/authentication/official-clients.ts'
@@ -11,7 +12,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type Principal, roleFor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
+import { CHAIN_DEPTH_HEADER, readChainDepth } from '../../core/run.ts'
 import { problemMembers, problemText } from '../../features/mcp-servers/calls/problem-text.ts'
 import { fenced, maskSecrets } from '../../features/mcp-servers/calls/untrusted-text.ts'
 import { Challenges, challengeOf, missingScope } from '../challenge.ts'
@@ -55,6 +56,8 @@ interface ToolCall {
   readonly requestId: string
   readonly address: string
   readonly rateLimits: NonNullable<FastifyRequest['rateLimits']>
+  /** How many calls of the platform are around this one. */
+  readonly chainDepth: number | undefined
 }
 
 class PlatformServerHandler {
@@ -171,13 +174,14 @@ class PlatformServerHandler {
     { id: requestId, ip: address, rateLimits = [], headers }: FastifyRequest,
     principal: Principal,
   ): Promise<ToolResult> {
-    const chainDepth = headers[CHAIN_DEPTH_HEADER]
+    const depthGiven = headers[CHAIN_DEPTH_HEADER]
     const given = {
       ...args,
       ...(requestIdField !== undefined && { [requestIdField]: requestId }),
-      ...(chainDepthField !== undefined && chainDepth !== undefined && { [chainDepthField]: chainDepth }),
+      ...(chainDepthField !== undefined && depthGiven !== undefined && { [chainDepthField]: depthGiven }),
     }
-    const toolCall = { operation, args: given, principal, requestId, address, rateLimits }
+    const chainDepth = readChainDepth(headers)
+    const toolCall = { operation, args: given, principal, requestId, address, rateLimits, chainDepth }
     try {
       return success(operation, await this.#run(toolCall))
     } catch (error) {
@@ -204,7 +208,7 @@ class PlatformServerHandler {
   }
 
   /** Checks the arguments before the scope is opened: without its id, a workspace would be one that does not exist. */
-  async #open({ operation, args, principal, address, rateLimits }: ToolCall) {
+  async #open({ operation, args, principal, address, rateLimits, chainDepth }: ToolCall) {
     const { access, limiter } = this.#platform
     const role = access.permit(operation, principal)
     access.permit(operation, principal, operation.parse(args))
@@ -213,7 +217,7 @@ class PlatformServerHandler {
       if (refused !== undefined) throw refused
     }
     const workspace = typeof args['ws'] === 'string' ? args['ws'] : undefined
-    return access.open(operation, principal, workspace, rateLimits)
+    return nestedScope(await access.open(operation, principal, workspace, rateLimits), chainDepth)
   }
 
   /** Audits what an HTTP request would leave in the log: refusals, and failures of what changes something. Its own status is 200. */

@@ -13,6 +13,7 @@ import {
   createTestWorkspace,
   eventually,
   type TestWorkspace,
+  unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
 import { startInProcessNode } from '../../support/stack/in-process-node.ts'
@@ -227,6 +228,41 @@ describe('streams', () => {
     const { error } = await endedRun(String(response.headers.get('x-run-id')))
     expect(error?.code).toBe('api_key_revoked')
   })
+
+  test.each([
+    ['before the head', '/seen'],
+    ['within the response', '/echo'],
+  ])(
+    'a client that leaves in the middle of its body, %s: ends the run, which frees its slot',
+    async (_when, path) => {
+      const name = unique('one')
+      const id = await deploy(name, SERVE, { timeout: '30s', concurrency: 1 })
+      const sent = request(`${inject('tenon').url}${at(path, name)}`, {
+        ...{
+          method: 'POST',
+          headers: { ...workspace.service, 'transfer-encoding': 'chunked' },
+          agent: false,
+        },
+      })
+      sent.on('error', () => {})
+      sent.write('the first half')
+      if (path === '/echo') expect(await nextText(await responseTo(sent))).toBe('the first half')
+      const runOf = (status: string) => () =>
+        asSuperuser<{ id: string }>(
+          'select id from tenon.function_runs where function_id = $1 and status = $2',
+          [id, status],
+        ).then(([row]) => row)
+      const { id: runId } = await eventually(runOf('running'))
+      sent.socket?.destroy()
+      const { status, error } = await endedRun(runId)
+      expect([status, error?.code, error?.detail]).toEqual([
+        'failed',
+        'run_cut_off',
+        'The client closed the connection before it had the whole response.',
+      ])
+      expect((await call('POST', at('/echo', name), { as: workspace.service, body: '1' })).status).toBe(201)
+    },
+  )
 
   test('a client that leaves before the head: ends the run', async () => {
     const id = await deploy('waits', 'export const fetch = () => new Promise(() => {})', { timeout: '30s' })

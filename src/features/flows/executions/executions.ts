@@ -9,7 +9,7 @@ import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { TRIGGER_KINDS } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { nextChainDepth, previewOperation } from '../../operation-helpers.ts'
+import { previewOperation } from '../../operation-helpers.ts'
 import { AliasName, VersionNumber } from '../../version-aliases.ts'
 import { Approval, openApprovals } from '../approvals/approval-shape.ts'
 import { FLOWS, FlowRef, findFlow, Ws } from '../definitions.ts'
@@ -144,23 +144,13 @@ export const startExecution = previewOperation({
       throw new Problem('validation_failed', { detail: 'Give `version` or `alias`, not both.' })
     const id = scope.newId('run')
     const by = scope.actor.onBehalfOf ?? scope.actor.subject
-    const trigger = { kind: 'manual' as const, ...chainDepthOf(scope) }
+    const trigger = { kind: 'manual' as const }
     const start = () => startFlow(scope, flow, version, { id, input, by, trigger, alias, correlationKey })
     if (wait > 0) await untilEnded(scope, id, start, wait * 1_000)
     else await start()
     return readExecution(scope, id)
   },
 })
-
-/**
- * The chain depth of an execution that another one starts by a tool (`call: mcp`), as of one that an event starts.
- * @throws Problem `state_conflict` if it is too deep
- */
-function chainDepthOf({ actor: { chainDepth } }: WorkspaceScope): { readonly chain_depth?: number } {
-  if (chainDepth === undefined) return {}
-  const detail = `${LIMITS.chainDepthMax} executions have started one another, which is the maximum.`
-  return { chain_depth: nextChainDepth(chainDepth, detail) }
-}
 
 export const getExecution = previewOperation({
   name: 'execution.get',

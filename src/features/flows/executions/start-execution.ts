@@ -15,6 +15,7 @@ import { workflowId } from '../../../core/tenant.ts'
 import type { Json } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { nextChainDepth } from '../../operation-helpers.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { findFlow } from '../definitions.ts'
 import { withStreamOffsets } from '../subscriptions/subscriptions.ts'
@@ -64,21 +65,33 @@ const WAS_REJECTED = sql`(status = 'faulted' and coalesce(error = ${NOT_STARTED}
  * Temporal the execution stays `pending`, and the reconciler starts it or finds it running.
  * @param flow its id or its name
  * @returns the id of the workflow
- * @throws Problem `not_found`, `state_conflict` if nothing is published, `dependency_unavailable` for a rerun without an answer
- *   of Temporal
+ * @throws Problem `not_found`, `state_conflict` if nothing is published or if executions that start one another are too deep,
+ *   `dependency_unavailable` for a rerun without an answer of Temporal
  */
 export async function startFlow(
   scope: WorkspaceScope,
   flow: string,
   version: number | undefined,
-  start: ExecutionStart,
+  asked: ExecutionStart,
 ): Promise<string> {
+  const start = { ...asked, trigger: { ...chainDepthOf(scope), ...asked.trigger } }
   checkJson('input', start.input, LIMITS.runInputBytesMax)
   const which = sql`(f.id = ${flow} or f.name = ${flow}) and v.version = ${selectVersion(version, start)}`
   const admitted =
     (await admitExecution(scope, which, start)) ?? (await throwNotFound(scope, flow, version, start.alias))
   if (admitted.shouldStart) await startOrFail(scope, admitted)
   return admitted.workflowId
+}
+
+/**
+ * The chain depth of an execution that a run, another execution or a tool starts by a request. A trigger that has read the
+ * depth of an event has its own.
+ * @throws Problem `state_conflict` if it is too deep
+ */
+function chainDepthOf({ actor: { chainDepth } }: WorkspaceScope): Pick<RunTrigger, 'chain_depth'> {
+  if (chainDepth === undefined) return {}
+  const detail = `${LIMITS.chainDepthMax} executions have started one another, which is the maximum.`
+  return { chain_depth: nextChainDepth(chainDepth, detail) }
 }
 
 /** The number of the selected version of the flow `f`. */
