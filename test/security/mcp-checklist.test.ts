@@ -116,7 +116,10 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T36: [
     'T36: a state that was changed, or is of other arguments, another client or another tool, is refused',
   ],
-  T37: ['client that disconnects: the run goes on'],
+  T37: [
+    'client that disconnects: the run goes on',
+    'T37: worker and API killed during calls of flows: each call is one execution, which the same token follows to its result',
+  ],
   T38: [
     'function tool called with a version: argument refused',
     'server of another workspace, by its id: unknown',
@@ -144,7 +147,10 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'T43: servers that flood, hang, end, forge or ask back: a clear error, and nothing is left',
     'T43: names of tools of other servers: within the source, or left out',
   ],
-  T44: ['unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401'],
+  T44: [
+    'unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401',
+    'T44: an admin of the tenant sees owner, last call and exposure of every server of all its workspaces, and no others',
+  ],
   T45: [
     'T45: commands: only those of the operator run on the host, by name',
     'T45: server of the operator: takes no arguments and no variables of a tenant',

@@ -21,19 +21,26 @@ beforeAll(async () => {
 const LIST = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} })
 
 /** Sends `tools/list` under another host name; fetch sets `Host` itself. */
-function listUnderHost(path: string, as: Caller, host: string | undefined, base = inject('tenon').url) {
+function listUnderHost(
+  path: string,
+  as: Caller,
+  host: string | undefined,
+  base = inject('tenon').url,
+  method = 'POST',
+) {
   const { hostname, port } = new URL(base)
   const headers = { ...RPC, ...as, 'content-type': 'application/json', ...(host !== undefined && { host }) }
-  return new Promise<{ status: number; code: string | undefined }>((resolve, reject) => {
+  return new Promise<{ status: number; code?: string; origin?: string }>((resolve, reject) => {
     const read = async (response: IncomingMessage) => {
       const body = await text(response)
-      const code = body.startsWith('{') ? (JSON.parse(body).code as string | undefined) : undefined
-      return { status: response.statusCode ?? 0, code }
+      const { code } = body.startsWith('{') ? JSON.parse(body) : {}
+      const origin = response.headers['access-control-allow-origin']
+      return { status: response.statusCode ?? 0, ...(code && { code }), ...(origin && { origin }) }
     }
-    request({ hostname, port, path, method: 'POST', headers, agent: false, setHost: false })
+    request({ hostname, port, path, method, headers, agent: false, setHost: false })
       .once('error', reject)
       .once('response', (response) => void read(response).then(resolve, reject))
-      .end(LIST)
+      .end(method === 'POST' ? LIST : undefined)
   })
 }
 
@@ -109,6 +116,52 @@ test('page of an allowed origin: reads the id of its session, and opens its stre
   const id = begun.headers.get('mcp-session-id') ?? ''
   const stream = await call('GET', path, { headers: { ...RPC, ...as, origin: url, 'mcp-session-id': id } })
   expect([stream.status, stream.headers.get('access-control-allow-origin')]).toEqual([200, url])
+})
+
+describe('TENON_MCP_ORIGINS', () => {
+  test('listed origins: pages of them call, and read refusals; of other schemes, ports and names: neither', async () => {
+    const listed = ['https://app.example', 'http://localhost:5173']
+    const node = await startCountedApi({ TENON_MCP_ORIGINS: listed.join(',') })
+    try {
+      const base = await node.app.listen({ port: 0, host: '127.0.0.1' })
+      const { url } = inject('tenon')
+      for (const [what, path, as] of endpoints) {
+        const send = async (origin: string, caller: Caller, method?: string) => {
+          const preflight = { 'access-control-request-method': 'POST' }
+          const headers = { ...caller, origin, ...(method && preflight) }
+          const reply = await listUnderHost(path, headers, new URL(url).host, base, method)
+          return [what, origin, reply.status, reply.origin]
+        }
+        for (const origin of [...listed, url]) {
+          expect(await send(origin, as, 'OPTIONS')).toEqual([what, origin, 204, origin])
+          expect(await send(origin, as)).toEqual([what, origin, 200, origin])
+          expect(await send(origin, {})).toEqual([what, origin, 401, origin])
+        }
+        for (const origin of [
+          'http://app.example',
+          'https://app.example:8443',
+          'https://app.example.evil.test',
+          'https://evil.app.example',
+          'https://app.example,http://localhost:5173',
+          'http://localhost',
+          'null',
+        ]) {
+          expect(await send(origin, as, 'OPTIONS')).toEqual([what, origin, 405, undefined])
+          expect(await send(origin, as)).toEqual([what, origin, 403, undefined])
+        }
+      }
+    } finally {
+      await node.close()
+    }
+  })
+
+  test.each(['app.example', 'https://app.example/', 'https://a,,https://b', '*', 'https://a, https://b'])(
+    'invalid list “%s”: the process does not start',
+    (value) => {
+      const env = { ...inject('tenon').env, TENON_MCP_ORIGINS: value }
+      expect(() => parseConfig(env)).toThrow('TENON_MCP_ORIGINS')
+    },
+  )
 })
 
 describe('TENON_MCP_HOSTS', () => {

@@ -35,9 +35,12 @@ export const MCP_LIMITS = {
   mcpComparableFieldsMax: 100,
   /** Conditions of one query. */
   mcpConditionsMax: 20,
-  /** Prompts of a server, and as many resources; the characters of a resource. */
-  mcpPromptsMax: 50,
+  /** Prompts and resources of a server; the characters of a resource. */
+  mcpPromptsMax: 200,
+  mcpResourcesMax: 500,
   mcpResourceCharsMax: 100_000,
+  /** Entries of a page of prompts, resources and templates. */
+  mcpPageSize: 100,
   mcpManifestsCachedMax: 200,
   /** Characters of their JSON: tools over functions have schemas of their own. */
   mcpManifestsCachedCharsMax: 33_554_432,

@@ -70,7 +70,7 @@ const StaticResource = Type.Object(
   { additionalProperties: false },
 )
 type StaticResource = Static<typeof StaticResource>
-export const Resources = Type.Record(AnyName, StaticResource, { maxProperties: LIMITS.mcpPromptsMax })
+export const Resources = Type.Record(AnyName, StaticResource, { maxProperties: LIMITS.mcpResourcesMax })
 export type Resources = Static<typeof Resources>
 
 const PLACEHOLDER = /\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}/g

@@ -143,10 +143,44 @@ export const McpServer = Type.Object({
 })
 export type McpServer = Static<typeof McpServer>
 
-export const SERVER_COLUMNS = sql`id, slug, name, description, state, active_version, latest_version, list, challenge,
+const SERVER_COLUMNS = sql`id, slug, name, description, state, active_version, latest_version, list, challenge,
   search, authorization_server, curation,
   '/v1/mcp/workspaces/' || workspace_id || '/servers/' || slug || '/mcp' as path,
   created_by, created_at, updated_at`
+
+const Count = (description: string) => Type.Integer({ minimum: 0, description })
+
+/** A server as its admins are shown it. */
+export const ShownServer = Type.Object({
+  ...McpServer.properties,
+  last_call_at: Type.Union([Time, Type.Null()], {
+    description: 'Of the newest entry of its log, refused calls included.',
+  }),
+  exposure: Type.Object(
+    {
+      reads: Count('Tools that only read.'),
+      adds: Count('Tools that add data.'),
+      changes: Count('Tools that change or delete data.'),
+      open_world: Count('Tools of any of these that may reach other systems.'),
+      clients: Count('OAuth clients that were created for it.'),
+    },
+    { description: 'Of the active version; a tool counts by its strongest effect.' },
+  ),
+})
+export type ShownServer = Static<typeof ShownServer>
+
+/** The effects are those of `effectOf` (core/tool-access.ts). */
+export const SHOWN_COLUMNS = sql`${SERVER_COLUMNS},
+  (select c.time from mcp_calls c where c.server_id = mcp_servers.id order by c.seq desc limit 1) as last_call_at,
+  (select jsonb_build_object(
+      'reads', count(*) filter (where "readOnlyHint" and not "destructiveHint"),
+      'adds', count(*) filter (where not "readOnlyHint" and not "destructiveHint"),
+      'changes', count(*) filter (where "destructiveHint"),
+      'open_world', count(*) filter (where "openWorldHint"),
+      'clients', (select count(*) from mcp_clients c where c.server_id = mcp_servers.id))
+    from mcp_server_versions v, jsonb_array_elements(v.manifest -> 'tools') as tool, jsonb_to_record(tool -> 'annotations')
+      as hints ("readOnlyHint" boolean, "destructiveHint" boolean, "openWorldHint" boolean)
+    where v.server_id = mcp_servers.id and v.version = mcp_servers.active_version) as exposure`
 
 /** `{server}` in paths is an id or a slug. */
 export const findServer = (scope: WorkspaceScope, server: string) =>
@@ -166,7 +200,7 @@ export const createServer = previewOperation({
     description: Type.Optional(Description),
     ...SettingsInput,
   }),
-  output: McpServer,
+  output: ShownServer,
   http: {
     method: 'POST',
     path: SERVERS,
@@ -180,7 +214,7 @@ export const createServer = previewOperation({
     const { authorization_server: issuer = null } = input
     rejectUntrusted(scope, issuer)
     const slug = input.slug ?? slugOf(name)
-    return findRow<McpServer>(
+    return findRow<ShownServer>(
       scope,
       'MCP server',
       sql`insert into mcp_servers
@@ -188,7 +222,7 @@ export const createServer = previewOperation({
         values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, ${list}, ${challenge}, ${search}, ${issuer},
           'created',
           ${scope.actor.subject})
-        returning ${SERVER_COLUMNS}`,
+        returning ${SHOWN_COLUMNS}`,
     ).catch(SERVER_EXISTS)
   },
 })
@@ -225,18 +259,23 @@ export const listServers = previewOperation({
   name: 'mcp_server.list',
   summary: 'List hosted MCP servers',
   input: Input({ ...PageInput, ws: Ws }),
-  output: PageOf(McpServer),
+  output: PageOf(ShownServer),
   http: { method: 'GET', path: SERVERS },
-  run: (scope, input) => listPage<McpServer>(scope, input, sql`select ${SERVER_COLUMNS} from mcp_servers`),
+  run: (scope, input) => listPage<ShownServer>(scope, input, sql`select ${SHOWN_COLUMNS} from mcp_servers`),
 })
 
 export const getServer = previewOperation({
   name: 'mcp_server.get',
   summary: 'Read a hosted MCP server with its draft',
   input: Input({ ws: Ws, server: Server }),
-  output: McpServer,
+  output: ShownServer,
   http: { method: 'GET', path: `${SERVERS}/{server}` },
-  run: (scope, { server }) => findServer(scope, server),
+  run: (scope, { server }) =>
+    findRow<ShownServer>(
+      scope,
+      'MCP server',
+      sql`select ${SHOWN_COLUMNS} from mcp_servers where id = ${server} or slug = ${server}`,
+    ),
 })
 
 export const updateServer = previewOperation({
@@ -252,7 +291,7 @@ export const updateServer = previewOperation({
       Type.Boolean({ description: 'A suspended server does not answer on the wire.' }),
     ),
   }),
-  output: McpServer,
+  output: ShownServer,
   http: { method: 'PATCH', path: `${SERVERS}/{server}`, body: '*' },
   run: async (
     scope,
@@ -260,7 +299,7 @@ export const updateServer = previewOperation({
   ) => {
     rejectErrors([findHidden(name ?? '', '/name'), findHidden(description ?? '', '/description')])
     rejectUntrusted(scope, issuer ?? null)
-    const updated = await findRow<McpServer>(
+    const updated = await findRow<ShownServer>(
       scope,
       'MCP server',
       sql`update mcp_servers set
@@ -277,7 +316,7 @@ export const updateServer = previewOperation({
               when active_version is not null then 'published' when curation -> 'tools' <> '{}' then 'curated' else 'created' end
             else state end,
           updated_at = now()
-        where id = ${server} or slug = ${server} returning ${SERVER_COLUMNS}`,
+        where id = ${server} or slug = ${server} returning ${SHOWN_COLUMNS}`,
     ).catch(SERVER_EXISTS)
     invalidateMcpServer(scope, updated.id)
     return updated

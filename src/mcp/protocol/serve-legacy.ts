@@ -36,6 +36,7 @@ import {
   NO_RESOURCE,
   NO_TOOL,
   optionsOf,
+  pageFor,
   reportsOf,
 } from './serving.ts'
 
@@ -52,7 +53,7 @@ const NO_CLIENT: CallClient = { takesTasks: false }
 export async function serveLegacy({ request, response, body }: Exchange, server: McpServer): Promise<void> {
   // The low-level server, since the high-level one takes only Zod schemas.
   const mcp = new LegacyServer({ name: server.name, version: server.version }, legacyOptions(server))
-  mcp.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: listOf(server) }))
+  mcp.setRequestHandler(ListToolsRequestSchema, async ({ params }) => pageOf('tools', listOf(server), params))
   const token = progressTokenOf(body)
   const { mayRequestInput = false, logsSteps = false, capabilities } = server.session ?? {}
   const isStream = token !== undefined || mayRequestInput || logsSteps
@@ -124,6 +125,8 @@ function addSession(mcp: LegacyServer, session: McpSession, hasResources: boolea
   })
 }
 
+const pageOf = pageFor(McpError)
+
 type Send = (message: JSONRPCRequest) => Promise<void>
 
 interface Call {
@@ -165,7 +168,7 @@ async function sendRequests(
 }
 
 function addLegacyPrompts(mcp: LegacyServer, { list, get }: McpPrompts): void {
-  mcp.setRequestHandler(ListPromptsRequestSchema, async () => ({ prompts: [...list()] }))
+  mcp.setRequestHandler(ListPromptsRequestSchema, async ({ params }) => pageOf('prompts', list(), params))
   mcp.setRequestHandler(GetPromptRequestSchema, async ({ params: { name, arguments: args = {} } }) => {
     const prompt = await get(name, args, NO_CLIENT).catch(asRpcError(McpError))
     if (prompt === undefined) throw new McpError(ErrorCode.InvalidParams, NO_PROMPT)
@@ -174,10 +177,10 @@ function addLegacyPrompts(mcp: LegacyServer, { list, get }: McpPrompts): void {
 }
 
 function addLegacyResources(mcp: LegacyServer, { list, templates, read }: McpResources): void {
-  mcp.setRequestHandler(ListResourcesRequestSchema, async () => ({ resources: [...list()] }))
-  mcp.setRequestHandler(ListResourceTemplatesRequestSchema, async () => ({
-    resourceTemplates: [...(templates?.() ?? [])],
-  }))
+  mcp.setRequestHandler(ListResourcesRequestSchema, async ({ params }) => pageOf('resources', list(), params))
+  mcp.setRequestHandler(ListResourceTemplatesRequestSchema, async ({ params }) =>
+    pageOf('resourceTemplates', templates?.() ?? [], params),
+  )
   mcp.setRequestHandler(ReadResourceRequestSchema, async ({ params: { uri } }) => {
     const contents = await read(uri).catch(asRpcError(McpError))
     if (contents === undefined) throw new McpError(RESOURCE_NOT_FOUND, NO_RESOURCE, { uri })

@@ -29,6 +29,7 @@ import {
   NO_RESOURCE,
   NO_TOOL,
   optionsOf,
+  pageFor,
   reportsOf,
   TASKS,
 } from './serving.ts'
@@ -36,6 +37,9 @@ import { webRequestOf, writeWebResponse } from './web-exchange.ts'
 
 /** Lists and resources depend on the token of the client, so no cache may share them. */
 const UNCACHED = { ttlMs: 0, cacheScope: 'private' as const }
+
+const listPageOf = pageFor(ProtocolError)
+const pageOf: typeof listPageOf = (...of) => ({ ...listPageOf(...of), ...UNCACHED })
 
 /** Stateless, as the version is. */
 export async function serveModern({ request, response, body }: Exchange, server: McpServer): Promise<void> {
@@ -49,7 +53,7 @@ export async function serveModern({ request, response, body }: Exchange, server:
 
 function modernServer(server: McpServer): Server {
   const mcp = new Server({ name: server.name, version: server.version }, modernOptions(server))
-  mcp.setRequestHandler('tools/list', async () => ({ tools: listOf(server), ...UNCACHED }))
+  mcp.setRequestHandler('tools/list', async ({ params }) => pageOf('tools', listOf(server), params))
   mcp.setRequestHandler('tools/call', async ({ params }, context) => {
     const result = await server
       .call(params.name, params.arguments ?? {}, clientOf(context, params.name))
@@ -68,7 +72,7 @@ function modernServer(server: McpServer): Server {
 }
 
 function addModernPrompts(mcp: Server, { list, get }: McpPrompts): void {
-  mcp.setRequestHandler('prompts/list', async () => ({ prompts: [...list()], ...UNCACHED }))
+  mcp.setRequestHandler('prompts/list', async ({ params }) => pageOf('prompts', list(), params))
   mcp.setRequestHandler('prompts/get', async ({ params: { name, arguments: args = {} } }, context) => {
     const prompt = await get(name, args, clientOf(context)).catch(asRpcError(ProtocolError))
     if (prompt === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_PROMPT)
@@ -77,11 +81,10 @@ function addModernPrompts(mcp: Server, { list, get }: McpPrompts): void {
 }
 
 function addModernResources(mcp: Server, { list, templates, read }: McpResources): void {
-  mcp.setRequestHandler('resources/list', async () => ({ resources: [...list()], ...UNCACHED }))
-  mcp.setRequestHandler('resources/templates/list', async () => ({
-    resourceTemplates: [...(templates?.() ?? [])],
-    ...UNCACHED,
-  }))
+  mcp.setRequestHandler('resources/list', async ({ params }) => pageOf('resources', list(), params))
+  mcp.setRequestHandler('resources/templates/list', async ({ params }) =>
+    pageOf('resourceTemplates', templates?.() ?? [], params),
+  )
   mcp.setRequestHandler('resources/read', async ({ params: { uri } }) => {
     const contents = await read(uri).catch(asRpcError(ProtocolError))
     if (contents === undefined) throw new ProtocolError(ProtocolErrorCode.InvalidParams, NO_RESOURCE, { uri })

@@ -8,6 +8,7 @@ import {
   INVALID_PARAMS,
   RpcRefusal,
 } from '../../features/mcp-servers/calls/client-requests.ts'
+import { type Entry, type List, listPage } from './list-pages.ts'
 import type { McpCompletions, McpServer } from './mcp-server.ts'
 
 /** A POST whose body has been read. {@link serve} writes the whole response. */
@@ -48,6 +49,21 @@ export const asRpcError =
     if (error instanceof RpcRefusal) throw new RpcError(error.code, error.message, error.data)
     if (!(error instanceof Problem)) throw error
     throw new RpcError(error.status < 500 ? INVALID_PARAMS : INTERNAL_ERROR, error.message)
+  }
+
+/** {@link listPage} for handlers of an SDK. @param RpcError its error class */
+export const pageFor =
+  (RpcError: Parameters<typeof asRpcError>[0]) =>
+  <L extends List, E extends Entry>(
+    list: L,
+    entries: readonly E[],
+    params?: { readonly cursor?: string | undefined },
+  ) => {
+    try {
+      return listPage(list, entries, params?.cursor)
+    } catch (error) {
+      return asRpcError(RpcError)(error)
+    }
   }
 
 type Report =

@@ -18,8 +18,8 @@ const FIRST_MODERN = '2026-07-28'
 export function serve(exchange: Exchange, server: McpServer): Promise<void> {
   const header = exchange.request.headers['mcp-protocol-version']
   if (isResponse(exchange.body)) return takeAnswer(exchange, server)
-  if (hasInvalidArguments(exchange.body))
-    return refuse(exchange, INVALID_PARAMS, 'arguments must be an object')
+  const fault = faultIn(exchange.body)
+  if (fault !== undefined) return refuse(exchange, INVALID_PARAMS, fault)
   const call = plainCall(exchange, server)
   if (call !== undefined) return answerPlainCall(exchange.response, server, call)
   return isModern(exchange.body, header) ? serveModern(exchange, server) : serveLegacy(exchange, server)
@@ -35,10 +35,13 @@ async function takeAnswer({ response, body }: Exchange, server: McpServer): Prom
   response.writeHead(202).end()
 }
 
-/** SDK 1 would answer with the whole report of its schema library. */
-function hasInvalidArguments(body: unknown): boolean {
-  const { method, params } = (body ?? {}) as { method?: unknown; params?: { arguments?: unknown } | null }
-  return method === 'tools/call' && params?.arguments !== undefined && !isObject(params.arguments)
+/** Faults that SDK 1 would answer with the whole report of its schema library. */
+function faultIn(body: unknown): string | undefined {
+  const { method, params } = Object(body) as { method?: unknown; params?: Record<string, unknown> | null }
+  const { arguments: args, cursor } = params ?? {}
+  if (method === 'tools/call' && args !== undefined && !isObject(args)) return 'arguments must be an object'
+  const isList = typeof method === 'string' && method.endsWith('/list')
+  return isList && cursor !== undefined && typeof cursor !== 'string' ? 'cursor must be a string' : undefined
 }
 
 async function refuse({ response, body }: Exchange, code: number, message: string): Promise<void> {

@@ -1,6 +1,7 @@
 /** Streams of `subscriptions/listen` (MCP 2026-07-28): changed documents, new versions, who hears them, and for how long. */
 
 import {
+  PromptListChangedNotificationSchema,
   ResourceUpdatedNotificationSchema,
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js'
@@ -121,6 +122,35 @@ test('another version is told to those who asked; the stream of a deleted client
   client = { id: made.client_id, secret: made.client_secret }
   await ok(call('DELETE', `${server.base}/clients/${id}`, { as: workspace.operator }))
   await Promise.all([tools.ended, resources.ended])
+}, 30_000)
+
+test('prompts of another version: told to both generations of clients, which then list them', async () => {
+  const prompts = (...names: string[]) =>
+    Object.fromEntries(
+      names.map((name) => [name, { messages: [{ role: 'user', content: { type: 'text', text: name } }] }]),
+    )
+  const publishPrompts = async (...names: string[]) => {
+    const as = workspace.operator
+    const body = { tools: NOTES, prompts: prompts(...names) }
+    await ok(call('PUT', `${server.base}/curation`, { as, body }))
+    await ok(call('POST', `${server.base}/publish`, { as, body: { accept: ['breaking'] } }))
+  }
+  await publishPrompts('first')
+  const as = await signIn('notes_get')
+  const stream = await listen(as, { promptsListChanged: true })
+  let told = 0
+  await withLegacyClient(server.url, as, async (client) => {
+    client.setNotificationHandler(PromptListChangedNotificationSchema, () => {
+      told += 1
+    })
+    const names = async () => (await client.listPrompts()).prompts.map(({ name }) => name)
+    expect(await names()).toEqual(['first'])
+    await publishPrompts('first', 'second')
+    await eventually(async () => (told > 0 && stream.messages[1] ? true : undefined))
+    expect(await names()).toEqual(['first', 'second'])
+  })
+  expect(stream.messages.slice(1).map(({ method }) => method)).toEqual(['notifications/prompts/list_changed'])
+  stream.close()
 }, 30_000)
 
 test('version that does not offer the documents any more: their changes are not told from then on', async () => {

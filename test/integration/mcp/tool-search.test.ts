@@ -92,6 +92,20 @@ describe('tools/list', () => {
     expect(names(await listed(few, reader))).toEqual(META)
   })
 
+  test('40 tools: listed all; 41: only by search', async () => {
+    const many = (count: number) => Object.fromEntries(Object.entries(TOOLS).slice(0, count))
+    const shown = async (count: number) => {
+      await publish(server, many(count))
+      const { tools, with_search } = await ok(
+        call('GET', `${server.base}/preview`, { as: workspace.operator }),
+      )
+      return [tools.length, with_search.active, names(await listed())]
+    }
+    expect(await shown(40)).toEqual([40, false, ['orders_list', 'refunds_create', 'refunds_list']])
+    expect(await shown(41)).toEqual([41, true, ['orders_list', ...META]])
+    await publish(server, TOOLS)
+  })
+
   test('tool_call: looks no safer than any tool of the server', async () => {
     const hints = async () => (await listed()).find(({ name }) => name === 'tool_call')?.annotations
     expect(await hints()).toMatchObject({ readOnlyHint: false, destructiveHint: true })

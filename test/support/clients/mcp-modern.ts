@@ -2,6 +2,7 @@
 
 import { inject } from 'vitest'
 import type { Caller } from '../fixtures/tenants.ts'
+import type { Running } from '../stack/start.ts'
 
 export const TASKS = 'io.modelcontextprotocol/tasks'
 
@@ -16,6 +17,8 @@ export interface Sending {
   readonly progressToken?: string
   readonly logLevel?: string
   readonly signal?: AbortSignal
+  /** The platform; by default the common one. */
+  readonly at?: Pick<Running, 'url'>
 }
 
 /** The response, before its body is read. */
@@ -24,7 +27,7 @@ export function sendModern(
   as: Caller,
   method: string,
   params: Readonly<Record<string, unknown>> = {},
-  { capabilities = {}, progressToken, logLevel, signal }: Sending = {},
+  { capabilities = {}, progressToken, logLevel, signal, at = inject('tenon') }: Sending = {},
 ): Promise<Response> {
   const version = '2026-07-28'
   const _meta = {
@@ -34,7 +37,7 @@ export function sendModern(
     ...(logLevel && { 'io.modelcontextprotocol/logLevel': logLevel }),
   }
   const name = params['name'] ?? params['uri'] ?? params['taskId']
-  return fetch(`${inject('tenon').url}${path}`, {
+  return fetch(`${at.url}${path}`, {
     method: 'POST',
     headers: {
       ...as,

@@ -17,10 +17,10 @@ import {
   type Choice,
   type Curation,
   findServer,
-  McpServer,
-  SERVER_COLUMNS,
   SERVERS,
   Server,
+  SHOWN_COLUMNS,
+  ShownServer,
   Tools,
   Ws,
 } from '../servers.ts'
@@ -82,7 +82,7 @@ export const curate = previewOperation({
     prompts: Type.Optional(Prompts),
     resources: Type.Optional(Resources),
   }),
-  output: McpServer,
+  output: ShownServer,
   http: { method: 'PUT', path: `${SERVERS}/{server}/curation`, body: '*' },
   run: async (scope, { server, tools, groups = [], prompts = {}, resources = {} }) => {
     const { id } = await findServer(scope, server)
@@ -97,12 +97,12 @@ export const curate = previewOperation({
         detail,
       })),
     )
-    return findRow<McpServer>(
+    return findRow<ShownServer>(
       scope,
       'MCP server',
       sql`update mcp_servers set curation = ${JSON.stringify(curation)}::jsonb, updated_at = now(),
           state = case when state = 'created' then 'curated' else state end
-        where id = ${id} returning ${SERVER_COLUMNS}`,
+        where id = ${id} returning ${SHOWN_COLUMNS}`,
     )
   },
 })
