@@ -46,7 +46,7 @@ const COLUMNS = sql`flow_id, version, sha256, source, created_by, created_at`
 
 export const publishFlow = previewOperation({
   name: 'flow_version.create',
-  summary: 'Publish the draft as the next version',
+  summary: 'Publish the draft of a flow as the next version',
   input: Input({ ws: Ws, flow: FlowRef }),
   output: Published,
   http: { method: 'POST', path: `${FLOWS}/definitions/{flow}/versions`, body: '*', status: () => 201 },
@@ -100,7 +100,7 @@ export const publishFlow = previewOperation({
 
 export const listFlowVersions = previewOperation({
   name: 'flow_version.list',
-  summary: 'List published versions, oldest first',
+  summary: 'List published versions of a flow, oldest first',
   input: Input({ ...PageInput, ws: Ws, flow: FlowRef }),
   output: PageOf(FlowVersion),
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/versions` },
@@ -117,7 +117,7 @@ export const listFlowVersions = previewOperation({
 
 export const getFlowVersion = previewOperation({
   name: 'flow_version.get',
-  summary: 'Read a published version',
+  summary: 'Read a published version of a flow',
   input: Input({
     ws: Ws,
     flow: FlowRef,
