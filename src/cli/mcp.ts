@@ -52,14 +52,8 @@ async function publish(slug: string, options: PublishOptions): Promise<number> {
       return client.post<Server>(base, { name: slug, slug })
     throw error
   })
-  const { tools: file, reads = false, writes = false } = options
-  if (file !== undefined || reads || writes || server.state === 'created') {
-    const curation: unknown =
-      file === undefined
-        ? { tools: await defaultTools(client, `${base}/${slug}`, options) }
-        : JSON.parse(await readCallerFile(file))
-    await client.call('PUT', `${base}/${slug}/curation`, curation)
-  }
+  const draft = await newDraft(client, `${base}/${slug}`, server, options)
+  if (draft !== undefined) await client.call('PUT', `${base}/${slug}/curation`, draft)
   const accept = options.acceptBreaking ? { accept: ['breaking'] } : {}
   const made = await client.post<Publication>(`${base}/${slug}/publish`, accept)
   printJson(made)
@@ -83,6 +77,19 @@ function approvalNeeded(command: string, { version, diff, reasons }: Publication
   ]
   const lines = sentences.map((line) => `  ${line}\n`).join('')
   return `Version ${version} is not active until an admin approves it: ${command}\n${lines}`
+}
+
+/** What replaces the draft; undefined if that stays as it is. */
+async function newDraft(
+  client: ApiClient,
+  path: string,
+  { state }: Server,
+  options: PublishOptions,
+): Promise<unknown> {
+  const { tools: file, reads = false, writes = false } = options
+  if (file !== undefined) return JSON.parse(await readCallerFile(file))
+  if (reads || writes || state === 'created') return { tools: await defaultTools(client, path, options) }
+  return undefined
 }
 
 /**

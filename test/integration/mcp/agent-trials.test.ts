@@ -136,9 +136,9 @@ const takes = ({ inputSchema: { properties = {}, required = [] } }: Tool, facts:
 
 /** The tool whose texts have all the words, and which takes the facts; those with the words in their title come first. */
 function toolFor(tools: readonly Tool[], words: string, facts: Facts): Tool {
-  const fitting = (textOf: (tool: Tool) => string) =>
+  const fitting = (shown: (tool: Tool) => string) =>
     tools.filter((tool) => {
-      const known = new Set(wordsOf(textOf(tool)))
+      const known = new Set(wordsOf(shown(tool)))
       return wordsOf(words).every((word) => known.has(word)) && takes(tool, facts)
     })
   const titled = fitting(({ title = '' }) => title)
@@ -176,6 +176,8 @@ function unnamedIn(schema: unknown, value: unknown, at = ''): string[] {
 const jsonIn = (text: string): Reply['body'] =>
   JSON.parse(text.startsWith('{') ? text : text.split('\n').slice(2, -1).join('\n'))
 
+const textOf = ([first]: readonly object[]): string => (first as { text: string }).text
+
 /** @param url of the server; by default the hosted one */
 async function withAgent(
   task: (use: Use, read: ReadResource) => Promise<void>,
@@ -190,11 +192,11 @@ async function withAgent(
       const result = await client.callTool({ name: tool.name, arguments: facts })
       const { content, structuredContent } = result
       expect(result.isError ?? false, JSON.stringify(content)).toBe(false)
-      return structuredContent ?? jsonIn((content as [{ text: string }])[0].text)
+      return structuredContent ?? jsonIn(textOf(content))
     }
     await task(use, async (uri) => {
       const { contents } = await client.readResource({ uri })
-      return (contents as [{ text: string }])[0].text
+      return textOf(contents)
     })
   })
 }
