@@ -37,7 +37,7 @@ export const Fault = Type.Object({
   excerpt: Type.Optional(Type.String()),
 })
 
-export const Flow = Type.Object({
+const Flow = Type.Object({
   id: Id('flow'),
   name: Type.String(),
   state: Type.Union([Type.Literal('draft'), Type.Literal('published')]),
@@ -48,16 +48,20 @@ export const Flow = Type.Object({
   created_at: Time,
   updated_at: Time,
 })
-export type Flow = Static<typeof Flow>
+type Flow = Static<typeof Flow>
 
 export const Warnings = Type.Array(Fault, { description: 'Diagnostics that do not prevent publishing.' })
 
 /** The response to writing a definition. */
 const Written = Type.Object({ ...Flow.properties, warnings: Warnings })
 
+/** Without the source: a page of sources would be larger than a response may be. */
+const FlowSummary = Type.Omit(Flow, ['source'])
+
 type FlowRow = Omit<Flow, 'state' | 'valid'>
 
-const COLUMNS = sql`id, name, source, latest_version, faults, created_at, updated_at`
+const SUMMARY = sql`id, name, latest_version, faults, created_at, updated_at`
+const COLUMNS = sql`${SUMMARY}, source`
 
 /** Compiles against the platform's function catalogue on this thread, for processes with a single user. */
 export const compileFlow = (source: string) =>
@@ -83,7 +87,7 @@ export async function inFlowThread<N extends 'check' | 'compile' | 'graph' | 'si
 
 const checkFlow = (scope: WorkspaceScope, source: string) => inFlowThread(scope, 'check', { source })
 
-function toFlow(row: FlowRow): Flow {
+function toFlow<R extends Pick<FlowRow, 'latest_version' | 'faults'>>(row: R) {
   const state = row.latest_version > 0 ? ('published' as const) : ('draft' as const)
   return { ...row, state, valid: row.faults.length === 0 }
 }
@@ -96,15 +100,15 @@ export const findFlow = (scope: WorkspaceScope, flow: string) =>
 
 export const listFlows = previewOperation({
   name: 'flow.list',
-  summary: 'List flow definitions',
+  summary: 'List flow definitions, without their sources',
   input: Input({ ...PageInput, ws: Ws }),
-  output: PageOf(Flow),
+  output: PageOf(FlowSummary),
   http: { method: 'GET', path: `${FLOWS}/definitions` },
   run: async (scope, input) => {
-    const { data, page } = await listPage<FlowRow>(
+    const { data, page } = await listPage<Omit<FlowRow, 'source'>>(
       scope,
       input,
-      sql`select ${COLUMNS} from flows where deleted_at is null`,
+      sql`select ${SUMMARY} from flows where deleted_at is null`,
     )
     return { data: data.map(toFlow), page }
   },

@@ -25,6 +25,10 @@ const FlowVersion = Type.Object({
 })
 type FlowVersion = Static<typeof FlowVersion>
 
+/** Without the source, as in lists of flows. */
+const FlowVersionSummary = Type.Omit(FlowVersion, ['source'])
+type FlowVersionSummary = Static<typeof FlowVersionSummary>
+
 /** The response to publishing. */
 const Published = Type.Object({
   ...FlowVersion.properties,
@@ -42,7 +46,8 @@ const Published = Type.Object({
   ),
 })
 
-const COLUMNS = sql`flow_id, version, sha256, source, created_by, created_at`
+const SUMMARY = sql`flow_id, version, sha256, created_by, created_at`
+const COLUMNS = sql`${SUMMARY}, source`
 
 export const publishFlow = previewOperation({
   name: 'flow_version.create',
@@ -100,16 +105,16 @@ export const publishFlow = previewOperation({
 
 export const listFlowVersions = previewOperation({
   name: 'flow_version.list',
-  summary: 'List published versions of a flow, oldest first',
+  summary: 'List published versions of a flow, oldest first, without their sources',
   input: Input({ ...PageInput, ws: Ws, flow: FlowRef }),
-  output: PageOf(FlowVersion),
+  output: PageOf(FlowVersionSummary),
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/versions` },
   run: async (scope, input) => {
     const { id } = await findFlow(scope, input.flow)
     const { after, limit } = pageBounds(input)
     if (!/^[0-9]{0,9}$/.test(after)) throw new Problem('cursor_invalid')
-    const rows = await scope.rows<FlowVersion>(sql`
-      select ${COLUMNS} from flow_versions
+    const rows = await scope.rows<FlowVersionSummary>(sql`
+      select ${SUMMARY} from flow_versions
       where flow_id = ${id} and version > ${Number(after || 0)} order by version limit ${limit}`)
     return pageFrom(input, rows, ({ version }) => version)
   },

@@ -29,8 +29,6 @@ import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from '.
 
 const CALL_DEADLINE_MS = 5_000
 
-const NEVER = new AbortController().signal
-
 const DEFAULT_RETRIES = defaultGrpcRetryOptions()
 
 /** By default the client repeats a call of an exhausted server until its deadline, and then reports only the deadline. */
@@ -143,11 +141,12 @@ export class TenantWorkflows {
    * @throws Problem the one that an activity failed with; `run_cut_off` if the workflow was terminated;
    *   `dependency_unavailable` if it did not end within `waitMs`, or the signal was aborted before
    */
-  async result(id: string, waitMs: number, signal = NEVER): Promise<unknown> {
+  async result(id: string, waitMs: number, signal?: AbortSignal): Promise<unknown> {
     const handle = this.#handle(id)
     const wait = () => this.#client.withDeadline(Date.now() + waitMs, () => handle.result())
     try {
-      return await this.#client.withAbortSignal(signal, wait)
+      // The SDK adds a listener per request, so a signal that many requests share would keep them all.
+      return await (signal === undefined ? wait() : this.#client.withAbortSignal(signal, wait))
     } catch (error) {
       if (error instanceof WorkflowFailedError) throw problemOf(error)
       if (!isGrpcError(error)) throw error

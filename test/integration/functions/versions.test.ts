@@ -207,13 +207,18 @@ describe('aliases', () => {
     ])
   })
 
-  test('called by a flow: the alias selects', async () => {
+  test('called by a flow: a version and an alias are pinned, the name alone is the active version', async () => {
     await deploy('staged', 1)
     const { id } = await deploy('staged', 2)
     await ok(admin('PUT', `/${id}/aliases/stable`, { version: 1 }))
     const source = `document: { dsl: '1.0.3', namespace: test, name: staged, version: '1.0.0' }
 do:
-  - run: { call: function.invoke, with: { id: staged@stable, input: {} } }`
+  - run:
+      fork:
+        branches:
+          - alias: { call: function.invoke, with: { id: staged@stable, input: {} } }
+          - version: { call: function.invoke, with: { id: staged, version: 1, input: {} } }
+          - active: { call: function.invoke, with: { id: staged, input: {} } }`
     await ok(call('POST', `${workspace.flows}/definitions`, { as: workspace.operator, body: { source } }))
     await ok(
       call('POST', `${workspace.flows}/definitions/staged/versions`, { as: workspace.operator, body: {} }),
@@ -225,6 +230,6 @@ do:
         headers: { prefer: 'wait=20' },
       }),
     )
-    expect(run.output).toBe(1)
+    expect(run.output).toEqual([1, 1, 2])
   })
 })

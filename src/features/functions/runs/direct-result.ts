@@ -24,6 +24,8 @@ export function receiveResult(scope: WorkspaceScope, runId: string): DirectResul
     message: (bytes) => resolve((JSON.parse(bytes.toString()) as { result: Json }).result),
     lost: () => {},
   })
+  // Without the channel the result comes through Temporal.
+  opened.catch(() => {})
   return { received: promise, close: () => void opened.then((close) => close()).catch(() => {}) }
 }
 
