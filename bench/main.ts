@@ -26,6 +26,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   flows,
   functions,
   listen,
+  mcp: () => surface(['mcp']),
 }
 
 const name = process.argv[2] ?? ''

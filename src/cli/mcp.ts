@@ -14,6 +14,8 @@ interface Server {
   readonly id: string
   readonly slug: string
   readonly path: string
+  /** `created`: it has no draft yet. */
+  readonly state: string
 }
 
 interface Candidate {
@@ -30,6 +32,7 @@ interface Publication {
 
 interface PublishOptions extends WorkspaceOption {
   readonly tools?: string
+  readonly reads?: boolean
   readonly writes?: boolean
   readonly acceptBreaking?: boolean
 }
@@ -38,8 +41,8 @@ interface PublishOptions extends WorkspaceOption {
 const WAITS_FOR_APPROVAL = 2
 
 /**
- * Creates the server if it does not exist, curates and publishes it, and prints the version as JSON. The configuration of
- * clients goes to stderr.
+ * Creates the server if it does not exist, replaces its draft if an option says so or it has none, publishes it, and prints
+ * the version as JSON. The configuration of clients goes to stderr.
  * @returns the exit code: 2 if the version is not active
  */
 async function publish(slug: string, options: PublishOptions): Promise<number> {
@@ -49,11 +52,8 @@ async function publish(slug: string, options: PublishOptions): Promise<number> {
       return client.post<Server>(base, { name: slug, slug })
     throw error
   })
-  const curation: unknown =
-    options.tools === undefined
-      ? { tools: await defaultTools(client, `${base}/${slug}`, options) }
-      : JSON.parse(await readCallerFile(options.tools))
-  await client.call('PUT', `${base}/${slug}/curation`, curation)
+  const draft = await newDraft(client, `${base}/${slug}`, server, options)
+  if (draft !== undefined) await client.call('PUT', `${base}/${slug}/curation`, draft)
   const accept = options.acceptBreaking ? { accept: ['breaking'] } : {}
   const made = await client.post<Publication>(`${base}/${slug}/publish`, accept)
   printJson(made)
@@ -79,8 +79,21 @@ function approvalNeeded(command: string, { version, diff, reasons }: Publication
   return `Version ${version} is not active until an admin approves it: ${command}\n${lines}`
 }
 
+/** What replaces the draft; undefined if that stays as it is. */
+async function newDraft(
+  client: ApiClient,
+  path: string,
+  { state }: Server,
+  options: PublishOptions,
+): Promise<unknown> {
+  const { tools: file, reads = false, writes = false } = options
+  if (file !== undefined) return JSON.parse(await readCallerFile(file))
+  if (reads || writes || state === 'created') return { tools: await defaultTools(client, path, options) }
+  return undefined
+}
+
 /**
- * Without a file: all tools of the workspace that only read; with `--writes`, all. Sources outside may have thousands, and
+ * All tools of the workspace that only read; with `--writes`, all. Sources outside may have thousands, and
  * events come from all workspaces of the tenant.
  */
 async function defaultTools(client: ApiClient, path: string, { writes = false }: PublishOptions) {
@@ -165,15 +178,16 @@ export function mcpVerbs(program: Command): void {
   addVerb(
     servers,
     'publish <server>',
-    'create a server if it does not exist, curate and publish it',
+    'create a server if it does not exist, and publish its draft',
     publish,
     [
       WORKSPACE,
+      ['--tools <file>', 'JSON body of PUT …/curation, in place of the draft'],
       [
-        '--tools <file>',
-        'JSON body of PUT …/curation; default: all tools that only read, without those of sources',
+        '--reads',
+        'all tools that only read, without those of sources, in place of the draft; default of a new server',
       ],
-      ['--writes', 'without a file: also tools that write'],
+      ['--writes', 'the same with tools that write'],
       ['--accept-breaking', 'approve changes that may break clients'],
     ],
   )

@@ -91,7 +91,7 @@ function ids(): string[] {
   ]
 }
 
-test('tables of the sweep: list every operation once and nothing else', () => {
+test('T39: tables of the sweep: list every operation once and nothing else', () => {
   const names = OPERATIONS.map(({ name }) => name).sort()
   expect(Object.keys(ROWS).sort()).toEqual(names)
   expect([...USER_ROWS].sort()).toEqual(names)

@@ -1,105 +1,115 @@
-/** The numbered security checklist of MCP: each number has its tests, or the reason why there is nothing to test. */
+/**
+ * The numbered security checklist of MCP: each number has its tests, or the reason why there is nothing to test. Titles
+ * carry their number: `npm test -- -t T14`.
+ */
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 
-/** Titles of tests by number. */
+/** Titles of tests by number, or how they begin. */
 const TESTS: Readonly<Record<string, readonly string[]>> = {
   T1: [
-    'MCP endpoint under any other Host: 403, with and without a token',
-    'page of an allowed origin: preflight answered, replies readable; of another one: neither',
+    'T1: MCP endpoint under any other Host: 403, with and without a token',
+    'T1: page of an allowed origin: preflight answered, replies readable; of another one: neither',
   ],
-  T2: ['two hundred concurrent calls of two tenants with the same ids: responses never mix'],
-  T3: ['batch: refused as a whole'],
+  T2: ['T2: two hundred concurrent calls of two tenants with the same ids: responses never mix'],
+  T3: ['T3: batch: refused as a whole'],
   T4: [
-    'arguments outside the schema: refused; hostile strings are treated as plain values',
-    'wrong method, origin, content type or size: refused with its status',
+    'T4, T32: arguments outside the schema: refused; hostile strings are treated as plain values',
+    'T4, T6: wrong method, origin, content type or size: refused with its status',
   ],
   T5: [
-    'protocol 2026-07-28: headers that differ from the body, unknown versions and unknown methods are refused',
+    'T5: protocol 2026-07-28: headers that differ from the body, unknown versions and unknown methods are refused',
   ],
-  T6: ['wrong method, origin, content type or size: refused with its status'],
+  T6: ['T4, T6: wrong method, origin, content type or size: refused with its status'],
   T7: ['T7: a session is of one client at one server; an unknown, changed or foreign one is 404'],
   T8: [
     'GET: 405 without a session, 404 with one of another client; T8: what is missed is told again, and is not stored',
   ],
   T9: ['T9: streams and resources of a stream have a limit; a refusal leaves other streams open'],
-  T10: ['resources: listed, read, filled in; documents through their tool'],
-  T11: ['any wrong token: the same 401 invalid_token'],
+  T10: ['T10'],
+  T11: ['T11: any wrong token: the same 401 invalid_token'],
   T12: [
-    'wire: token of another server: refused, in both directions',
-    'token of a server used elsewhere: 401',
+    'T12: wire: token of another server: refused, in both directions',
+    'T12: token of a server used elsewhere: 401',
     'T12, T13: %s: 401 as for any other',
   ],
   T13: [
-    'unpublished server: the same 404 with and without a token',
-    'of an issuer for one tenant, which names another: refused by the server of the other',
+    'T13: unpublished server: the same 404 with and without a token',
+    'T13: of an issuer for one tenant, which names another: refused by the server of the other',
   ],
   T14: [
-    'scope widened afterwards: its tokens and refreshed tokens do not reach the new tool',
-    'another server at the same URL: tokens are not refreshed for it, and its consent page is shown',
+    'T14: scope widened afterwards: its tokens and refreshed tokens do not reach the new tool',
+    'T14: another server at the same URL: tokens are not refreshed for it, and its consent page is shown',
   ],
   T15: [
-    'documents: not readable without the scope of their tool; recorded as calls of it',
-    '%s: each step of the gate: %s',
-    'tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call',
-    'token without the scope: no resource; reads are recorded as calls of the tool',
+    'T15: documents: not readable without the scope of their tool; recorded as calls of it',
+    'T15, T28: %s: each step of the gate: %s',
+    'T15: tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call',
+    'T15: token without the scope: no resource; reads are recorded as calls of the tool',
   ],
-  T16: ['client without a person: shown what its token allows'],
-  T17: ['one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant'],
+  T16: ['T16: client without a person: shown what its token allows'],
+  T17: [
+    'T17: refresh token of its family presented again: ends',
+    'T17: one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant',
+  ],
   T18: [
     'arguments in their places, with the secret of the source; T18: the token of the client stays here',
     'T18, T43: described as there, called with the credentials of the source and nothing of the caller',
   ],
   T19: [
-    'client registration: %s: refused',
-    'client registration: limit of an address: refused; unused clients: removed',
+    'T19: client registration: %s: refused',
+    'T19: client registration: limit of an address: refused; unused clients: removed',
     'T19: faulty, large, slow or redirected document: refused with the reason, and not read again at once',
     'T19: private, link-local or unlisted address, or no https: no request is sent',
   ],
-  T20: ['hostile name of a client: escaped; no scripts, never in a frame'],
-  T21: ['forged Host header: metadata shows the configured address'],
-  T22: ['x-tenant-id: sent by a client: ignored'],
+  T20: [
+    'T20: page: any: restrictive headers, escaped values',
+    'T20: page: form from another browser or site: refused',
+    'T20: hostile name of a client: escaped; no scripts, never in a frame',
+  ],
+  T21: ['T21: forged Host header: metadata shows the configured address'],
+  T22: ['T22: no token: 401 that names the metadata and the scopes, without an error'],
   T23: [
-    'suspect text: waits for approval, also with `accept`; not again once it is approved',
-    'hidden text in the schema of a source: refused, with its place',
+    'T23: suspect text: waits for approval, also with `accept`; not again once it is approved',
+    'T23: hidden text in the schema of a source: refused, with its place',
     'T23: poisoned document: hidden characters are refused, orders to models wait for approval',
     'T23, T26, T31: tools with hostile names, schemas and texts: left out, with the reason',
   ],
   T24: [
-    'document that changes: drift, the pinned tools stay; accepted by its hash alone',
+    'T24: document that changes: drift, the pinned tools stay; accepted by its hash alone',
     'T24: %s: the tool is refused, the others go on, and what was published works again',
     'T24: renamed and new: the old one is refused, the new one is a candidate only after it is accepted',
-    'function tool, function redeployed: the old version runs until the next publication',
+    'T24: function tool, function redeployed: the old version runs until the next publication',
   ],
   T25: [
-    'draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte',
+    'T25: draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte',
   ],
-  T26: ['name with a look-alike letter', 'names that differ in case', 'name of 65 letters'],
+  T26: ['T26: name with a look-alike letter', 'T26: names that differ in case', 'T26: name of 65 letters'],
   T27: [
-    'destructive tool declared as harmless',
+    'T27: destructive tool declared as harmless',
     'T27: hints of the server: strict until the curation trusts them, and no further than they go',
   ],
   T28: [
-    'result: sent once, as structured content or as text',
-    '%s: each step of the gate: %s',
+    'T28: result: sent once, as structured content or as text',
+    'T15, T28: %s: each step of the gate: %s',
     'T28, T29: content passes, texts are fenced, secrets are masked, errors are those of the tool',
   ],
-  T29: ['secrets in a document: masked in results'],
+  T29: ['T29: secrets in a document: masked in results'],
   T30: [
-    'schema that changed after publication: the tool says that it is outdated',
-    'one document that is too large: the fields that fit, and how to read the others',
-    '10 MB of base64 or of an image: refused on the way in, a link on the way out',
-    'content by its type: image, audio, embedded file; what is no UTF-8 is no text',
+    'T30: schema that changed after publication: the tool says that it is outdated',
+    'T30: one document that is too large: the fields that fit, and how to read the others',
+    'T30: 10 MB of base64 or of an image: refused on the way in, a link on the way out',
+    'T30: content by its type: image, audio, embedded file; what is no UTF-8 is no text',
     'T30: upstream answers %s: a bounded result that says so, fenced',
   ],
   T31: ['T31: $ref %s: the operation is no tool, and nothing is fetched'],
   T32: [
-    'arguments outside the schema: refused; hostile strings are treated as plain values',
+    'T4, T32: arguments outside the schema: refused; hostile strings are treated as plain values',
     'T32: argument %j of a path: refused, nothing is sent',
-    'any text: stays in its segment, or is refused',
-    'keys and buckets in arguments: no way out of the own bucket',
+    'T32: any text: stays in its segment, or is refused',
+    'T32: keys and buckets in arguments: no way out of the own bucket',
   ],
   T33: [
     'T33: redirect to another server: never reached, and no credentials arrive',
@@ -109,30 +119,30 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   T34: ['T34: forms that ask for secrets, and pages of other hosts, are not sent'],
   T35: [
-    'long flow: a handle, which another client cannot use; cancelled by its starter',
-    'an execution that goes on is a task of its starter alone; cancelled once, acknowledged twice',
-    'handle of another principal, server or tenant, expired or without the scope: as unknown',
+    'T35: long flow: a handle, which another client cannot use; cancelled by its starter',
+    'T35: an execution that goes on is a task of its starter alone; cancelled once, acknowledged twice',
+    'T35: handle of another principal, server or tenant, expired or without the scope: as unknown',
   ],
   T36: [
     'T36: a state that was changed, or is of other arguments, another client or another tool, is refused',
   ],
   T37: [
-    'client that disconnects: the run goes on',
+    'T37: client that disconnects: the run goes on',
     'T37: worker and API killed during calls of flows: each call is one execution, which the same token follows to its result',
   ],
   T38: [
-    'function tool called with a version: argument refused',
-    'server of another workspace, by its id: unknown',
+    'T38: function tool called with a version: argument refused',
+    'T38: server of another workspace, by its id: unknown',
   ],
   T39: [
-    'tables of the sweep: list every operation once and nothing else',
+    'T39: tables of the sweep: list every operation once and nothing else',
     'T39: sessions at the server: one for each caller, none shared between workspaces',
   ],
   T40: [
-    'rate of a tool: shared by callers, entry points and processes; other tools, servers and tenants go on',
-    'hosted MCP server: one client: limited by subject',
+    'T40: rate of a tool: shared by callers, entry points and processes; other tools, servers and tenants go on',
+    'T40: hosted MCP server: one client: limited by subject',
   ],
-  T41: ['%s: exactly one entry', 'end and head forged: detected with an anchor kept elsewhere'],
+  T41: ['T41: %s: exactly one entry', 'T41: end and head forged: detected with an anchor kept elsewhere'],
   T42: [
     'T42: arguments of the engine: have %j',
     'T42: arguments of the engine: nothing of the host, nothing that weakens, and the tenant’s only after the image',
@@ -148,7 +158,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'T43: names of tools of other servers: within the source, or left out',
   ],
   T44: [
-    'unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401',
+    'T44: unpublished, suspended or deleted: 404; recreated under the same address: old tokens get 401',
     'T44: an admin of the tenant sees owner, last call and exposure of every server of all its workspaces, and no others',
   ],
   T45: [
@@ -175,9 +185,10 @@ test('numbers of the checklist: each is tested, or says why not', () => {
   expect([...Object.keys(TESTS), ...Object.keys(OTHERWISE)].sort()).toEqual(numbers.sort())
 })
 
-test.each(Object.entries(TESTS))('%s: its tests exist', (_number, titles) => {
-  const missing = titles.filter((title) => !sources.some((source) => source.includes(`'${title}'`)))
-  expect(missing).toEqual([])
+test.each(Object.entries(TESTS))('%s: its tests exist, and their titles name it', (number, titles) => {
+  const isNamed = (title: string) => new RegExp(`\\b${number}\\b`).test(title)
+  const exists = (title: string) => sources.some((source) => source.includes(`'${title}`))
+  expect(titles.filter((title) => !isNamed(title) || !exists(title))).toEqual([])
 })
 
 test('packages: no version with a known fault of MCP, no bridge to local processes', () => {

@@ -18,7 +18,7 @@ const deploy = (workspace: TestWorkspace, returns: string) =>
     }),
   )
 
-test('function tool, function redeployed: the old version runs until the next publication', async () => {
+test('T24: function tool, function redeployed: the old version runs until the next publication', async () => {
   const workspace = await createTestWorkspace()
   await deploy(workspace, 'first')
   const mcpServer = await publishMcpServer(workspace, 'pinned', TOOLS)
@@ -41,7 +41,7 @@ test('function tool, function redeployed: the old version runs until the next pu
   expect(await run()).toBe('first')
 })
 
-test('function tool called with a version: argument refused', async () => {
+test('T38: function tool called with a version: argument refused', async () => {
   const workspace = await createTestWorkspace()
   await deploy(workspace, 'first')
   await deploy(workspace, 'second')

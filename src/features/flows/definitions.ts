@@ -152,7 +152,7 @@ export const getFlow = previewOperation({
 
 export const updateFlow = previewOperation({
   name: 'flow.update',
-  summary: 'Replace the draft; published versions do not change',
+  summary: 'Replace the draft of a flow; published versions do not change',
   input: Input({ ws: Ws, flow: FlowRef, source: Source }),
   output: Written,
   http: {

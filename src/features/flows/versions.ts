@@ -51,7 +51,7 @@ const COLUMNS = sql`${SUMMARY}, source`
 
 export const publishFlow = previewOperation({
   name: 'flow_version.create',
-  summary: 'Publish the draft as the next version',
+  summary: 'Publish the draft of a flow as the next version',
   input: Input({ ws: Ws, flow: FlowRef }),
   output: Published,
   http: { method: 'POST', path: `${FLOWS}/definitions/{flow}/versions`, body: '*', status: () => 201 },
@@ -105,7 +105,7 @@ export const publishFlow = previewOperation({
 
 export const listFlowVersions = previewOperation({
   name: 'flow_version.list',
-  summary: 'List published versions, oldest first, without their sources',
+  summary: 'List published versions of a flow, oldest first, without their sources',
   input: Input({ ...PageInput, ws: Ws, flow: FlowRef }),
   output: PageOf(FlowVersionSummary),
   http: { method: 'GET', path: `${FLOWS}/definitions/{flow}/versions` },
@@ -122,7 +122,7 @@ export const listFlowVersions = previewOperation({
 
 export const getFlowVersion = previewOperation({
   name: 'flow_version.get',
-  summary: 'Read a published version',
+  summary: 'Read a published version of a flow',
   input: Input({
     ws: Ws,
     flow: FlowRef,

@@ -16,7 +16,8 @@ import { findServer, type McpServer, SERVERS, Server, Ws } from './servers.ts'
 
 export const publishServer = previewOperation({
   name: 'mcp_version.create',
-  summary: 'Publish the draft as the next version; it is active at once unless it needs approval',
+  summary:
+    'Publish the draft of a hosted MCP server as the next version; it is active at once unless it needs approval',
   input: Input({
     ws: Ws,
     server: Server,
@@ -199,7 +200,7 @@ export const activateServerVersion = previewOperation({
 export const approveServerVersion = previewOperation({
   name: 'mcp_version.approve',
   summary:
-    'Approve a version that needs it, and make it the active one; people are asked for consent to wider scopes anew',
+    'Approve a version of a hosted MCP server that needs it, and make it the active one; people are asked for consent to wider scopes anew',
   input: Input(OneVersion),
   output: Version,
   http: { method: 'POST', path: `${SERVERS}/{server}/versions/{version}/approve`, body: '*' },

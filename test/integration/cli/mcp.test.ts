@@ -184,3 +184,50 @@ test('mcp sources: document registered from a file, listed, changed, accepted, d
   expect(JSON.parse((await tenon('sources', 'delete', 'shop')).stdout)).toMatchObject({ deleted: true })
   await rm(folder, { recursive: true })
 })
+
+test('mcp curate, publish, approve, clients: a draft from a file waits for approval, and is active after it', async () => {
+  const workspace = await createTestWorkspace()
+  await call('POST', '/v1/collections/notes/documents', { as: workspace.service, body: { text: 'by hand' } })
+  const env = operatorEnv(workspace)
+  const folder = await mkdtemp(join(tmpdir(), 'tenon-'))
+  const tenon = (...args: string[]) => runCommand(['mcp', ...args], { env, callerDir: folder })
+  const published = JSON.parse((await tenon('publish', 'desk')).stdout)
+  expect(published).toMatchObject({ version: 1, state: 'active' })
+  const list = { enabled: true, title: 'Read our notes' }
+  // A tool that changes something behind a scope that only read so far.
+  const create = { enabled: true, scope: 'notes_list' }
+  const tools = { 'collections:notes:list': list, 'collections:notes:create': create }
+  await writeFile(join(folder, 'desk.json'), JSON.stringify({ tools }))
+  expect(JSON.parse((await tenon('curate', 'desk', 'desk.json')).stdout)).toMatchObject({
+    active_version: 1,
+    curation: { tools },
+  })
+  const waiting = await tenon('publish', 'desk')
+  expect([waiting.code, JSON.parse(waiting.stdout)]).toMatchObject([
+    2,
+    { version: 2, state: 'needs_approval', diff: { added: ['notes_create'] } },
+  ])
+  expect(waiting.stderr).toContain('npx tenon mcp approve desk 2\n')
+  const approved = await tenon('approve', 'desk', '2')
+  expect([approved.code, JSON.parse(approved.stdout)]).toMatchObject([
+    0,
+    { version: 2, active: true, state: 'published', approved_by: expect.stringMatching(/./) },
+  ])
+  const called = await tenon('call', 'desk', 'notes_create', '--arguments', '{"document":{"text":"new"}}')
+  expect([called.code, JSON.parse(called.stdout)]).toMatchObject([0, { structured_content: { text: 'new' } }])
+  expect(JSON.parse((await tenon('show', 'desk')).stdout).curation.tools).toMatchObject(tools)
+
+  const body = { name: 'Night agent', scopes: ['mcp:desk:notes_list'] }
+  const clients = `/v1/mcp/workspaces/${workspace.workspaceId}/servers/desk/clients`
+  const made = await call('POST', clients, { as: workspace.operator, body })
+  const listed = await tenon('clients', 'desk')
+  expect([listed.code, JSON.parse(listed.stdout).data]).toEqual([
+    0,
+    [expect.objectContaining({ ...body, client_id: made.body.client_id })],
+  ])
+  expect(made.body.client_secret).toMatch(/./)
+  expect(listed.stdout).not.toContain(made.body.client_secret)
+  const reads = JSON.parse((await tenon('publish', 'desk', '--reads', '--accept-breaking')).stdout)
+  expect(reads.diff).toMatchObject({ removed: ['notes_create'] })
+  await rm(folder, { recursive: true })
+}, 60_000)

@@ -151,7 +151,7 @@ describe('agents page: list', () => {
     expect(renewed.html.match(/datetime=/g)).toHaveLength(3)
   })
 
-  test('hostile name of a client: escaped; no scripts, never in a frame', async () => {
+  test('T20: hostile name of a client: escaped; no scripts, never in a frame', async () => {
     const name = '</h2><script>alert(1)</script><img src=x onerror="alert(2)">'
     const person = await addPerson()
     await tokensOf(await addClient(workspace.operator, { name }), person)
@@ -188,7 +188,7 @@ describe('agents page: list', () => {
 })
 
 describe('agents page: removal', () => {
-  test('one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant', async () => {
+  test('T17: one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant', async () => {
     const person = await addPerson()
     const kept = await giveAccess(person, 'notes_get')
     const removed = await giveAccess(person, 'notes_list')

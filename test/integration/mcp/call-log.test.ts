@@ -223,7 +223,7 @@ test.each<[string, () => Promise<unknown>, () => object]>([
       ...{ outcome: 'denied', transport_status: 200, code: 'quota_exceeded', scope: scopeOf('notes_list') },
     }),
   ],
-])('%s: exactly one entry', async (_what, send, expected) => {
+])('T41: %s: exactly one entry', async (_what, send, expected) => {
   await send()
   sent += 1
   // The refusal of an SDK is recorded when its response has left.

@@ -228,7 +228,7 @@ describe('budget of a result', () => {
     expect(seen).toEqual(Array.from({ length: 40 }, (_, n) => n))
   })
 
-  test('one document that is too large: the fields that fit, and how to read the others', async () => {
+  test('T30: one document that is too large: the fields that fit, and how to read the others', async () => {
     const { data } = await use('notes_create', { document: { title: 't', text: 'x'.repeat(90_000) } })
     const grown = { id: data.id, document: { more: 'y'.repeat(90_000) } }
     const updated = await use('notes_update', grown)
@@ -239,7 +239,7 @@ describe('budget of a result', () => {
     expect((await use('notes_get', { id: data.id, fields: ['title'] })).data).toMatchObject({ title: 't' })
   })
 
-  test('result: sent once, as structured content or as text', async () => {
+  test('T28: result: sent once, as structured content or as text', async () => {
     const secret = `once-${workspace.workspaceId}`
     await use('orders_create', { customer: secret })
     const count = (reply: unknown) => JSON.stringify(reply).split(secret).length - 1
@@ -262,14 +262,14 @@ describe('budget of a result', () => {
   })
 })
 
-test('secrets in a document: masked in results', async () => {
+test('T29: secrets in a document: masked in results', async () => {
   const token = `svc_service_${'a'.repeat(43)}`
   const { data } = await use('notes_create', { document: { text: `key ${token}.` } })
   expect(data.text).toBe('key [redacted].')
   expect((await use('notes_get', { id: data.id })).data.text).toBe('key [redacted].')
 })
 
-test('schema that changed after publication: the tool says that it is outdated', async () => {
+test('T30: schema that changed after publication: the tool says that it is outdated', async () => {
   const schema = { properties: { size: { type: 'integer' } } }
   const { body: declared } = await declare('boxes', schema)
   await publish(server, {

@@ -162,7 +162,7 @@ describe('token', () => {
     expect(headers.get('www-authenticate')).toContain('error="invalid_token"')
   })
 
-  test('of an issuer for one tenant, which names another: refused by the server of the other', async () => {
+  test('T13: of an issuer for one tenant, which names another: refused by the server of the other', async () => {
     const c = await publishWith(b, 'own', shared)
     await ok(configure(c, elsewhere.issuer))
     const claims = claimsFor(c)

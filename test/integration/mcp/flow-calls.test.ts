@@ -147,7 +147,7 @@ describe('publication: names and arguments are checked against the active versio
     expect(await faultsOf(task)).toEqual(expected)
   })
 
-  test('server of another workspace, by its id: unknown', async () => {
+  test('T38: server of another workspace, by its id: unknown', async () => {
     const foreign = await publishMcpServer(await createMcpWorkspace(), 'desk')
     expect(await faultsOf(tool('notes_list', '{}', foreign.id))).toEqual([
       'unknown_reference 3:29 There are: desk.',

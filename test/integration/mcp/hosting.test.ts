@@ -155,19 +155,19 @@ describe('curation', () => {
   test.each([
     ['unknown candidate', { 'collections:other:get': { enabled: true } }, 'is not a candidate'],
     [
-      'name of 65 letters',
+      'T26: name of 65 letters',
       { 'collections:notes:get': { enabled: true, name: 'a'.repeat(65) } },
       'at most 64',
     ],
     ['name with a space', { 'collections:notes:get': { enabled: true, name: 'a b' } }, 'takes letters'],
     [
-      'name with a look-alike letter',
+      'T26: name with a look-alike letter',
       { 'collections:notes:get': { enabled: true, name: 'nоtes' } },
       'takes letters',
     ],
     ['reserved name', { 'collections:notes:get': { enabled: true, name: 'Tenon_get' } }, 'reserved'],
     [
-      'names that differ in case',
+      'T26: names that differ in case',
       { ...NOTES, 'collections:notes:get': { enabled: true, name: 'NOTES_list' } },
       'two tools named',
     ],
@@ -185,7 +185,7 @@ describe('curation', () => {
       'safer than it is',
     ],
     [
-      'destructive tool declared as harmless',
+      'T27: destructive tool declared as harmless',
       { 'collections:notes:delete': { enabled: true, annotations: { destructiveHint: false } } },
       'safer than it is',
     ],
@@ -215,7 +215,7 @@ describe('curation', () => {
 })
 
 describe('server version', () => {
-  test('draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte', async () => {
+  test('T25: draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte', async () => {
     const mcpServer = await publishMcpServer(await createTestWorkspace(), 'v')
     const as = mcpServer.workspace.operator
     const token = await tokenFor(mcpServer, scopesOf(mcpServer, 'notes_list', 'notes_get', 'notes_create'))

@@ -196,7 +196,7 @@ const STEPS: Readonly<Record<string, Row>> = {
 
 const CELLS = Object.entries(STEPS).flatMap(([step, { paths }]) => paths.map((path) => [path, step] as const))
 
-test.each(CELLS)('%s: each step of the gate: %s', async (path, step) => {
+test.each(CELLS)('T15, T28: %s: each step of the gate: %s', async (path, step) => {
   const { tool, args, expected, absent } = STEPS[step] as Row
   const seen = await ALL[path](tool, args())
   expect(seen).toMatchObject(expected(path))

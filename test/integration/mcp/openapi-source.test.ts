@@ -239,7 +239,7 @@ describe('calls', () => {
 })
 
 describe('later', () => {
-  test('document that changes: drift, the pinned tools stay; accepted by its hash alone', async () => {
+  test('T24: document that changes: drift, the pinned tools stay; accepted by its hash alone', async () => {
     expect(await refresh()).toMatchObject({ state: 'ready', drift: null })
     document = documentOf({
       '/text/{id}': { parameters: ids, get: get('getText', { summary: 'Now another' }) },

@@ -113,7 +113,7 @@ test('short flow: its output at once; wrong input: an error that names the field
   expect([isError, text]).toEqual([true, expect.stringContaining('- cents is required')])
 })
 
-test('long flow: a handle, which another client cannot use; cancelled by its starter', async () => {
+test('T35: long flow: a handle, which another client cannot use; cancelled by its starter', async () => {
   const started = await use('run_sleep', {})
   const { run } = started.data
   expect(started.data).toMatchObject({ status: 'waiting', step: 'nap' })
@@ -138,7 +138,7 @@ test('long flow: a handle, which another client cannot use; cancelled by its sta
   expect(ended.run).toBe(run)
 }, 60_000)
 
-test('client that disconnects: the run goes on', async () => {
+test('T37: client that disconnects: the run goes on', async () => {
   const gone = new AbortController()
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'run_sleep', arguments: {} } }
   const headers = { ...RPC, ...agent.as, 'content-type': 'application/json' }

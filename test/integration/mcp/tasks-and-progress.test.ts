@@ -63,7 +63,7 @@ test('versions up to 2025-11-25: progress, and log messages at the level that th
 })
 
 describe('T35: tasks', () => {
-  test('an execution that goes on is a task of its starter alone; cancelled once, acknowledged twice', async () => {
+  test('T35: an execution that goes on is a task of its starter alone; cancelled once, acknowledged twice', async () => {
     const started = (await use(at, 'run_sleep', {}, AS_TASKS)).message['result']
     expect(started).toMatchObject({
       resultType: 'task',

@@ -47,7 +47,7 @@ beforeAll(async () => {
 })
 
 describe('tools/list', () => {
-  test('client without a person: shown what its token allows', async () => {
+  test('T16: client without a person: shown what its token allows', async () => {
     expect((await listed(await tokenOf(client, 'notes_get'))).map(({ name }) => name)).toEqual(['notes_get'])
   })
 

@@ -219,7 +219,7 @@ describe('tool_call', () => {
     },
   )
 
-  test('tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call', async () => {
+  test('T15: tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call', async () => {
     const direct = await callTool(server.path, as, 'coupons_create', { document: {} })
     const inner = await through('coupons_create', { document: {} })
     expect([inner.status, inner.body.code, inner.headers.get('www-authenticate')]).toEqual([

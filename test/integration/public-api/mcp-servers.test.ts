@@ -277,7 +277,7 @@ describe('discovery and challenges', () => {
     expectStatus(await sendMessage(`${server('a').wire}?access_token=${bearer}`, initialize), 401)
   })
 
-  test('wire: token of another server: refused, in both directions', async () => {
+  test('T12: wire: token of another server: refused, in both directions', async () => {
     const [ofA, ofB] = [await tokenFor('a'), await tokenFor('b')]
     const atB = await sendMessage(server('b').wire, initialize, ofA, world.b)
     expectStatus(atB, 401)

@@ -74,7 +74,7 @@ describe('path', () => {
     expect(urlOf({ a: 'x', b: 'y' }, { path: '/x/{a}{b}', parameters })).toBe('https://api.example/v1/x/xy')
   })
 
-  test('any text: stays in its segment, or is refused', () => {
+  test('T32: any text: stays in its segment, or is refused', () => {
     const pieces = fc.constantFrom(
       '.',
       '..',

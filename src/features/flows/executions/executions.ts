@@ -120,7 +120,7 @@ const OUTLINE = sql`id, workflow_id, flow_id,
 
 export const startExecution = previewOperation({
   name: 'execution.create',
-  summary: 'Start an execution of a published version',
+  summary: 'Start an execution of a published version of a flow',
   input: Input({
     ws: Ws,
     flow: FlowRef,

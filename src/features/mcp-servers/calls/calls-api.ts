@@ -18,7 +18,7 @@ import { Content } from './content.ts'
 
 export const callServer = previewOperation({
   name: 'mcp_server.call',
-  summary: 'Call a tool of the active version: the same gate as the MCP endpoint',
+  summary: 'Call a tool of a hosted MCP server, in its active version: the same gate as the MCP endpoint',
   input: Input({
     ws: Ws,
     server: Server,

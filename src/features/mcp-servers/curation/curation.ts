@@ -73,7 +73,7 @@ export const listCandidates = previewOperation({
 export const curate = previewOperation({
   name: 'mcp_curation.replace',
   summary:
-    'Replace the draft: which candidates are tools, their names, texts, scopes and groups; prompts; resources',
+    'Replace the draft of a hosted MCP server: which candidates are tools, their names, texts, scopes and groups; prompts; resources',
   input: Input({
     ws: Ws,
     server: Server,

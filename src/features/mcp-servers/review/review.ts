@@ -121,7 +121,8 @@ const ShownTool = Type.Object({
 
 export const previewServer = previewOperation({
   name: 'mcp_server.preview',
-  summary: 'Preview the draft: the tools as models see them, their size, and what publishing would change',
+  summary:
+    'Preview the draft of a hosted MCP server: the tools as models see them, their size, and what publishing would change',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({
     instructions: Type.String(),
