@@ -24,8 +24,8 @@ import { type ApiProcess, startApi } from '../support/stack/api-process.ts'
 
 const PRELOAD = fileURLToPath(new URL('../support/stack/loop-delay.mjs', import.meta.url))
 const MODERN = '2026-07-28'
-/** CPU time in ms that a message may take without returning to the loop; a message of 1 MB takes some 15 ms. */
-const BUSY_MS_MAX = 100
+/** CPU time in ms that a message may take without returning to the loop. */
+const BUSY_MS_MAX = 150
 
 const text = (words: string) => ({ role: 'user', content: { type: 'text', text: words } })
 const PROMPTS = {
@@ -78,9 +78,14 @@ afterAll(() => api?.stop())
 
 type Params = Readonly<Record<string, unknown>>
 
-/** A message as text, so that it may have numbers that JavaScript does not write. */
-function post(body: string, headers: Readonly<Record<string, string>>): Promise<Reply> {
-  return call('POST', server.path, { as: agent, body, headers: { ...RPC, ...headers }, at: api.at })
+/** A message as text, so that it may have numbers that JavaScript does not write. Reads streams to their end. */
+async function post(body: string, headers: Readonly<Record<string, string>>): Promise<Reply> {
+  const type = { 'content-type': 'application/json' }
+  const all = { ...agent, ...RPC, ...type, ...headers }
+  const response = await fetch(`${api.at.url}${server.path}`, { method: 'POST', headers: all, body })
+  const text = await response.text()
+  const isJson = response.headers.get('content-type')?.includes('json') === true
+  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }
 }
 
 const messageOf = (method: string, params: Params) =>
@@ -140,8 +145,12 @@ async function expectAnswers(send: () => Promise<Reply[]>): Promise<Reply[]> {
   return replies
 }
 
-const inEachForm = (method: string, params: Params) => () =>
-  Promise.all(Object.values(FORMS).map((send) => send(method, params)))
+/** One after the other, so that no two are in one turn of the loop. */
+const inEachForm = (method: string, params: Params) => async () => {
+  const replies: Reply[] = []
+  for (const send of Object.values(FORMS)) replies.push(await send(method, params))
+  return replies
+}
 
 /** The message of a response, which may be a stream of one event. */
 const messageIn = ({ body }: Reply) =>
@@ -162,6 +171,10 @@ test.each([
   ['members within each other', `${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`],
   ['a string without an end', `{"jsonrpc":"${'\\\\'.repeat(200_000)}`],
   ['digits', `{"id":${'9'.repeat(200_000)}}`],
+  [
+    'a prototype',
+    '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"__proto__":{"a":1}}}}',
+  ],
 ])('T10: message of %s: refused', async (_what, body) => {
   const versions = [{}, { 'mcp-protocol-version': MODERN, 'mcp-method': 'tools/call' }]
   const replies = await expectAnswers(() => Promise.all(versions.map((headers) => post(body, headers))))
@@ -219,7 +232,7 @@ test.each(Object.entries(TEXTS))(
 )
 
 test('T10: prompt with many members, or none that is declared: refused in short', async () => {
-  const args = Object.fromEntries(Array.from({ length: 20_000 }, (_, n) => [`m${n}`, 'x']))
+  const args = Object.fromEntries(Array.from({ length: 15_000 }, (_, n) => [`m${n}`, 'x']))
   const replies = await expectAnswers(inEachForm('prompts/get', { name: 'remind', arguments: args }))
   for (const reply of replies) {
     const { error } = messageIn(reply)
@@ -247,10 +260,9 @@ describe('T10: tools/call', () => {
       },
       /where|too many steps|No/,
     ],
-    ['many members', 'codes_create', members(50_000), /unknown|too many steps/],
+    ['many members', 'codes_create', members(15_000), /unknown|too many steps/],
     ['one long member', 'codes_create', { ['n'.repeat(500_000)]: 1 }, /unknown/],
     ['members that look like pointers', 'codes_create', { ['/~1~0'.repeat(50_000)]: 1 }, /unknown/],
-    ['prototype', 'codes_create', JSON.parse('{"__proto__":{"code":"a"},"constructor":{}}'), /unknown/],
     ['number without an end', 'notes_get', { id: `raw:${'9'.repeat(100_000)}` }, /id must be/],
     ['number that is too large', 'codes_query', { limit: 'raw:1e400' }, /limit/],
     ['number that is too small', 'codes_query', { limit: `raw:0.${'0'.repeat(100_000)}1` }, /limit/],
@@ -278,6 +290,21 @@ describe('T10: tools/call', () => {
       for (const reply of replies) expect(messageIn(reply).error.code).toBeLessThan(0)
     }
   })
+})
+
+test('T10: message of many members, in one object or in many: refused before it is converted', async () => {
+  const many = Array.from({ length: 40 }, () => members(1_000))
+  for (const document of [members(60_000), many]) {
+    const replies = await expectAnswers(
+      inEachForm('tools/call', { name: 'notes_create', arguments: { document } }),
+    )
+    for (const { status, body } of replies)
+      expect([status, body.code, body.detail]).toEqual([
+        400,
+        'body_invalid',
+        'The objects of the message have more than 20000 members.',
+      ])
+  }
 })
 
 test('T10: log of these calls: entries are short, and the chain holds', async () => {
