@@ -75,7 +75,7 @@ beforeAll(async () => {
     tokens['own'] as Caller,
     MODERN,
   )
-  taskId = started.result.taskId
+  taskId = started['result'].taskId
 })
 
 async function publishAll(workspace: TestWorkspace): Promise<PublishedMcpServer> {
