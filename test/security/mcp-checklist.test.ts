@@ -18,6 +18,8 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   T5: [
     'protocol 2026-07-28: headers that differ from the body, unknown versions and unknown methods are refused',
+    'T5: header of %s: refused in both forms, recorded, not run',
+    'T5: token that only reads, header of a tool that reads over a body that deletes: the scope of the body counts',
   ],
   T6: ['wrong method, origin, content type or size: refused with its status'],
   T7: ['T7: a session is of one client at one server; an unknown, changed or foreign one is 404'],
@@ -25,7 +27,15 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'GET: 405 without a session, 404 with one of another client; T8: what is missed is told again, and is not stored',
   ],
   T9: ['T9: streams and resources of a stream have a limit; a refusal leaves other streams open'],
-  T10: ['resources: listed, read, filled in; documents through their tool'],
+  T10: [
+    'T10: message of %s: refused',
+    'T10: resources/read',
+    'T10: completion/complete and prompts/get with %s: answered',
+    'T10: prompt with many members, or none that is declared: refused in short',
+    'T10: tools/call',
+    'T10: message of many members, in one object or in many: refused before it is converted',
+    'T10: log of these calls: entries are short, and the chain holds',
+  ],
   T11: ['any wrong token: the same 401 invalid_token'],
   T12: [
     'wire: token of another server: refused, in both directions',
@@ -45,6 +55,8 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     '%s: each step of the gate: %s',
     'tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call',
     'token without the scope: no resource; reads are recorded as calls of the tool',
+    'T15, T39: any token of another server, tenant or audience: 401, and nothing of the server',
+    'T15, T39: own token: data',
   ],
   T16: ['client without a person: shown what its token allows'],
   T17: ['one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant'],
@@ -72,6 +84,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'T24: %s: the tool is refused, the others go on, and what was published works again',
     'T24: renamed and new: the old one is refused, the new one is a candidate only after it is accepted',
     'function tool, function redeployed: the old version runs until the next publication',
+    'flow tool, flow published again: the old version runs on every path until the next publication',
   ],
   T25: [
     'draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte',
@@ -123,10 +136,13 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   T39: [
     'tables of the sweep: list every operation once and nothing else',
+    'T15, T39: any token of another server, tenant or audience: 401, and nothing of the server',
+    'T15, T39: what was refused is recorded as denied, and has run nothing',
     'T39: sessions at the server: one for each caller, none shared between workspaces',
   ],
   T40: [
     'rate of a tool: shared by callers, entry points and processes; other tools, servers and tenants go on',
+    '%s: then the rate of the tool',
     'hosted MCP server: one client: limited by subject',
   ],
   T41: ['%s: exactly one entry', 'end and head forged: detected with an anchor kept elsewhere'],

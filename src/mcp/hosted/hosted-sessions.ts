@@ -84,7 +84,7 @@ export class HostedSessions {
     call: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const [cancelled, ended] = [new AbortController(), new AbortController()]
-    this.#responses.wait(key, ended.signal).then((notice) => {
+    void this.#responses.wait(key, ended.signal).then((notice) => {
       if (notice !== undefined) cancelled.abort()
     })
     return call(AbortSignal.any([gone, cancelled.signal])).finally(() => ended.abort())
