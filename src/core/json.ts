@@ -35,6 +35,21 @@ export function exceedsDepth(value: unknown, limit: number): boolean {
   return Object.values(value).some((member) => exceedsDepth(member, limit - 1))
 }
 
+/** True if the objects in a value have more members than `limit`, all together. Recurses as deep as the value is. */
+export const exceedsMembers = (value: unknown, limit: number): boolean => membersLeft(value, limit) < 0
+
+/** The limit without the members of a value; negative as soon as it is exceeded. */
+function membersLeft(value: unknown, limit: number): number {
+  if (typeof value !== 'object' || value === null) return limit
+  const members = Object.values(value)
+  let left = Array.isArray(value) ? limit : limit - members.length
+  for (const member of members) {
+    if (left < 0) break
+    left = membersLeft(member, left)
+  }
+  return left
+}
+
 /**
  * Parses JSON like a request body: rejects members that could pollute prototypes when copied.
  * @throws Problem `body_invalid`

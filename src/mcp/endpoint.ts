@@ -8,7 +8,7 @@ import type { ServerResponse } from 'node:http'
 import { finished } from 'node:stream/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { credentialsOf } from '../access/authentication/credentials.ts'
-import { exceedsDepth } from '../core/json.ts'
+import { exceedsDepth, exceedsMembers } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
@@ -103,7 +103,7 @@ export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: En
   app.route({ method, url: endpoint.path, onRequest: refuse, handler: refuse })
 }
 
-/** @throws Problem unless the body is one JSON object of a bounded depth */
+/** @throws Problem unless the body is one JSON object of a bounded depth, and of a bounded number of members */
 function validateMessage(body: unknown, type: string | undefined): void {
   if (Array.isArray(body)) throw new Problem('batch_refused')
   if (typeof body === 'string' && !type?.startsWith('application/json'))
@@ -113,6 +113,10 @@ function validateMessage(body: unknown, type: string | undefined): void {
   if (exceedsDepth(body, LIMITS.mcpMessageDepthMax))
     throw new Problem('body_invalid', {
       detail: `The message is nested deeper than ${LIMITS.mcpMessageDepthMax}.`,
+    })
+  if (exceedsMembers(body, LIMITS.mcpMessageMembersMax))
+    throw new Problem('body_invalid', {
+      detail: `The objects of the message have more than ${LIMITS.mcpMessageMembersMax} members.`,
     })
 }
 

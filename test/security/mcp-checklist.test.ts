@@ -21,6 +21,8 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   T5: [
     'T5: protocol 2026-07-28: headers that differ from the body, unknown versions and unknown methods are refused',
+    'T5: header of %s: refused in both forms, recorded, not run',
+    'T5: token that only reads, header of a tool that reads over a body that deletes: the scope of the body counts',
   ],
   T6: ['T4, T6: wrong method, origin, content type or size: refused with its status'],
   T7: ['T7: a session is of one client at one server; an unknown, changed or foreign one is 404'],
@@ -28,7 +30,15 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'GET: 405 without a session, 404 with one of another client; T8: what is missed is told again, and is not stored',
   ],
   T9: ['T9: streams and resources of a stream have a limit; a refusal leaves other streams open'],
-  T10: ['T10'],
+  T10: [
+    'T10: message of %s: refused',
+    'T10: resources/read',
+    'T10: completion/complete and prompts/get with %s: answered',
+    'T10: prompt with many members, or none that is declared: refused in short',
+    'T10: tools/call',
+    'T10: message of many members, in one object or in many: refused before it is converted',
+    'T10: log of these calls: entries are short, and the chain holds',
+  ],
   T11: ['T11: any wrong token: the same 401 invalid_token'],
   T12: [
     'T12: wire: token of another server: refused, in both directions',
@@ -48,6 +58,8 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'T15, T28: %s: each step of the gate: %s',
     'T15: tool without its scope, called through tool_call: the challenge, refusal and entry of a direct call',
     'T15: token without the scope: no resource; reads are recorded as calls of the tool',
+    'T15, T39: any token of another server, tenant or audience: 401, and nothing of the server',
+    'T15, T39: own token: data',
   ],
   T16: ['T16: client without a person: shown what its token allows'],
   T17: [
@@ -82,6 +94,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'T24: %s: the tool is refused, the others go on, and what was published works again',
     'T24: renamed and new: the old one is refused, the new one is a candidate only after it is accepted',
     'T24: function tool, function redeployed: the old version runs until the next publication',
+    'T24: flow tool, flow published again: the old version runs on every path until the next publication',
   ],
   T25: [
     'T25: draft changed: visible after publication with a diff; reactivating the old version restores it byte by byte',
@@ -137,10 +150,13 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   T39: [
     'T39: tables of the sweep: list every operation once and nothing else',
     'T39: sessions at the server: one for each caller, none shared between workspaces',
+    'T15, T39: any token of another server, tenant or audience: 401, and nothing of the server',
+    'T15, T39: what was refused is recorded as denied, and has run nothing',
   ],
   T40: [
     'T40: rate of a tool: shared by callers, entry points and processes; other tools, servers and tenants go on',
     'T40: hosted MCP server: one client: limited by subject',
+    'T40: %s: then the rate of the tool',
   ],
   T41: ['T41: %s: exactly one entry', 'T41: end and head forged: detected with an anchor kept elsewhere'],
   T42: [

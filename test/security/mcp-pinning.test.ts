@@ -1,7 +1,8 @@
-/** A published function tool runs the function version that it was published with. */
+/** A published tool over a function or a flow runs the version that it was published with. */
 
 import { expect, test } from 'vitest'
 import { callTool, ok, publish, publishMcpServer, scopesOf, tokenFor } from '../support/clients/mcp.ts'
+import { Runs } from '../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type TestWorkspace } from '../support/fixtures/tenants.ts'
 
 const TOOLS = { 'functions:quote:invoke': { enabled: true } }
@@ -63,4 +64,45 @@ test('function tool, function deleted: answers not_found', async () => {
   await deploy(workspace, 'another function of the same name')
   const { result } = (await callTool(mcpServer.path, token, 'call_quote')).body
   expect([result.isError, result.content[0].text]).toEqual([true, expect.stringContaining('not_found')])
+})
+
+test('T24: flow tool, flow published again: the old version runs on every path until the next publication', async () => {
+  const workspace = await createTestWorkspace()
+  const as = workspace.operator
+  const experimental = { workspace_id: workspace.workspaceId, experimental: ['mcp.flow_tools'] }
+  await ok(call('POST', '/v1/services/configure', { as, body: experimental }))
+  const runs = new Runs(workspace)
+  const publishPrice = (said: string) =>
+    runs.publish(`  - a: { set: { said: ${said} } }\n`, { name: 'price' })
+  await publishPrice('first')
+  const tools = { 'flows:price:run': { enabled: true } }
+  const mcpServer = await publishMcpServer(workspace, 'pinned', tools)
+  await runs.publish('  - ask: { call: mcp, with: { server: pinned, tool: run_price, arguments: {} } }\n', {
+    name: 'caller',
+  })
+  const token = await tokenFor(mcpServer, scopesOf(mcpServer, 'run_price'))
+  const onWire = async () =>
+    (await callTool(mcpServer.path, token, 'run_price')).body.result.structuredContent.output.said
+  const byRest = async () => {
+    const body = { tool: 'run_price', arguments: {} }
+    return (await ok(call('POST', `${mcpServer.base}/call`, { as, body }))).structured_content.output.said
+  }
+  const inFlow = async () =>
+    (await runs.ended(await runs.start('caller'))).output.structuredContent.output.said
+  const onEachPath = () => Promise.all([onWire(), byRest(), inFlow()])
+  const thrice = (said: string) => [said, said, said]
+
+  expect(await onEachPath()).toEqual(thrice('first'))
+  await publishPrice('second')
+  // What a caller of the flow itself gets.
+  expect((await runs.ended(await runs.start('price'))).output).toEqual({ said: 'second' })
+  expect(await onEachPath()).toEqual(thrice('first'))
+
+  const { state, diff } = await publish(mcpServer, tools)
+  expect(state).toBe('active')
+  expect(diff.changed).toEqual([{ name: 'run_price', fields: ['binding'] }])
+  expect(await onEachPath()).toEqual(thrice('second'))
+
+  await ok(call('POST', `${mcpServer.base}/versions/1/activate`, { as, body: {} }))
+  expect(await onEachPath()).toEqual(thrice('first'))
 })

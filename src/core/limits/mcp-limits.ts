@@ -20,6 +20,8 @@ export const MCP_LIMITS = {
   mcpToolCallsPerMinuteMax: 10_000,
   /** Of a whole JSON-RPC message. */
   mcpMessageDepthMax: 70,
+  /** Of all objects in a message together. The SDKs copy each of them several times, which takes some 4 µs of CPU. */
+  mcpMessageMembersMax: 20_000,
   /** Of the result of a tool, as JSON: about 25,000 tokens. A tool may have another limit, up to the second. */
   mcpResultBytesDefault: 100_000,
   mcpResultBytesMax: 1_048_576,

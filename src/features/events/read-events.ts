@@ -20,6 +20,8 @@ export interface EventsRequest {
   readonly bytesMax: number
   /** How long to wait if there is no event yet. */
   readonly waitMs: number
+  /** Ends the waiting. */
+  readonly signal?: AbortSignal
 }
 
 export type ReadEvent = Pick<Entry, 'text'>
@@ -59,13 +61,29 @@ export async function readEvents(events: Events, request: EventsRequest): Promis
     )
     const first = await readPage(events, parts, ids, request)
     if (first.events.length > 0 || first.hasMore || request.waitMs === 0) return first
-    const timer = setTimeout(wake, request.waitMs)
-    await arrived.finally(() => clearTimeout(timer))
+    await withinMs(request.waitMs, { arrived, wake, signal: request.signal })
     const { hasGap, ...page } = await readPage(events, parts, first.ids, request)
     return { ...page, hasGap: hasGap || first.hasGap }
   } finally {
     for (const { stop } of listening) stop()
   }
+}
+
+interface Waiting {
+  readonly arrived: Promise<void>
+  readonly wake: () => void
+  readonly signal: AbortSignal | undefined
+}
+
+/** Waits for an event, at most so long, and until the signal aborts. */
+async function withinMs(ms: number, { arrived, wake, signal }: Waiting): Promise<void> {
+  const timer = setTimeout(wake, ms)
+  signal?.addEventListener('abort', wake, { once: true })
+  // A signal that has aborted emits no further event.
+  if (signal?.aborted) wake()
+  await arrived
+  signal?.removeEventListener('abort', wake)
+  clearTimeout(timer)
 }
 
 function partsOf({ source }: Events, { topics, ownWorkspace }: EventsRequest): Part[] {

@@ -1,6 +1,7 @@
 /**
  * Responses of clients up to MCP 2025-11-25 to requests of the server. Such a request is sent in the stream of a call, and its
  * response is a POST of its own, which may reach another process: responses go to all processes, and the one that waits takes it.
+ * Cancellations of calls go the same way.
  */
 
 import { LIMITS } from '../../core/limits.ts'

@@ -1,6 +1,7 @@
 /**
  * Sessions of clients up to MCP 2025-11-25. The id of a session says which requests its client takes ({@link sessionId}); the log
- * level and the subscriptions, which change, are in Valkey. The stream of a session tells of changes.
+ * level and the subscriptions, which change, are in Valkey. The stream of a session tells of changes. A cancellation goes the
+ * way of a response: to the process that has the call.
  */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -61,8 +62,11 @@ export class HostedSessions {
     const capabilities = requireSession(state, id)
     const source = tool?.binding.source ?? ''
     const key = keyOf(id)
+    if (method === 'notifications/cancelled')
+      this.#responses.deliver(cancelKey(key, Object(params).requestId), {})
     return {
       capabilities,
+      cancellable: (gone, make) => this.#cancellable(cancelKey(key, Object(request.body).id), gone, make),
       begin: acquireStream,
       mayRequestInput: REQUESTING_INPUT.has(source) && Object.keys(capabilities).length > 0,
       logsSteps: RUNNING_FLOWS.has(source) && logsSteps((await this.#states.read(key))[LEVEL]),
@@ -72,6 +76,18 @@ export class HostedSessions {
       subscribe: (uri) => this.#states.set(key, `${URI}${uri}`, '', LIMITS.mcpSubscriptionsMax),
       unsubscribe: (uri) => this.#states.delete(key, `${URI}${uri}`),
     }
+  }
+
+  async #cancellable<T>(
+    key: string,
+    gone: AbortSignal,
+    call: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const [cancelled, ended] = [new AbortController(), new AbortController()]
+    void this.#responses.wait(key, ended.signal).then((notice) => {
+      if (notice !== undefined) cancelled.abort()
+    })
+    return call(AbortSignal.any([gone, cancelled.signal])).finally(() => ended.abort())
   }
 
   takeResponse(state: RequestState, requestId: unknown, response: ClientResponse): void {
@@ -158,6 +174,9 @@ const ownerOf = ({ server, client }: RequestState) => ({
 /** A response counts only if it comes from the client that got the request. */
 const responseKey = ({ server, client }: RequestState, requestId: string) =>
   JSON.stringify([server.id, client.subject, client.clientId, requestId])
+
+/** Ids of requests are unique in a session, and the id of a session is known to its client alone. */
+const cancelKey = (session: string, requestId: unknown) => JSON.stringify(['cancel', session, requestId])
 
 const keyOf = (id: string) => `tenon:mcp-session:${digest(id)}`
 

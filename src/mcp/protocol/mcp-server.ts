@@ -118,6 +118,8 @@ export interface McpSession {
   readonly logsSteps: boolean
   /** @returns undefined if the client does not respond in time */
   readonly waitForResponse: (requestId: string, signal: AbortSignal) => Promise<ClientResponse | undefined>
+  /** Makes a call with a signal that aborts when the client cancels its request (`notifications/cancelled`) or has gone. */
+  readonly cancellable: <T>(gone: AbortSignal, call: (signal: AbortSignal) => Promise<T>) => Promise<T>
   readonly setLogLevel: (level: string) => Promise<void>
   /** @returns false if the session has too many subscriptions */
   readonly subscribe: (uri: string) => Promise<boolean>

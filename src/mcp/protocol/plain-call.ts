@@ -19,7 +19,7 @@ import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts
 import { INVALID_PARAMS, MISSING_CAPABILITY } from '../../features/mcp-servers/calls/client-requests.ts'
 import { onClose } from '../../infra/response-close.ts'
 import type { McpServer } from './mcp-server.ts'
-import { asRpcError, type Exchange, NO_TOOL, TASKS } from './serving.ts'
+import { asRpcError, type Exchange, NO_TOOL, TASKS, untilCancelled } from './serving.ts'
 
 const MODERN = '2026-07-28'
 const METHOD = 'tools/call'
@@ -106,9 +106,8 @@ export async function answerPlainCall(
   })
   const RpcError = isModern ? ProtocolError : McpError
   try {
-    const result = await server
-      .call(name, args, { ...client, signal: gone.signal })
-      .catch(asRpcError(RpcError))
+    const use = (signal: AbortSignal) => server.call(name, args, { ...client, signal })
+    const result = await untilCancelled(server, gone.signal, use).catch(asRpcError(RpcError))
     if (result === undefined) throw new RpcError(INVALID_PARAMS, NO_TOOL)
     write(response, 200, { result: isModern ? modernResult(result, server) : result, jsonrpc: '2.0', id })
   } catch (error) {

@@ -38,6 +38,7 @@ import {
   optionsOf,
   pageFor,
   reportsOf,
+  untilCancelled,
 } from './serving.ts'
 
 /** Later versions have no code of their own for it. */
@@ -67,13 +68,14 @@ export async function serveLegacy({ request, response, body }: Exchange, server:
           sendNotification(notification).catch(() => {}) // The client has disconnected.
       }
       const client: CallClient = {
-        signal,
         takesTasks: false,
         ...((token !== undefined || logsSteps) && { onProgress }),
         ...(mayRequestInput && capabilities && { capabilities }),
       }
       const send: Send = (message) => transport.send(message, { relatedRequestId: requestId })
-      const result = await callWithInput(server, { name, args, client, send })
+      const result = await untilCancelled(server, signal, (given) =>
+        callWithInput(server, { name, args, client: { ...client, signal: given }, send }),
+      )
       if (result === undefined) throw new McpError(ErrorCode.InvalidParams, NO_TOOL)
       return { ...result }
     },
@@ -145,7 +147,8 @@ async function callWithInput(server: McpServer, { name, args, client, send }: Ca
     if (round === 0) await server.session?.begin().catch(asRpcError(McpError))
     const inputResponses = await sendRequests(server, result.inputRequests, { client, send })
     // The client would not read the result, and the function has no response to continue with.
-    if (client.signal?.aborted) throw new McpError(ErrorCode.ConnectionClosed, 'The client has disconnected.')
+    if (client.signal?.aborted)
+      throw new McpError(ErrorCode.ConnectionClosed, 'The client has disconnected or cancelled the call.')
     given = { ...client, inputResponses, requestState: result.requestState }
   }
   throw new McpError(ErrorCode.InternalError, `The tool asked more than ${LIMITS.mcpRoundsMax} times.`)

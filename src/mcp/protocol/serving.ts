@@ -66,6 +66,13 @@ export const pageFor =
     }
   }
 
+/** Makes a call whose client may cancel it, if it is of a session. */
+export const untilCancelled = <T>(
+  { session }: McpServer,
+  gone: AbortSignal,
+  call: (signal: AbortSignal) => Promise<T>,
+): Promise<T> => (session === undefined ? call(gone) : session.cancellable(gone, call))
+
 type Report =
   | {
       readonly method: 'notifications/progress'

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
 /**
- * The steps of a call on each path: the MCP endpoint, REST, `call: mcp` in flows, and the official server. Rates are tested for
- * all entry points in test/integration/rate-limits, scopes of the official server in official-server-oauth.test.ts.
+ * The steps of a call on each path: the MCP endpoint, REST, `call: mcp` in flows, and the official server. Rates of clients are
+ * tested for all entry points in test/integration/rate-limits, scopes of the official server in official-server-oauth.test.ts.
  */
 
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -13,6 +13,7 @@ import {
   createMcpWorkspace,
   ok,
   type PublishedMcpServer,
+  publish,
   publishMcpServer,
   scopesOf,
   tokenFor,
@@ -46,17 +47,17 @@ let ids: Readonly<Record<'plain' | 'secret' | 'large' | 'hostile', string>>
 const codeIn = (text: string) => /^(?:[\w-]+: )?([a-z_]+): /.exec(text)?.[1]
 
 /** By a client of 2024, which reads texts alone. */
-async function onWire(tool: string, args: Args): Promise<Seen> {
+async function onWire(tool: string, args: Args, at = server, as = agent): Promise<Seen> {
   const params = { name: tool, arguments: args }
   const headers = { accept: 'application/json, text/event-stream' }
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
-  const { result } = await ok(call('POST', server.path, { as: agent, body, headers }))
+  const { result } = await ok(call('POST', at.path, { as, body, headers }))
   const { text } = result.content[0]
   return { text, isError: result.isError === true, code: result.isError ? codeIn(text) : undefined }
 }
 
-async function byRest(tool: string, args: Args): Promise<Seen> {
-  const { status, body } = await call('POST', `${server.base}/call`, {
+async function byRest(tool: string, args: Args, at = server): Promise<Seen> {
+  const { status, body } = await call('POST', `${at.base}/call`, {
     as: workspace.operator,
     body: { tool, arguments: args },
   })
@@ -117,9 +118,11 @@ export default () => ({ n: 'seven' })`
 })
 
 /** The newest entry in the log of calls is that of the call. */
-async function expectRecorded(path: string, tool: string, { code, isError }: Seen): Promise<void> {
-  const [entry] = await callsOf(server)
-  const outcome = code === 'quota_exceeded' ? 'denied' : isError ? 'tool_error' : 'ok'
+async function expectRecorded(path: string, tool: string, seen: Seen, at = server): Promise<void> {
+  const { code, isError } = seen
+  const [entry] = await callsOf(at)
+  const isDenied = code === 'quota_exceeded' || code === 'rate_limited'
+  const outcome = isDenied ? 'denied' : isError ? 'tool_error' : 'ok'
   expect(entry).toMatchObject({ channel: path, tool, outcome, code: code ?? null })
 }
 
@@ -215,6 +218,69 @@ describe('quota: exceeded, and recorded as denied', () => {
     await limit(workspace, { mcp_calls_per_minute: -1 })
     expect(seen).toMatchObject({ isError: true, code: 'quota_exceeded' })
     await expectRecorded(path, 'notes_list', seen)
+  })
+})
+
+describe('all is wrong at once: scope, rate, quota, arguments', () => {
+  const DELETE = 'collections:notes:delete'
+  const wrong = () => ({ id: ids.plain, nonsense: 1 })
+  let strict: PublishedMcpServer
+  let granted: Caller
+  const use = {
+    wire: (args: Args) => onWire('notes_delete', args, strict, granted),
+    rest: (args: Args) => byRest('notes_delete', args, strict),
+    flow: (args: Args) => inFlow('notes_delete', args),
+  }
+
+  beforeAll(async () => {
+    const tools = { [DELETE]: { enabled: true, limits: { calls_per_minute: 1 } } }
+    strict = await publishMcpServer(workspace, 'strict', tools)
+    granted = await tokenFor(strict, scopesOf(strict, 'notes_delete'))
+    const task = `call: mcp, with: { server: strict, tool: notes_delete, arguments: '\${ . }' }`
+    await runs.publish(`  - ask: { ${task} }\n`, { name: 'notes-delete' })
+    // The rate has room for one call.
+    expect(await use.wire({ id: 'none' })).toMatchObject({ code: 'not_found' })
+    await limit(workspace, { mcp_calls_per_minute: 0 })
+  })
+
+  test('scope answers first', async () => {
+    // A client of another server's scopes has a token without any.
+    const less = await tokenFor(strict, '')
+    const { status, body } = await callTool(strict.path, less, 'notes_delete', wrong())
+    expect([status, body.code]).toEqual([403, 'insufficient_scope'])
+    const [entry] = await callsOf(strict)
+    expect(entry).toMatchObject({ channel: 'wire', outcome: 'denied', code: 'insufficient_scope' })
+  })
+
+  test.each(Object.entries(use))('T40: %s: then the rate of the tool', async (path, send) => {
+    const seen = await send(wrong())
+    expect(seen).toMatchObject({ isError: true, code: 'rate_limited' })
+    await expectRecorded(path, 'notes_delete', seen, strict)
+  })
+
+  test('then the quota, then the arguments; with right ones it runs', async () => {
+    await publish(strict, { [DELETE]: { enabled: true } })
+    for (const [path, send] of Object.entries(use)) {
+      const seen = await eventually(async () => {
+        const one = await send(wrong())
+        return one.code === 'quota_exceeded' ? one : undefined
+      })
+      await expectRecorded(path, 'notes_delete', seen, strict)
+    }
+    await limit(workspace, { mcp_calls_per_minute: -1 })
+    for (const [path, send] of Object.entries(use)) {
+      const seen = await eventually(async () => {
+        const one = await send(wrong())
+        return one.code === 'quota_exceeded' ? undefined : one
+      })
+      expect(seen).toMatchObject({ code: 'validation_failed', text: expect.stringContaining('nonsense') })
+      await expectRecorded(path, 'notes_delete', seen, strict)
+    }
+    // Nothing above has run.
+    const path = `/v1/collections/notes/documents/${ids.plain}`
+    expect((await call('GET', path, { as: workspace.service })).status).toBe(200)
+    expect(await use.wire({ id: ids.plain })).toMatchObject({ isError: false })
+    expect((await call('GET', path, { as: workspace.service })).status).toBe(404)
   })
 })
 

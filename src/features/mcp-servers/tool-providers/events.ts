@@ -2,24 +2,37 @@
 
 import Type, { type Static } from 'typebox'
 import { Input, workspaceOperation } from '../../../access/operation-builders.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { READ_ONLY } from '../../../core/tool-access.ts'
 import type { CloudEvent } from '../../events/events.ts'
 import { CURSOR, eventsIn } from '../../events/events.ts'
 import { publishEvent, TOPIC_PATTERN } from '../../events/events-api.ts'
-import { cursorOf, type ReadEvent, readEvents } from '../../events/read-events.ts'
+import { cursorOf, type EventsRequest, type ReadEvent, readEvents } from '../../events/read-events.ts'
+import type { WaitOptions } from '../calls/call-client.ts'
 import { argumentsOf, budgetOf, type Candidate, type JsonSchema, type ToolProvider } from '../tool.ts'
+
+/** What a call of the tool goes on to wait for, if there is no event yet. */
+const Waiting = Type.Object({
+  topics: Type.Array(Type.String()),
+  own_workspace: Type.Optional(Type.Boolean()),
+  limit: Type.Optional(Type.Integer()),
+  bytes_max: Type.Integer(),
+  wait_seconds: Type.Integer(),
+})
 
 const EventPage = Type.Object({
   data: Type.Array(Type.Unknown()),
   page: Type.Object({ next: Type.String(), has_more: Type.Boolean() }),
   gap: Type.Optional(Type.Boolean()),
+  waiting: Type.Optional(Waiting),
 })
+type EventPage = Static<typeof EventPage>
 
 const readEventPage = workspaceOperation({
   name: 'mcp_event.read',
-  summary: 'Read events of the tenant and changes of documents after a cursor, and wait for the next ones',
+  summary: 'Read events of the tenant and changes of documents after a cursor',
   roles: ['service'],
   reads: true,
   input: Input({
@@ -57,24 +70,44 @@ const readEventPage = workspaceOperation({
   output: EventPage,
   // No route: only tools run it.
   http: { method: 'POST', path: '/v1/mcp/events/read', body: '*' },
-  run: async (scope, { topics, cursor, since, limit, wait_seconds = 0, own_workspace, bytes_max }) => {
+  run: async (scope, { cursor, since, wait_seconds = 0, ...request }) => {
     if (cursor !== undefined && since !== undefined)
       throw new Problem('validation_failed', { detail: 'Give either `cursor` or `since`.' })
     const after = since === undefined ? { after: cursor } : { since: Date.parse(since) }
-    const bytesMax = Math.max(bytes_max - PAGE_BYTES, 0)
-    const found = await readEvents(eventsIn(scope), {
-      topics,
-      ownWorkspace: own_workspace === true,
-      ...after,
-      limit: limit ?? LIMITS.pageSizeDefault,
-      bytesMax,
-      waitMs: wait_seconds * 1_000,
-    })
-    const page = { next: cursorOf(found), has_more: found.hasMore }
-    const data = found.events.map((event) => shownEvent(event, bytesMax))
-    return { data, page, ...(found.hasGap && { gap: true }) }
+    const found = await readPage(scope, request, { ...after, waitMs: 0 })
+    const isOver = found.data.length > 0 || found.page.has_more || wait_seconds === 0
+    return isOver ? found : { ...found, waiting: { ...request, wait_seconds } }
   },
 })
+
+async function readPage(
+  scope: WorkspaceScope,
+  { topics, limit, own_workspace, bytes_max }: Omit<Static<typeof Waiting>, 'wait_seconds'>,
+  from: Pick<EventsRequest, 'after' | 'since' | 'waitMs' | 'signal'>,
+): Promise<EventPage> {
+  const bytesMax = Math.max(bytes_max - PAGE_BYTES, 0)
+  const found = await readEvents(eventsIn(scope), {
+    topics,
+    ownWorkspace: own_workspace === true,
+    limit: limit ?? LIMITS.pageSizeDefault,
+    bytesMax,
+    ...from,
+  })
+  const page = { next: cursorOf(found), has_more: found.hasMore }
+  const data = found.events.map((event) => shownEvent(event, bytesMax))
+  return { data, page, ...(found.hasGap && { gap: true }) }
+}
+
+/** Waits for the next events, until the client cancels the call or disconnects. */
+async function followEvents(
+  scope: WorkspaceScope,
+  { output, signal }: WaitOptions & { readonly output: EventPage },
+): Promise<EventPage> {
+  const { waiting, ...first } = output
+  if (waiting === undefined) return first
+  const from = { after: first.page.next, waitMs: waiting.wait_seconds * 1_000, ...(signal && { signal }) }
+  return { ...(first.gap && { gap: true }), ...(await readPage(scope, waiting, from)) }
+}
 
 /** Bytes of the budget that are left for the page's cursor. */
 const PAGE_BYTES = 300
@@ -158,6 +191,7 @@ export const events: ToolProvider = {
   candidates: async () => [PUBLISH, READ],
   input: (tool, { args }) =>
     tool.binding.operation === readEventPage.name ? { ...args, bytes_max: budgetOf(tool) } : args,
-  toToolOutput: (output: Static<typeof EventPage>) => ({ output, failed: false }),
+  follow: (scope, options) => followEvents(scope, options),
+  toToolOutput: (output: EventPage) => ({ output, failed: false }),
   isUntrusted: true,
 }
