@@ -84,12 +84,14 @@ async function startedAndPaused(id: string): Promise<string> {
   return run
 }
 
-test('worker killed before the code, in a response, at the end of runs, and in a pause: each run has one outcome', async () => {
+test('worker killed before the code, in it, in a response, at the end of runs, and in a pause: each run has one outcome', async () => {
   const config = { timeout: '60s' }
   const loads = await runs.deploy('loads', LOADS, config)
   const streams = await runs.deploy('streams', STREAMS, config)
   const [ends, endsAsync] = [await runs.deploy('ends', SLOW), await runs.deploy('ends-async', SLOW)]
-  const repeats = await runs.deploy('repeats', THIRD_TIME, { idempotent: true, retries: 2 })
+  const repeated = { idempotent: true, retries: 2 }
+  const again = await runs.deploy('again', SLOW, repeated)
+  const repeats = await runs.deploy('repeats', THIRD_TIME, repeated)
   const loading = await runs.start(loads)
   await runs.until(loads, loading, ({ status }) => status === 'running')
   const url = `${own.started.running.url}/v1/functions/${streams}/http/`
@@ -100,6 +102,8 @@ test('worker killed before the code, in a response, at the end of runs, and in a
   await runs.start(endsAsync)
   const [waited, queued] = await Promise.all([heldAtItsEnd(ends), heldAtItsEnd(endsAsync)])
   const paused = await startedAndPaused(repeats)
+  const running = await runs.start(again)
+  await runs.until(again, running, ({ status }) => status === 'running')
   killWorker()
   // The database ends both statements, whose worker is gone.
   await Promise.all([waited.lock.end(), queued.lock.end()])
@@ -111,6 +115,7 @@ test('worker killed before the code, in a response, at the end of runs, and in a
     runs.ended(ends, waited.run, 60_000),
     runs.ended(endsAsync, queued.run, 60_000),
     runs.ended(repeats, paused, 60_000),
+    runs.ended(again, running, 60_000),
   ])
   expect(ended.map(({ error, attempts, result }) => [error?.code ?? 'completed', attempts, result])).toEqual([
     ['run_cut_off', 1, null],
@@ -118,22 +123,9 @@ test('worker killed before the code, in a response, at the end of runs, and in a
     ['completed', 1, null],
     ['completed', 1, 7],
     ['completed', 3, 'done'],
+    ['completed', 2, 7],
   ])
   expect(reply.body).toMatchObject({ code: 'run_cut_off', detail: expect.stringMatching(/has completed/) })
-}, 150_000)
-
-test('idempotent run whose worker is killed: runs again', async () => {
-  const source = 'export default () => new Promise((d) => setTimeout(d, 4_000, "done"))'
-  const config = { idempotent: true, retries: 2, timeout: '30s' }
-  const id = await runs.deploy('repeated', source, config)
-  const run = await runs.start(id)
-  await runs.until(id, run, ({ status }) => status === 'running', 60_000)
-  killWorker()
-  expect(await runs.ended(id, run, 90_000)).toMatchObject({
-    status: 'completed',
-    attempts: 2,
-    result: 'done',
-  })
 }, 150_000)
 
 /** Starts a call of a function that takes a second, and stops a server while its code runs. @returns the response, and the run */
