@@ -91,8 +91,8 @@ export interface Activities {
   runFunction(input: FunctionRunInput): Promise<Json>
   /** The same within a workflow task; null if no slot is free, and the attempt has not begun. */
   runFunctionInline(input: FunctionRunInput): Promise<{ readonly result: Json } | null>
-  /** Records that a run of a function has failed for good; idempotent. */
-  failFunctionRun(input: FunctionRunInput, error: Json): Promise<void>
+  /** Records that a run of a function has failed for good; idempotent. Returns true if its record has completed before. */
+  failFunctionRun(input: FunctionRunInput, error: Json): Promise<boolean>
   /** Releases the slot of a waiting execution; idempotent. */
   yieldSlot(slot: SlotGeneration): Promise<void>
   /** Queues for the slot again. Returns false if none is free: the signal `slotGranted` follows. Idempotent. */

@@ -133,7 +133,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     },
     failFunctionRun: async (call, { run_id }, error) => {
       const { usage, ...shown } = error as unknown as RunFailure
-      await failRun(record(call), run_id, shown, usage)
+      return failRun(record(call), run_id, shown, usage)
     },
     yieldSlot: (call, slot) => yieldSlot(record(call), slot),
     reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),

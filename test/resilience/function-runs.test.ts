@@ -1,9 +1,10 @@
 /** Runs of functions when a worker is killed, and when Temporal or Valkey hangs while the code runs. */
 
-import { Client, Connection } from '@temporalio/client'
+import { Connection, Client as TemporalClient } from '@temporalio/client'
+import type { Client } from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { FunctionRuns } from '../support/fixtures/function-runs.ts'
-import { eventually } from '../support/fixtures/tenants.ts'
+import { connectSuperuser, eventually } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform, whileStopped } from '../support/stack/own-platform.ts'
 
 let own: OwnPlatform
@@ -35,18 +36,96 @@ test('worker killed while a run holds the only slot: the run is a dead letter, a
   expect(await runs.ended(id, queued, 60_000)).toMatchObject({ status: 'completed', result: 'done' })
 }, 150_000)
 
-test('idempotent run whose worker is killed: runs again', async () => {
-  const source = 'export default () => new Promise((d) => setTimeout(d, 4_000, "done"))'
-  const config = { idempotent: true, retries: 2, timeout: '30s' }
-  const id = await runs.deploy('repeated', source, config)
-  const run = await runs.start(id)
-  await runs.until(id, run, ({ status }) => status === 'running', 60_000)
-  killWorker()
-  expect(await runs.ended(id, run, 90_000)).toMatchObject({
-    status: 'completed',
-    attempts: 2,
-    result: 'done',
+/** Locks the record of a run. @returns the session, which holds the lock until it ends */
+async function lockRecord(run: string): Promise<Client> {
+  const session = await connectSuperuser(own.started.running)
+  await session.query('begin')
+  await session.query('select from tenon.function_runs where id = $1 for update', [run])
+  return session
+}
+
+/** Waits until a statement waits for a lock of the session. */
+const blocks = (session: Client) =>
+  eventually(async () => {
+    const { rows } = await session.query(
+      'select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))',
+    )
+    return rows[0]
   })
+
+const SLOW = 'export default () => new Promise((done) => setTimeout(done, 1_000, 7))'
+const LOADS = 'await new Promise(() => {}); export default () => 1'
+const STREAMS = `export const fetch = () =>
+  new Response(new ReadableStream({ start: (to) => to.enqueue(new TextEncoder().encode('first')) }))`
+const THIRD_TIME = `export default (_input, { run, log }) => {
+  log('begun')
+  if (run.attempt < 3) throw new Error('again')
+  return 'done'
+}`
+
+/** Waits for the only run of a function, and lets the write of its end wait for a lock. */
+async function heldAtItsEnd(id: string): Promise<{ readonly run: string; readonly lock: Client }> {
+  const [run = ''] = await eventually(async () => {
+    const begun = await runs.ids(id, 'status=running')
+    return begun.length > 0 ? begun : undefined
+  })
+  const lock = await lockRecord(run)
+  await blocks(lock)
+  return { run, lock }
+}
+
+/** Starts a run of {@link THIRD_TIME}. @returns it in the pause of two seconds after its second attempt */
+async function startedAndPaused(id: string): Promise<string> {
+  const run = await runs.start(id)
+  await eventually(async () => {
+    const { body } = await runs.call('GET', `/v1/functions/${id}/runs/${run}/logs`)
+    return body.data.length === 2 || undefined
+  })
+  return run
+}
+
+test('worker killed before the code, in it, in a response, at the end of runs, and in a pause: each run has one outcome', async () => {
+  const config = { timeout: '60s' }
+  const loads = await runs.deploy('loads', LOADS, config)
+  const streams = await runs.deploy('streams', STREAMS, config)
+  const [ends, endsAsync] = [await runs.deploy('ends', SLOW), await runs.deploy('ends-async', SLOW)]
+  const repeated = { idempotent: true, retries: 2 }
+  const again = await runs.deploy('again', SLOW, repeated)
+  const repeats = await runs.deploy('repeats', THIRD_TIME, repeated)
+  const loading = await runs.start(loads)
+  await runs.until(loads, loading, ({ status }) => status === 'running')
+  const url = `${own.started.running.url}/v1/functions/${streams}/http/`
+  const response = await fetch(url, { headers: { ...own.workspace.service } })
+  const reader = response.body?.getReader()
+  expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe('first')
+  const replied = runs.invoke(ends)
+  await runs.start(endsAsync)
+  const [waited, queued] = await Promise.all([heldAtItsEnd(ends), heldAtItsEnd(endsAsync)])
+  const paused = await startedAndPaused(repeats)
+  const running = await runs.start(again)
+  await runs.until(again, running, ({ status }) => status === 'running')
+  killWorker()
+  // The database ends both statements, whose worker is gone.
+  await Promise.all([waited.lock.end(), queued.lock.end()])
+  await expect(reader?.read()).rejects.toThrow()
+  const [reply, ...ended] = await Promise.all([
+    replied,
+    runs.ended(loads, loading, 60_000),
+    runs.ended(streams, response.headers.get('x-run-id') ?? '', 60_000),
+    runs.ended(ends, waited.run, 60_000),
+    runs.ended(endsAsync, queued.run, 60_000),
+    runs.ended(repeats, paused, 60_000),
+    runs.ended(again, running, 60_000),
+  ])
+  expect(ended.map(({ error, attempts, result }) => [error?.code ?? 'completed', attempts, result])).toEqual([
+    ['run_cut_off', 1, null],
+    ['run_cut_off', 1, null],
+    ['completed', 1, null],
+    ['completed', 1, 7],
+    ['completed', 3, 'done'],
+    ['completed', 2, 7],
+  ])
+  expect(reply.body).toMatchObject({ code: 'run_cut_off', detail: expect.stringMatching(/has completed/) })
 }, 150_000)
 
 /** Starts a call of a function that takes a second, and stops a server while its code runs. @returns the response, and the run */
@@ -73,7 +152,7 @@ test('Temporal hangs while the code runs: the caller has the result when its rec
     address: own.started.running.env['TEMPORAL_ADDRESS'] ?? '',
   })
   onTestFinished(() => connection.close())
-  const { workflow } = new Client({ connection })
+  const { workflow } = new TemporalClient({ connection })
   const query = `FlowId = '${id}' and ExecutionStatus = 'Completed'`
   await eventually(async () => (await workflow.count(query)).count === 2 || undefined)
 }, 60_000)

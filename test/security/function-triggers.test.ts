@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Platform } from '../../src/app/platform.ts'
-import { uuidOf } from '../../src/core/ids.ts'
 import { startScheduledRun } from '../../src/features/functions/triggers/trigger-starts.ts'
 import { syncSchedule } from '../../src/features/functions/triggers/trigger-store.ts'
 import { sqlAsRole } from '../support/clients/sql-as-role.ts'
 import { emitAt } from '../support/fixtures/event-triggers.ts'
+import { workflowInputOf } from '../support/fixtures/function-runs.ts'
 import {
   completed,
   configure,
@@ -17,7 +17,7 @@ import {
   runsOf,
   triggersOf,
 } from '../support/fixtures/function-triggers.ts'
-import { isInTemporal, withTemporal } from '../support/fixtures/schedules.ts'
+import { isInTemporal } from '../support/fixtures/schedules.ts'
 import {
   addTestWorkspace,
   asSuperuser,
@@ -113,13 +113,7 @@ test('triggered run: acts as the trigger with no scopes of a caller', async () =
   await emitAt(mine, topic, {})
   const [run] = await completed(fn, 1)
   const [{ id }] = await triggersOf(fn)
-  const input = await withTemporal(async (client) => {
-    const workflowId = `${mine.tenantId}:${mine.workspaceId}:${fn.id}:${uuidOf(run?.id ?? '')}`
-    const { events } = await client.workflow.getHandle(workflowId).fetchHistory()
-    const started = events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads ?? []
-    const [payload] = await platform.codec.decode(started)
-    return JSON.parse(Buffer.from(payload?.data ?? []).toString())
-  })
+  const input = await workflowInputOf(mine, fn.id, run?.id ?? '')
   expect(input.caller).toEqual({ subject: `trigger:${id}`, role: 'service', scopes: [] })
 })
 

@@ -62,7 +62,7 @@ export const createFunction = adminOperation({
     if (code.constants.config !== undefined) await checkConfig(scope, config, place)
     const row = await store(scope, { ...deployment, config }, code)
     if (row === undefined) throw await inactiveProblem(scope, workspace_id)
-    await passOnAfterChange(scope, config, row)
+    passOnAfterChange(scope, config, row)
     return { ...withConstants(row), ...(await missingSecrets(scope, config, place)) }
   },
 })

@@ -130,7 +130,7 @@ export const configureFunction = adminOperation({
     )
     if (configured === undefined) throw functionMissing(scope, id)
     const record = configured as unknown as FunctionRecord
-    await passOnAfterChange(scope, change, record)
+    passOnAfterChange(scope, change, record)
     return { ...record, ...(await missingSecrets(scope, change, place)) }
   },
 })

@@ -28,11 +28,14 @@ export async function functionRun(input: FunctionRunInput): Promise<Json> {
   try {
     return await runRepeatedly(input)
   } catch (error) {
-    const failure = toFailure(error)
-    await CancellationScope.nonCancellable(() => failFunctionRun(input, errorOf(failure)))
-    throw failure
+    const failed = toFailure(error)
+    const hasCompleted = await CancellationScope.nonCancellable(() => failFunctionRun(input, errorOf(failed)))
+    // The worker was lost after it had sent the end to the database.
+    throw hasCompleted ? failure('run_cut_off', RESULT_LOST) : failed
   }
 }
+
+const RESULT_LOST = 'The function has completed, as the record of the run shows, but its result was lost.'
 
 async function runRepeatedly(input: FunctionRunInput): Promise<Json> {
   for (let attempt = 1; ; attempt++) {

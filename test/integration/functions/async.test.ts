@@ -6,7 +6,7 @@ import { type WorkspaceRef, workflowId } from '../../../src/core/tenant.ts'
 import { addUser, createUserApp, userTokens } from '../../support/clients/users.ts'
 import { declaredWithRules } from '../../support/fixtures/access-rules.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
-import { ASYNC, FunctionRuns } from '../../support/fixtures/function-runs.ts'
+import { ASYNC, FunctionRuns, workflowInputOf } from '../../support/fixtures/function-runs.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
 import {
   addTestWorkspace,
@@ -134,6 +134,17 @@ describe('who reads an operation', () => {
     const id = (await runs.invoke(double, { n: 1 })).headers.get('x-run-id') ?? ''
     expect((await operation(id, workspace.service)).status).toBe(404)
   })
+})
+
+test('timeout of 15 minutes: counts for an asynchronous run; one whose caller waits has a minute', async () => {
+  const id = await runs.deploy('patient', 'export default () => 1', { timeout: '15m' })
+  const queued = await runs.start(id)
+  const waited = (await runs.invoke(id)).headers.get('x-run-id') ?? ''
+  await runs.ended(id, queued)
+  const timeouts = [queued, waited].map(async (run) => (await workflowInputOf(workspace, id, run)).timeout_ms)
+  expect(await Promise.all(timeouts)).toEqual([900_000, 60_000])
+  const { status, body } = await runs.call('PUT', `/v1/functions/${id}/config`, { body: { timeout: '901s' } })
+  expect([status, body.errors[0].pointer]).toEqual([400, '/timeout'])
 })
 
 test('idempotent function with retries: runs again, as often as `retries` says', async () => {

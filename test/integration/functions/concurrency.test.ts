@@ -6,6 +6,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
+import { resume, suspend } from '../../support/fixtures/suspension.ts'
 import {
   asSuperuser,
   createTestWorkspace,
@@ -185,4 +186,42 @@ test.concurrent('caller whose workflow cannot be started: an error, and the next
   } finally {
     await api.close()
   }
+})
+
+const dueIn = (run: string, seconds: number) =>
+  asSuperuser(
+    'update tenon.function_runs set due_at = now() + make_interval(secs => $2::integer) where id = $1',
+    [run, seconds],
+  )
+
+test.concurrent('suspended tenant: the run under way is a dead letter, the queue waits, and goes on when the tenant is resumed', async () => {
+  const at = await createTestWorkspace()
+  const theirs = new FunctionRuns(at)
+  const id = await theirs.deploy('stopped', SLEEPS, { concurrency: 1, timeout: '60s' })
+  const held = await theirs.start(id, { ms: 50_000 })
+  await theirs.until(id, held, ({ status }) => status === 'running')
+  const queued = [await theirs.start(id, { ms: 1 }), await theirs.start(id, { ms: 2 })]
+  expect((await suspend(at)).status).toBe(200)
+  expect(await theirs.ended(id, held)).toMatchObject({
+    status: 'failed',
+    dead_letter: true,
+    error: { code: 'tenant_suspended' },
+  })
+  // The reconciler looks at the queue, too.
+  await dueIn(queued[0] ?? '', 0)
+  await eventually(async () => {
+    const [due] = await asSuperuser('select from tenon.function_runs where id = $1 and due_at > now()', [
+      queued[0],
+    ])
+    return due
+  })
+  for (const run of queued)
+    expect(await theirs.read(id, run)).toMatchObject({ status: 'queued', attempts: 0 })
+  expect((await resume(at)).status).toBe(200)
+  await dueIn(queued[0] ?? '', 0)
+  const ended = await Promise.all(queued.map((run) => theirs.ended(id, run)))
+  expect(ended.map(({ status, result }) => [status, result])).toEqual([
+    ['completed', 1],
+    ['completed', 2],
+  ])
 })

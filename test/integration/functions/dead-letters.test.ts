@@ -2,12 +2,17 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
+import { emitAt } from '../../support/fixtures/event-triggers.ts'
 import { ASYNC, FunctionRuns } from '../../support/fixtures/function-runs.ts'
+import { onTopics } from '../../support/fixtures/function-triggers.ts'
+import { linesOf } from '../../support/fixtures/functions.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
 import {
   asSuperuser,
   createTestWorkspace,
+  eventually,
   type TestWorkspace,
+  unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
 
@@ -83,6 +88,24 @@ describe('redrive', () => {
     expect(results).toEqual([2, 3])
     expect((await runs.call('POST', `/v1/functions/${id}/redrive`)).body.redriven).toEqual([])
   })
+})
+
+test('run of an event that fails: a dead letter, which is run again with its event, as the trigger', async () => {
+  const topic = unique('orders')
+  const id = await runs.deploy('heard', BROKEN, onTopics(topic))
+  const event = await emitAt(workspace, topic, { n: 7 })
+  const [letter = ''] = await eventually(async () => {
+    const ids = await runs.ids(id, 'dead_letter=true')
+    return ids.length > 0 ? ids : undefined
+  })
+  await runs.deploy('heard', 'export default (event, { caller }) => ({ event, caller })')
+  const { status, body } = await redrive(id, letter)
+  expect(status, JSON.stringify(body)).toBe(201)
+  const { result, trigger } = await runs.ended(id, body.id)
+  expect(trigger).toMatchObject({ kind: 'redrive', id: letter })
+  expect(result.event).toMatchObject({ specversion: '1.0', id: event, type: topic, data: { n: 7 } })
+  expect(result.caller).toMatchObject({ kind: 'event' })
+  expect(await runs.ids(id, 'dead_letter=true')).toEqual([])
 })
 
 /** Inserts dead letters of a key that does not exist, which are older than all others. */
@@ -195,11 +218,13 @@ describe('rights of a redriven run', () => {
 
 describe('discard', () => {
   test('ended run: gone with its lines; open run: refused', async () => {
-    const id = await runs.deploy('discarded', BROKEN)
+    const id = await runs.deploy('discarded', `console.log('said')\n${BROKEN}`)
     const run = await deadLetter(id)
+    expect(await linesOf(run)).toEqual(['said'])
     const path = `/v1/functions/${id}/runs/${run}`
     expect((await runs.call('DELETE', path)).body).toMatchObject({ id: run, deleted: true })
     expect((await runs.call('GET', path)).status).toBe(404)
+    expect(await linesOf(run)).toEqual([])
     expect((await redrive(id, run)).status).toBe(404)
     const slow = await runs.deploy(
       'open',

@@ -101,6 +101,22 @@ test('document change: starts a run, also for a function that heard only events 
   })
 })
 
+test('document that is updated and deleted: starts a run for each, in order', async () => {
+  const collection = unique('c').replace('-', '_')
+  const at = `collections.${collection}`
+  const fn = await deployTriggered(workspace, onTopics(`${at}.updated`, `${at}.deleted`))
+  const path = `/v1/collections/${collection}/documents`
+  const as = workspace.service
+  const { id } = (await call('POST', path, { as, body: { n: 1 } })).body
+  expect((await call('PATCH', `${path}/${id}`, { as, body: { n: 2 } })).status).toBe(200)
+  expect((await call('DELETE', `${path}/${id}`, { as })).status).toBe(200)
+  const runs = await completed(fn, 2)
+  expect(runs.map(({ input }) => input)).toMatchObject([
+    { type: `${at}.updated`, data: { id, version: 2, document: { n: 2 } } },
+    { type: `${at}.deleted`, data: { id } },
+  ])
+})
+
 test('event delivered twice: starts one run', async () => {
   const topic = unique('twice')
   const fn = await deployTriggered(workspace, onTopics(topic))

@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
 import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
+import { linesOf } from '../../support/fixtures/functions.ts'
 import { keysOf } from '../../support/fixtures/keys.ts'
 import {
   asSuperuser,
@@ -26,7 +27,7 @@ beforeAll(async () => {
 })
 
 describe('record of an invocation', () => {
-  test('completed: has version, trigger, duration and times, and not the result that its caller got', async () => {
+  test('completed: has version, trigger, duration, memory and times, and not the result that its caller got', async () => {
     const reply = await runs.invoke(add, { a: 1, b: 2 })
     expect([reply.status, reply.body]).toEqual([200, 3])
     const run = await runs.read(add, reply.headers.get('x-run-id') ?? '')
@@ -44,6 +45,7 @@ describe('record of an invocation', () => {
     })
     expect(run.started_by).toMatch(/^key_/)
     expect(run.duration_ms).toBeGreaterThanOrEqual(0)
+    expect(run.memory_mb).toBeGreaterThan(10)
     const times = [run.created_at, run.started_at, run.ended_at].map(Date.parse)
     expect(times).toEqual([...times].sort((a, b) => a - b))
   })
@@ -184,8 +186,9 @@ describe('orphans', () => {
 })
 
 describe('retention', () => {
-  test('ended runs: removed after function_runs, dead letters after 30 days; open and younger ones stay', async () => {
-    const id = await runs.deploy('kept', 'export default ({ ok }) => { if (!ok) throw new Error("no") }')
+  test('ended runs: removed after function_runs, dead letters after 30 days; with their lines; open and younger ones stay', async () => {
+    const source = 'export default ({ ok }) => { console.log("said"); if (!ok) throw new Error("no") }'
+    const id = await runs.deploy('kept', source)
     const [old, young] = [await runs.start(id, { ok: true }), await runs.start(id, { ok: true })]
     const [letter, oldLetter] = [await runs.start(id), await runs.start(id)]
     await Promise.all([old, young, letter, oldLetter].map((run) => runs.ended(id, run)))
@@ -203,6 +206,8 @@ describe('retention', () => {
       return ids.length <= 2 ? ids : undefined
     })
     expect(left.sort()).toEqual([young, letter].sort())
+    const lines = await Promise.all([old, oldLetter, young, letter].map(linesOf))
+    expect(lines).toEqual([[], [], ['said'], ['said']])
   })
 
   test('period out of bounds: refused, naming the field', async () => {

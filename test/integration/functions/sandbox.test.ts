@@ -1,6 +1,7 @@
 /** Code of functions cannot affect others: each case is code that tries. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { deployed, invoke } from '../../support/fixtures/functions.ts'
 import {
   call,
   createTestWorkspace,
@@ -172,6 +173,20 @@ describe('memory limit', () => {
     },
     60_000,
   )
+
+  test('memory_mb: configured anew, it counts for the next run; more than 512 is refused', async () => {
+    const source =
+      'export default async () => { const a = new Uint8Array(120 << 20).fill(1); await new Promise((d) => setTimeout(d, 200)); return a.length }'
+    const id = await deployed(workspace, source)
+    expect((await invoke(workspace.service, id)).body).toBe(120 << 20)
+    const configure = (memory_mb: number) =>
+      call('PUT', `/v1/functions/${id}/config`, { as: workspace.operator, body: { memory_mb } })
+    expect((await configure(64)).status).toBe(200)
+    const { body } = await invoke(workspace.service, id)
+    expect([body.code, body.detail]).toEqual(['function_out_of_memory', expect.stringContaining('64 MB')])
+    const refused = await configure(513)
+    expect([refused.status, refused.body.errors[0].pointer]).toEqual([400, '/memory_mb'])
+  })
 
   test('memory limit: usage within it: not terminated', async () => {
     const reply = await run('export default () => new Uint8Array(100 << 20).fill(1).length')

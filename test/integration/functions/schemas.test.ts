@@ -2,7 +2,19 @@
 
 import { beforeAll, describe, expect, test } from 'vitest'
 import { ok } from '../../support/clients/mcp.ts'
-import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { emitAt } from '../../support/fixtures/event-triggers.ts'
+import { Runs } from '../../support/fixtures/executions.ts'
+import { ASYNC, FunctionRuns } from '../../support/fixtures/function-runs.ts'
+import { onTopics } from '../../support/fixtures/function-triggers.ts'
+import { resultOf } from '../../support/fixtures/functions.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -73,6 +85,56 @@ export default ({ list }) => list.length`
       'validation_failed',
       expect.stringContaining('/list/40000'),
     ])
+  })
+})
+
+describe('ways to a function whose input does not fit', () => {
+  const WRONG = { n: 1.5 }
+  const REFUSED = { code: 'validation_failed', detail: expect.stringContaining('/n must be an integer') }
+  let runs: FunctionRuns
+  let strict: string
+  const topic = unique('priced')
+  beforeAll(async () => {
+    runs = new FunctionRuns(workspace)
+    strict = await runs.deploy('strict', SOURCE, onTopics(topic))
+  })
+
+  test('asynchronous call, flow, and another function: each gets the error, and no run is left', async () => {
+    const refused = await runs.invoke(strict, WRONG, { headers: ASYNC })
+    expect([refused.status, refused.body]).toEqual([400, expect.objectContaining(REFUSED)])
+    const calls = `export default (_input, { tenon }) => tenon.functions.invoke('strict', ${JSON.stringify(WRONG)})
+      .catch(({ code, detail }) => ({ code, detail }))`
+    expect(await resultOf(workspace.service, await runs.deploy('calls', calls))).toEqual(REFUSED)
+    const flows = new Runs(workspace)
+    const flow = await flows.publish(`  - attempt:
+      try:
+        - call: { call: function.invoke, with: { id: strict, input: '\${ . }' } }
+      catch:
+        as: caught
+        do:
+          - show: { set: { caught: '\${ $caught }' } }`)
+    const { output } = await flows.ended(await flows.start(flow, { input: WRONG }))
+    expect(output.caught).toMatchObject({ status: 400, detail: REFUSED.detail })
+    expect(await runs.ids(strict)).toEqual([])
+  })
+
+  test('event: its run fails, and is a dead letter', async () => {
+    await emitAt(workspace, topic, WRONG)
+    const [run = ''] = await eventually(async () => {
+      const ids = await runs.ids(strict, 'dead_letter=true')
+      return ids.length > 0 ? ids : undefined
+    })
+    expect((await runs.read(strict, run)).error.code).toBe('validation_failed')
+  })
+
+  test('asynchronous run whose result does not fit: fails, and is a dead letter without the result', async () => {
+    const run = await runs.start(strict, { n: 13 })
+    expect(await runs.ended(strict, run)).toMatchObject({
+      status: 'failed',
+      dead_letter: true,
+      result: null,
+      error: { code: 'function_output_invalid', detail: expect.stringMatching(/\/price must be/) },
+    })
   })
 })
 

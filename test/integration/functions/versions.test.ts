@@ -3,6 +3,7 @@
 import { Client } from 'pg'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { ok, publishMcpServer } from '../../support/clients/mcp.ts'
+import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import {
   asSuperuser,
   call,
@@ -144,6 +145,29 @@ describe('versions', () => {
     expect(numbers).toHaveLength(104)
     expect(await invoke('many/invoke?version=20')).toBe(1)
   })
+})
+
+test('version that is deployed during a run: neither the next attempt of this run nor those in the queue get it', async () => {
+  const runs = new FunctionRuns(workspace)
+  const first = `export default async (_input, { run }) => {
+    if (run.attempt > 1) return 'old'
+    await new Promise((done) => setTimeout(done, 1_000))
+    throw new Error('once')
+  }`
+  const config = { concurrency: 1, idempotent: true, retries: 1 }
+  const id = await runs.deploy('redeployed', first, config)
+  const repeated = await runs.start(id)
+  await runs.until(id, repeated, ({ status }) => status === 'running')
+  const queued = await runs.start(id)
+  await runs.deploy('redeployed', "export default () => 'new'")
+  expect(await runs.read(id, repeated)).toMatchObject({ status: 'running', attempts: 1 })
+  const later = await runs.start(id)
+  const ended = await Promise.all([repeated, queued, later].map((run) => runs.ended(id, run)))
+  expect(ended.map(({ version, attempts, result }) => [version, attempts, result])).toEqual([
+    [1, 2, 'old'],
+    [1, 2, 'old'],
+    [2, 1, 'new'],
+  ])
 })
 
 test('a function with many runs is deleted: they go in batches, each for itself', async () => {

@@ -7,6 +7,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { ACTIVE } from '../../tenants/tenants.ts'
 import { notifyRunChanged, watchRun } from './run-changes.ts'
 
 /**
@@ -60,7 +61,8 @@ const look = async (scope: WorkspaceScope, functionId: string, runId: string) =>
   GONE
 
 /**
- * Gives free slots to asynchronous runs, and wakes the callers whose turn it is. The scope is an admin's.
+ * Gives free slots to asynchronous runs, unless the workspace is suspended, and wakes the callers whose turn it is. The scope is
+ * an admin's.
  * @param max runs at once
  * @returns the runs that are to be started
  */
@@ -71,12 +73,15 @@ export async function admitQueued(
 ): Promise<readonly string[]> {
   const [, admitted = [], callers = []] = await scope.batch(
     lock(functionId),
-    admit(functionId, sql`is_async`, max),
+    admit(functionId, sql`is_async and ${isActive(scope)}`, max),
     waitingCallers(functionId),
   )
   for (const { id } of callers) notifyRunChanged(scope, String(id))
   return admitted.map(({ id }) => String(id))
 }
+
+const isActive = ({ ref }: WorkspaceScope): Sql =>
+  sql`exists (select from workspaces where id = ${ref.workspaceId} and ${ACTIVE})`
 
 async function nextCallers(scope: WorkspaceScope, functionId: string): Promise<readonly string[]> {
   return (await scope.rows<{ id: string }>(waitingCallers(functionId))).map(({ id }) => id)

@@ -51,7 +51,7 @@ export async function completeRun(
 /** An error as the workflow passes it on. */
 export type RunFailure = RunError & { readonly usage?: Usage }
 
-/** Ends a run that has failed for good. Idempotent. @returns false if it has ended before */
+/** Ends a run that has failed for good. Idempotent. @returns true if it has completed before, and stays so */
 export async function failRun(
   scope: WorkspaceScope,
   runId: string,
@@ -60,7 +60,9 @@ export async function failRun(
 ): Promise<boolean> {
   const ended = await recordFailure(scope, runId, error, { usage })
   passSlotOn(scope, ended)
-  return ended !== undefined
+  if (ended !== undefined) return false
+  const completed = sql`select id from function_runs where id = ${runId} and status = 'completed'`
+  return (await scope.row(completed)) !== undefined
 }
 
 /** Without waiting: the worker has other work for its own slot. */

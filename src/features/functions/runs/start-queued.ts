@@ -6,7 +6,6 @@ import { LIMITS } from '../../../core/limits.ts'
 import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
 import type { FunctionCaller, FunctionTrigger, Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { ACTIVE } from '../../tenants/tenants.ts'
 import type { ConfigChange } from '../config.ts'
 import { admitQueued } from './concurrency.ts'
 import { currentCaller } from './current-rights.ts'
@@ -14,8 +13,8 @@ import { recordFailure } from './record-failure.ts'
 import { type Invocable, runInput, startWorkflow } from './run-workflow.ts'
 
 /**
- * Starts the asynchronous runs that get a slot now, up to `functionStartsAtOnce`; the reconciler starts the rest. The scope is an
- * admin's. A run that cannot be started keeps its slot.
+ * Starts the asynchronous runs that get a slot now, up to `functionStartsAtOnce`; the reconciler starts the rest, and the
+ * queue of a workspace that was suspended. The scope is an admin's. A run that cannot be started keeps its slot.
  */
 export async function startQueued(scope: WorkspaceScope, functionId: string): Promise<void> {
   let left: number = LIMITS.functionStartsAtOnce
@@ -46,18 +45,13 @@ interface Configured {
   readonly workspace_id: string
 }
 
-/**
- * As {@link passOn}, after a change of the configuration that may have given the function further slots. The queue of a suspended
- * workspace waits.
- */
-export async function passOnAfterChange(
+/** As {@link passOn}, after a change of the configuration that may have given the function further slots. */
+export function passOnAfterChange(
   scope: AdminScope,
   { concurrency }: ConfigChange,
   { id, tenant_id, workspace_id }: Configured,
-): Promise<void> {
+): void {
   if (concurrency === undefined) return
-  const active = await scope.row(sql`select id from workspaces where id = ${workspace_id} and ${ACTIVE}`)
-  if (active === undefined) return
   const ref = { tenantId: tenant_id as TenantId, workspaceId: workspace_id as WorkspaceId }
   passOn(enterRuns(scope, ref), id)
 }
