@@ -14,7 +14,7 @@ import { runInvocation } from '../src/features/functions/sandbox/run-invocation.
 import { splitSourceMap } from '../src/features/functions/source-map.ts'
 import { testInvocation } from '../test/support/fixtures/invocations.ts'
 import { startPlatform } from '../test/support/stack/start.ts'
-import { interleaved, print, sized, throughput } from './measure.ts'
+import { interleaved, print, throughput } from './measure.ts'
 
 const ROUNDS = 100
 /** As many as a worker runs of one tenant at once. */
