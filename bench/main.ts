@@ -7,6 +7,7 @@ import { collections } from './collections.ts'
 import { expressions } from './expressions.ts'
 import { flows } from './flows.ts'
 import { flowsDsl } from './flows-dsl.ts'
+import { functionProcesses } from './function-processes.ts'
 import { functions } from './functions.ts'
 import { listen } from './listen.ts'
 import { ndjson } from './ndjson.ts'
@@ -25,6 +26,7 @@ const BENCHES: Readonly<Record<string, (rest: readonly string[]) => Promise<void
   'flows-dsl': flowsDsl,
   flows,
   functions,
+  'function-processes': functionProcesses,
   listen,
   mcp: () => surface(['mcp']),
 }

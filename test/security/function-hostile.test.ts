@@ -6,6 +6,7 @@ import { deployed, invoke, linesOf, recordOf, resultOf, runIdOf } from '../suppo
 import { canary, storeSecret } from '../support/fixtures/secrets.ts'
 import { suspend } from '../support/fixtures/suspension.ts'
 import {
+  addTestWorkspace,
   call,
   createTestWorkspace,
   eventually,
@@ -225,6 +226,19 @@ describe('callers of the platform', () => {
     expect((await invoke(bystander.service, id)).status).toBe(404)
     expect((await invoke(bystander.service, `${id}@production`)).status).toBe(404)
     expect(await recordOf(run)).toMatchObject({ status: 'failed' })
+  })
+
+  test('one name and source in two tenants and two workspaces: variables of the module are shared by none of them', async () => {
+    const places = [workspace, await addTestWorkspace(workspace), bystander]
+    const source = 'let count = 0\nexport default () => ++count'
+    const name = unique('fn')
+    for (const place of places) await deployed(place, source, {}, name)
+    const next = (place: TestWorkspace) => resultOf(place.service, name)
+    for (const place of places) {
+      expect(await next(place)).toBe(1)
+      // The process is warm, so that it would be there for the next place.
+      await eventually(async () => ((await next(place)) > 1 ? true : undefined))
+    }
   })
 
   test('a tenant that is suspended meanwhile: nothing begins, and what runs writes nothing', async () => {

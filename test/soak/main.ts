@@ -20,7 +20,18 @@ interface Part {
 
 const SURFACE = ['collections', 'schemas', 'quotas', 'objects', 'events', 'functions', 'flows', 'mcp']
 const BENCHES = [
-  ...['smoke', 'auth', 'changes', 'collections', 'rules', 'ndjson', 'expressions', 'flows-dsl', 'flows'],
+  ...[
+    'smoke',
+    'auth',
+    'changes',
+    'collections',
+    'rules',
+    'ndjson',
+    'expressions',
+    'flows-dsl',
+    'flows',
+    'function-processes',
+  ],
   ...SURFACE.map((part) => `surface ${part}`),
 ]
 /** Time for a part that was ended to end its servers. */

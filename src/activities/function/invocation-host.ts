@@ -23,6 +23,7 @@ import type {
 } from '../../features/functions/sandbox/invocation.ts'
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import type { ActivityContext } from '../tenant-interceptor.ts'
+import { callCounter } from './call-counter.ts'
 import { actorOfCode, noRights } from './code-actor.ts'
 import { guardedFetch } from './guarded-fetch.ts'
 import { findMethod, type PlatformMethod, wrongArguments } from './platform-methods.ts'
@@ -63,7 +64,7 @@ export class PlatformHost implements InvocationHost {
   readonly #signal: AbortSignal
   readonly #declaresScopes: boolean
   readonly #untilMs: number
-  #calls = 0
+  readonly #countCall = callCounter()
 
   constructor(
     services: HostServices,
@@ -143,11 +144,7 @@ export class PlatformHost implements InvocationHost {
 
   #count(): void {
     this.#signal.throwIfAborted()
-    this.#calls += 1
-    if (this.#calls > LIMITS.functionCallsMax)
-      throw new Problem('quota_exceeded', {
-        detail: `A run makes at most ${LIMITS.functionCallsMax} calls and requests.`,
-      })
+    this.#countCall()
   }
 
   /** A suspension ends the run at once. */

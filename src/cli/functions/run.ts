@@ -20,7 +20,7 @@ async function run(path: string, options: RunOptions): Promise<number> {
     const result = await runLocally({
       bundle: await bundleFunction(path),
       input: (await jsonArgument(options.input, 'The input')) as Json,
-      config: (await jsonArgument(options.config, 'The configuration')) as object,
+      config: await jsonArgument(options.config, 'The configuration'),
       client: await serviceClient(),
       log: ({ level, text }) => process.stderr.write(`| ${level.padEnd(5)} ${text}\n`),
     })

@@ -2,18 +2,24 @@
 
 import { resolve } from 'node:path'
 import { findRunning } from '../../../stack/start.ts'
+import { callCounter } from '../../activities/function/call-counter.ts'
 import { guardedFetch } from '../../activities/function/guarded-fetch.ts'
 import { findMethod } from '../../activities/function/platform-methods.ts'
+import { SecretMask } from '../../activities/function/secret-mask.ts'
+import { checkJson, isObject } from '../../core/json.ts'
+import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
 import { isProblemCode } from '../../core/problem-catalogue.ts'
 import { durationMs } from '../../core/units.ts'
 import type { Json } from '../../core/work.ts'
-import { checkInput, checkOutput } from '../../features/functions/check-run.ts'
+import { checkWholeConfig } from '../../features/functions/check-config.ts'
+import { checkInput, checkOutput, requireExport } from '../../features/functions/check-run.ts'
 import { DEFAULTS, type FunctionConfig } from '../../features/functions/config.ts'
 import { FunctionEgress } from '../../features/functions/egress.ts'
 import { type FunctionConstants, readModule } from '../../features/functions/exported-constants.ts'
-import { compileFunction } from '../../features/functions/sandbox/compile.ts'
+import { configureFunction } from '../../features/functions/functions.ts'
+import { compileFunction, type EntryPoint } from '../../features/functions/sandbox/compile.ts'
 import type { Invocation, InvocationHost } from '../../features/functions/sandbox/invocation.ts'
 import { Functions } from '../../features/functions/sandbox/process-pool.ts'
 import { atPosition, originOf, positionIn } from '../../features/functions/source-map.ts'
@@ -25,8 +31,8 @@ import { readSettings } from '../settings.ts'
 export interface LocalRun {
   readonly bundle: Bundle
   readonly input: Json
-  /** Members that replace those of the exported configuration. */
-  readonly config: Partial<FunctionConfig>
+  /** Members that replace those of the exported configuration; not yet checked. */
+  readonly config: unknown
   /** Makes the calls of `context.tenon`, with the rights of its key. */
   readonly client: ApiClient
   /** Prints a line of the code. */
@@ -36,13 +42,17 @@ export interface LocalRun {
 /**
  * Secrets come from variables of the environment with their names.
  * @returns the result as JSON
- * @throws SourceError; Error without Deno or a secret; Problem as a run on the worker does
+ * @throws SourceError; Error without Deno or a secret; Problem as a deployment and a run on the worker do
  */
 export async function runLocally({ bundle, input, config, client, log }: LocalRun): Promise<Json> {
-  const { code, constants } = await compiledModule(bundle)
-  const effective = { ...DEFAULTS, ...constants.config, ...config }
+  const { code, constants, entryPoints } = await compiledModule(bundle)
+  const effective = wholeConfig(constants, config)
   const run = { kind: 'call', input, trigger: { kind: 'api' } } as const
+  checkJson('input', input, LIMITS.functionInputBytesMax)
+  requireExport(entryPoints, 'call')
   checkInput(constants.input_schema ?? null, run)
+  const secrets = secretsOf(effective)
+  const mask = new SecretMask(Object.values(secrets))
   const functions = new Functions(await denoPath())
   try {
     const { result } = await functions.run({
@@ -52,20 +62,30 @@ export async function runLocally({ bundle, input, config, client, log }: LocalRu
         run: { id: 'local', attempt: 1 },
         caller: { kind: 'service', id: 'local' },
         env: effective.env,
-        secrets: secretsOf(effective),
+        secrets,
       },
       timeoutMs: durationMs(effective.timeout),
       memoryMb: effective.memory_mb,
       signal: new AbortController().signal,
-      host: hostOf(effective, client, log),
+      host: hostOf(effective, client, (line) => log({ ...line, text: mask.line(line.text) })),
     } satisfies Invocation)
     checkOutput(constants.output_schema ?? null, run, result)
-    return result
+    return mask.value(result)
   } catch (error) {
-    throw atOrigin(error, bundle)
+    throw mask.failure(atOrigin(error, bundle))
   } finally {
     await functions.close()
   }
+}
+
+/** The configuration as a deployment of the function makes it. @throws Problem `validation_failed` */
+function wholeConfig(constants: FunctionConstants, given: unknown): FunctionConfig {
+  if (!isObject(given))
+    throw new Problem('validation_failed', { detail: 'The configuration is not an object.' })
+  const { id: _, ...change } = configureFunction.parse({ ...given, id: 'local' })
+  const config = { ...DEFAULTS, ...constants.config, ...change }
+  checkWholeConfig(config)
+  return config
 }
 
 /** The error with its place in the files of a bundle. */
@@ -78,13 +98,13 @@ function atOrigin(error: unknown, { source_map: bundle }: Bundle): unknown {
 async function compiledModule({
   source,
   source_map,
-}: Bundle): Promise<{ code: string; constants: FunctionConstants }> {
+}: Bundle): Promise<{ code: string; constants: FunctionConstants; entryPoints: readonly EntryPoint[] }> {
   const compiled = await compileFunction(source, 'local')
   if (compiled.faults !== undefined) throw new SourceError(compiled.faults.map(faultText).join('\n'))
-  const { code, exported } = compiled
+  const { code, exported, entryPoints } = compiled
   const { constants, faults } = readModule({ code, exported, ...(source_map && { sourceMap: source_map }) })
   if (faults.length > 0) throw new SourceError(faults.map(faultText).join('\n'))
-  return { code, constants }
+  return { code, constants, entryPoints }
 }
 
 interface Located {
@@ -127,13 +147,18 @@ function hostOf(
     ...{ allowed, allowedNow: allowed, chainDepth: 0 },
     send: guard.send.bind(guard),
   }
+  const count = callCounter()
   return {
     log,
     call: async (name, args) => {
+      count()
       const { operation, argumentsOf } = findMethod(name)
       return callOperation(client, operation, argumentsOf(args)).catch(throwProblem)
     },
-    fetch: (request) => guardedFetch(request, route, { timeoutMs: durationMs(timeout) }),
+    fetch: async (request) => {
+      count()
+      return guardedFetch(request, route, { timeoutMs: durationMs(timeout) })
+    },
   }
 }
 

@@ -33,17 +33,30 @@ export async function checkConfig(
   change: ConfigChange,
   { pointer, target }: ConfigPlace,
 ): Promise<void> {
+  const errors = memberErrors(change, pointer)
+  rejectErrors([...errors, ...(await storedRetryErrors(scope, change, target))], pointer)
+}
+
+/** Checks a whole configuration, of a function that is not stored. @throws Problem `validation_failed` with all errors */
+export function checkWholeConfig(config: FunctionConfig): void {
+  rejectErrors([...memberErrors(config, ''), ...retryErrors(config)], '')
+}
+
+/** @throws Problem `validation_failed` for the timeout */
+function memberErrors(change: ConfigChange, pointer: string): ConfigError[] {
   const { timeout } = change
   const field = { in: 'body', name: 'timeout', pointer: `${pointer}/timeout` } as const
   if (timeout !== undefined) boundedMs(field, timeout, { minMs: 1_000, maxMs: LIMITS.functionTimeoutMs.max })
-  const errors = [
+  return [
     ...triggerErrors(change),
     ...listErrors('egress', change.egress, egressFault),
     ...Object.keys(change.env ?? {}).flatMap(envErrors),
     ...listErrors('secrets', change.secrets, secretFault),
     ...listErrors('scopes', change.scopes, scopeFault),
-    ...(await retryErrors(scope, change, target)),
   ]
+}
+
+function rejectErrors(errors: readonly ConfigError[], pointer: string): void {
   if (errors.length === 0) return
   throw new Problem('validation_failed', {
     detail: errors.map(({ path, detail }) => `${path.slice(1).replaceAll('/', '.')}: ${detail}`).join('; '),
@@ -109,7 +122,7 @@ function scopeFault(scope: string): string | undefined {
   return `There is no such scope of a service key. ${hint}`
 }
 
-async function retryErrors(
+async function storedRetryErrors(
   scope: AdminScope,
   { retries, idempotent }: ConfigChange,
   target: Sql,
@@ -118,10 +131,13 @@ async function retryErrors(
   const row = await scope.row<{ config: Partial<FunctionConfig> }>(
     sql`select f.config from functions f where ${target}`,
   )
-  const merged = {
+  return retryErrors({
     retries: retries ?? row?.config.retries ?? 0,
     idempotent: idempotent ?? row?.config.idempotent ?? false,
-  }
-  if (merged.retries === 0 || merged.idempotent) return []
+  })
+}
+
+function retryErrors({ retries, idempotent }: Pick<FunctionConfig, 'retries' | 'idempotent'>): ConfigError[] {
+  if (retries === 0 || idempotent) return []
   return [{ path: '/retries', detail: 'Only a function that is `idempotent` is repeated.' }]
 }
