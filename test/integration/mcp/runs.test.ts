@@ -1,7 +1,14 @@
 /** Executions that tools over flows have started: inline result, handle, status, cancel, decisions, and whose they are. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { addAccount, addClient, bearer, inWorkspace, tokensOf } from '../../support/clients/browser.ts'
+import {
+  addAccount,
+  addClient,
+  Browser,
+  bearer,
+  inWorkspace,
+  tokensOf,
+} from '../../support/clients/browser.ts'
 import {
   askToken,
   callTool,
@@ -197,7 +204,7 @@ do:
   expect(data).toMatchObject({ status: 'completed', output: { paid: true } })
 }, 90_000)
 
-test('approval that names the user of the client by e-mail: a link that opens for the user alone, signed in', async () => {
+test('approval that names the user of the client by e-mail: a link by which the user alone decides, signed in', async () => {
   const { operator } = workspace
   const person = await addAccount(operator, { role: 'service', ...inWorkspace(workspace) })
   await createFlow(`document: { dsl: '1.0.3', namespace: n, name: user, version: '1.0.0' }
@@ -205,7 +212,7 @@ do:
   - ask: { approve: { title: 'Pay?', approvers: ['${person.email}'], fourEyes: false } }
 `)
   await publish(server, { 'flows:user:run': { enabled: true } })
-  const access = { resource: server.url, scope: scopesOf(server, 'run_user', 'run_answer') }
+  const access = { resource: server.url, scope: scopesOf(server, 'run_user', 'run_answer', 'run_result') }
   const { body } = await tokensOf(await addClient(operator), person, access)
   const as = bearer(body['access_token'])
   const startedMs = performance.now()
@@ -218,4 +225,13 @@ do:
   expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('password')])
   const { text } = await use('run_answer', { run: data.run, approval: asked.approval, approved: true }, as)
   expect(text).toMatch(/^forbidden: /)
+  const browser = new Browser('nowhere:')
+  const signIn = { action: 'sign_in', password: person.password }
+  const form = await browser.submit(await browser.open(asked.link), signIn)
+  expect((await browser.submit(form, { action: 'approve' })).html).toContain(`Approved by ${person.email}`)
+  const ended = await eventually(async () => {
+    const result = await use('run_result', { run: data.run }, as)
+    return result.data?.status === 'completed' ? result.data : undefined
+  })
+  expect(ended.output.decisions).toMatchObject([{ by: person.id, as: person.email }])
 })
