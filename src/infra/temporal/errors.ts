@@ -8,11 +8,18 @@ export const GRPC = {
   INVALID_ARGUMENT: 3,
   PERMISSION_DENIED: 7,
   RESOURCE_EXHAUSTED: 8,
+  FAILED_PRECONDITION: 9,
   UNAUTHENTICATED: 16,
 } as const
 
 /** True for an error of the service, and for one of the client with such a cause. */
 export const isGrpcError = (error: unknown): boolean => statusOf(error) !== undefined
+
+/** True if the workflow task that an update was in has failed: the update had no effect. */
+export function isDiscardedUpdate(error: unknown): boolean {
+  const status = statusOf(error)
+  return status?.code === GRPC.FAILED_PRECONDITION && /workflow task failure/.test(status.details)
+}
 
 /**
  * An error of the service as a Problem: `state_conflict` if the workflow has received as many signals or updates as the server

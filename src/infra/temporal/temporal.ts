@@ -1,5 +1,6 @@
 /** The Temporal client. Workflow ids are built here from a tenant reference and nowhere else, and checked before any call. */
 
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -23,11 +24,13 @@ import { isProblemCode } from '../../core/problem-catalogue.ts'
 import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
-import { GRPC, isGrpcError, toProblem } from './errors.ts'
+import { retryTransient } from '../retry.ts'
+import { GRPC, isDiscardedUpdate, isGrpcError, toProblem } from './errors.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
 
 const CALL_DEADLINE_MS = 5_000
+const DISCARDED_PAUSE_MS = { min: 20, max: 500 }
 
 const DEFAULT_RETRIES = defaultGrpcRetryOptions()
 
@@ -164,16 +167,20 @@ export class TenantWorkflows {
   }
 
   /**
-   * Sends an update.
+   * Sends an update, again if its workflow task failed: an event came while the workflow was about to end, so the server
+   * discarded the task, and the update with it.
    * @returns the workflow's answer; undefined if it has ended or does not exist
    * @throws Problem `state_conflict` if the workflow has received as many updates as the server allows, `overloaded` if as
    *   many wait for it
    */
   update(id: string, update: { name: string; value: unknown }): Promise<unknown> {
     const args = withPurpose(`update:${update.name}`, update.value)
-    return this.#unlessGone(id, (handle) =>
-      handle.executeUpdate(update.name, { args }).catch(undefinedIfEnded),
-    )
+    // The server makes two updates of one id one.
+    const updateId = randomUUID()
+    return this.#unlessGone(id, (handle) => {
+      const send = () => handle.executeUpdate(update.name, { args, updateId }).catch(undefinedIfEnded)
+      return retryTransient(CALL_DEADLINE_MS, send, isDiscardedUpdate, DISCARDED_PAUSE_MS)
+    })
   }
 
   /** Requests cancellation: the workflow compensates and ends. Does nothing if it has ended. */

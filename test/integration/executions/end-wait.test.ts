@@ -45,3 +45,20 @@ test('one of two waits: the other goes on; a step that does not wait for a time 
   expect((await runs.send(id, 'skip-step', { step: 'two' })).status).toBe(200)
   expect((await runs.ended(id)).output).toBe(2)
 })
+
+test('many waits ended at once, each while an activity starts: every command is carried out, though Temporal discards tasks', async () => {
+  const flow = await runs.publish(`  - both:
+      fork:
+        compete: true
+        branches:
+          - late: { wait: P1D, output: { as: '\${ 1 }' } }
+          - heard: { listen: { to: { one: { with: { type: never } } } } }`)
+  const endWait = async () => {
+    const id = await runs.start(flow)
+    await runs.until(id, ({ status, steps }) => status === 'waiting' && steps.length === 3)
+    const { status } = await runs.send(id, 'skip-step', { step: 'late' })
+    return { status, output: (await runs.ended(id)).output }
+  }
+  const ended = await Promise.all(Array.from({ length: 30 }, endWait))
+  expect(ended).toEqual(Array(30).fill({ status: 200, output: 1 }))
+})
