@@ -42,6 +42,9 @@ beforeAll(async () => {
   await buildIndex(workspace)
   const scheduled = await deployTriggered(workspace, { schedule: { cron: '0 0 1 1 *' } })
   await withRawClient((client) => client.schedule.getHandle(functionScheduleId(scheduled)).trigger())
+  // A suspension before that would keep the function from running.
+  const path = `/v1/functions/${scheduled.id}/runs`
+  await eventually(async () => (await call('GET', path, { as: workspace.operator })).body.data[0]?.ended_at)
   expect((await suspendWorkspace(workspace, workspace.operator)).status).toBeLessThan(300)
   workflows = await startedWorkflows()
   const { events } = await withRawClient((client) => client.workflow.getHandle(id).fetchHistory())
