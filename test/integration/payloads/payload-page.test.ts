@@ -52,8 +52,12 @@ async function outputIn(workspace: TestWorkspace, canary: string): Promise<unkno
     await runs.start(await runs.publish(`  - a: { set: { x: ${canary} } }`)),
   )
   return withRawClient(async (client) => {
-    const { events } = await client.workflow.getHandle(workflow_id).fetchHistory()
-    const [payload] = events?.at(-1)?.workflowExecutionCompletedEventAttributes?.result?.payloads ?? []
+    // The record of an execution ends a moment before its workflow.
+    const completed = await eventually(async () => {
+      const { events } = await client.workflow.getHandle(workflow_id).fetchHistory()
+      return events?.at(-1)?.workflowExecutionCompletedEventAttributes ?? undefined
+    })
+    const [payload] = completed.result?.payloads ?? []
     const metadata = Object.entries(payload?.metadata ?? {}).map(([name, bytes]) => [
       name,
       Buffer.from(bytes).toString('base64'),

@@ -1,6 +1,6 @@
 /** Starts real servers and a platform on them, as `npm start` does, for tests and benchmarks. */
 
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codecEndpoint, launchPlatform } from '../../../src/cli/stack/launch-platform.ts'
@@ -28,6 +28,9 @@ export interface Started {
   readonly stack: Stack
   stop(): Promise<void>
 }
+
+const ECHO_FROM = 11_000
+const ECHO_TO = 14_900
 
 /**
  * Many tests and benchmarks send from one address, faster than any client should. Tests of limits set their
@@ -89,7 +92,11 @@ export async function startPlatform(
   )
   try {
     const masterKey = options.masterKey ?? randomBytes(32).toString('base64')
-    const echoPorts = await Promise.all([1, 2, 3, 4, 5, 6, 7].map((n) => ports.take(`echo-${n}`, 0)))
+    // Below the ports that servers of other stacks get: nothing listens on these until a test does.
+    const unused = new Ports({ remembered: {}, any: false })
+    const echoPorts = await Promise.all(
+      [1, 2, 3, 4, 5, 6, 7].map((n) => unused.take(`echo-${n}`, randomInt(ECHO_FROM, ECHO_TO))),
+    )
     const launched = await launchPlatform({
       stack,
       dir,
