@@ -19,6 +19,7 @@ export interface Figures {
  * Measures each once per round, for `rounds` rounds, after a tenth of that as warm-up. Each round has its own
  * order and none follows itself, so that background work that one leaves behind slows the others equally
  * often.
+ * @param pauseMs after each work, for what goes on after its reply
  */
 export async function interleaved<Name extends string>(
   rounds: number,

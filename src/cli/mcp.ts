@@ -79,7 +79,7 @@ function approvalNeeded(command: string, { version, diff, reasons }: Publication
   return `Version ${version} is not active until an admin approves it: ${command}\n${lines}`
 }
 
-/** What replaces the draft; undefined if that stays as it is. */
+/** The curation that replaces the draft of a server; undefined if the draft stays as it is. */
 async function newDraft(
   client: ApiClient,
   path: string,

@@ -120,7 +120,7 @@ async function busyMs(): Promise<number> {
   return (measured as { busyMs: number }).busyMs
 }
 
-/** Sends messages twice, beside a request of somebody else. @returns the replies, and the CPU time of the longest turn */
+/** Sends messages twice, beside a request of another client. @returns the replies, and the CPU time of the longest turn */
 async function measured(send: () => Promise<Reply[]>): Promise<{ replies: Reply[]; ms: number }> {
   const rounds: number[] = []
   let replies: Reply[] = []

@@ -94,7 +94,7 @@ test('T24: flow tool, flow published again: the old version runs on every path u
 
   expect(await onEachPath()).toEqual(thrice('first'))
   await publishPrice('second')
-  // What a caller of the flow itself gets.
+  // The output of the flow for a direct caller.
   expect((await runs.ended(await runs.start('price'))).output).toEqual({ said: 'second' })
   expect(await onEachPath()).toEqual(thrice('first'))
 

@@ -93,7 +93,7 @@ const cancel = async (session: Caller, requestId: unknown) =>
 /** A later call of the same client has been answered, so the server has the earlier one. */
 const begun = () => callTool(server.path, as, 'notes_list')
 
-/** Sends a call of a tool. @returns how its client cancels it, and its text, which is empty if nobody reads it */
+/** Sends a call of a tool. @returns a function by which the client cancels it, and the text of the response, empty if the client has left */
 type Send = (name: string, args: object) => Promise<{ stop: () => Promise<void>; text: Promise<string> }>
 
 /** @param meta makes the call one that the SDK answers, in a stream */

@@ -27,7 +27,7 @@ const FORM = {
 const text = (of: string) => ({ type: 'text' as const, text: of })
 const resource = { uri: 'tenon://a', mimeType: 'text/plain' }
 
-/** What tools of these names return or throw. */
+/** Results and errors of the tools, by name. */
 const TOOLS: Record<string, () => unknown> = {
   text: () => ({ content: [text('ä\u2028"\\')], isError: false }),
   structured: () => ({

@@ -13,7 +13,7 @@ import { cursorOf, type EventsRequest, type ReadEvent, readEvents } from '../../
 import type { WaitOptions } from '../calls/call-client.ts'
 import { argumentsOf, budgetOf, type Candidate, type JsonSchema, type ToolProvider } from '../tool.ts'
 
-/** What a call of the tool goes on to wait for, if there is no event yet. */
+/** The topics and bounds of a call that waits for the next event, since there is none yet. */
 const Waiting = Type.Object({
   topics: Type.Array(Type.String()),
   own_workspace: Type.Optional(Type.Boolean()),
