@@ -19,7 +19,7 @@ import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts
 import { INVALID_PARAMS, MISSING_CAPABILITY } from '../../features/mcp-servers/calls/client-requests.ts'
 import { onClose } from '../../infra/response-close.ts'
 import type { McpServer } from './mcp-server.ts'
-import { asRpcError, type Exchange, NO_TOOL, TASKS, untilCancelled } from './serving.ts'
+import { asRpcError, type Exchange, NO_TOOL, takesTasks, untilCancelled } from './serving.ts'
 
 const MODERN = '2026-07-28'
 const METHOD = 'tools/call'
@@ -87,8 +87,7 @@ function modernClient(
   const { [CLIENT_INFO_META_KEY]: info } = meta
   if (!isObject(capabilities) || !isValid('ClientCapabilities', capabilities)) return undefined
   if (info !== undefined && !isValid('Implementation', info)) return undefined
-  const { extensions } = capabilities
-  return isObject(extensions) && TASKS in extensions ? undefined : { capabilities, takesTasks: false }
+  return takesTasks(capabilities) ? undefined : { capabilities, takesTasks: false }
 }
 
 const isValid = (type: 'ClientCapabilities' | 'Implementation', value: unknown): boolean =>

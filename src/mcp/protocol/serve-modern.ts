@@ -32,6 +32,7 @@ import {
   pageFor,
   reportsOf,
   TASKS,
+  takesTasks,
 } from './serving.ts'
 import { webRequestOf, writeWebResponse } from './web-exchange.ts'
 
@@ -134,9 +135,6 @@ const envelopeOf = ({ envelope }: ServerContext['mcpReq']) => Object(envelope) a
 
 const capabilitiesOf = (mcpReq: ServerContext['mcpReq']) =>
   Object(envelopeOf(mcpReq)[CLIENT_CAPABILITIES_META_KEY]) as Record<string, unknown>
-
-const takesTasks = ({ extensions }: Record<string, unknown>) =>
-  isObject(extensions) && isObject(extensions[TASKS])
 
 /** The SDK has no handlers of this extension. */
 function addTasks(mcp: Server, tasks: McpTasks): void {

@@ -1,6 +1,7 @@
 /** Options, texts and completions that the servers of both generations of the protocol share. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { isObject } from '../../core/json.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Progress } from '../../features/mcp-servers/calls/call-client.ts'
 import {
@@ -20,6 +21,10 @@ export interface Exchange {
 
 /** The extension for calls that continue after their response. */
 export const TASKS = 'io.modelcontextprotocol/tasks'
+
+/** True if the capabilities of a client (MCP 2026-07-28) name that extension. */
+export const takesTasks = ({ extensions }: Readonly<Record<string, unknown>>): boolean =>
+  isObject(extensions) && isObject(extensions[TASKS])
 
 export const NO_TOOL = 'There is no such tool.'
 export const NO_PROMPT = 'There is no such prompt.'

@@ -3,6 +3,7 @@
  * serves the versions up to 2025-11-25, SDK 2.x those from 2026-07-28, which have no handshake and no sessions.
  */
 
+import { PROTOCOL_VERSION_META_KEY } from '@modelcontextprotocol/server'
 import { isObject } from '../../core/json.ts'
 import { INVALID_PARAMS } from '../../features/mcp-servers/calls/client-requests.ts'
 import type { ClientResponse, McpServer } from './mcp-server.ts'
@@ -11,7 +12,6 @@ import { serveLegacy } from './serve-legacy.ts'
 import { serveModern } from './serve-modern.ts'
 import type { Exchange } from './serving.ts'
 
-const VERSION_KEY = 'io.modelcontextprotocol/protocolVersion'
 const FIRST_MODERN = '2026-07-28'
 
 /** Answers a request in its protocol version. */
@@ -53,6 +53,6 @@ async function refuse({ response, body }: Exchange, code: number, message: strin
 /** Modern requests name their version in the body; the header alone counts only if it names a modern version. */
 export function isModern(body: unknown, header: string | string[] | undefined): boolean {
   const params = (body as { params?: { _meta?: Record<string, unknown> } } | null)?.params
-  if (params?._meta?.[VERSION_KEY] !== undefined) return true
+  if (params?._meta?.[PROTOCOL_VERSION_META_KEY] !== undefined) return true
   return typeof header === 'string' && /^\d{4}-\d\d-\d\d$/.test(header) && header >= FIRST_MODERN
 }
