@@ -37,7 +37,7 @@ export async function startWorkflow(scope: WorkspaceScope, run: FunctionRunInput
     uuid: uuidOf(run.run_id),
     input: run,
     summary: `Function ${name} v${version}`,
-    attributes: { FlowId: id, FlowVersion: String(version), TriggerKind: run.trigger.kind },
+    attributes: { FlowId: id, FlowName: name, FlowVersion: String(version), TriggerKind: run.trigger.kind },
     timeoutMs: workflowTimeoutMs(run),
   })
 }
