@@ -10,7 +10,9 @@ export const MCP_LIMITS = {
   /** Names of arguments of a tool that are searched. */
   mcpSearchArgumentsMax: 200,
   mcpToolIndexesCachedMax: 200,
+  /** Of a name that an admin chooses, and of one that is made here: clients put `mcp__<server>__` in front, within 64 characters. */
   mcpToolNameCharsMax: 64,
+  mcpToolNameCharsMade: 56,
   mcpGroupsMax: 20,
   mcpDescriptionCharsMax: 2_000,
   mcpCandidateThingsMax: 100,

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   callTool,
   createMcpWorkspace,
+  MARKED,
   ok,
   type PublishedMcpServer,
   publish,
@@ -150,6 +151,7 @@ describe('calls', () => {
     expect(Object.keys(shown.inputSchema.properties)).toEqual(['id', 'fields', 'X-Trace'])
     const result = await use('getOrder', { id: 'a/b', fields: ['x', 'y'], 'X-Trace': 't1' })
     expect(result.structuredContent).toEqual({
+      ...MARKED,
       id: '7',
       item: 'GET /api/orders/a%2Fb?fields=x&fields=y Key [redacted]',
       sent: '',

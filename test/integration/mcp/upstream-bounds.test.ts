@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { callTool as callHere } from '../../../src/features/mcp-servers/calls/call-tool.ts'
+import { FOR_PROGRAMS } from '../../../src/features/mcp-servers/calls/result-form.ts'
 import { findPublished } from '../../../src/features/mcp-servers/manifest.ts'
 import {
   askToken,
@@ -167,7 +168,7 @@ test('calls: read the definitions themselves when they are not known, and show a
     requestId: 'r',
   } as const
   const use = (tool: string) =>
-    callHere(scope, version, { ...context, tool: `late_${tool}`, arguments: {}, isStructured: true })
+    callHere(scope, version, { ...context, tool: `late_${tool}`, arguments: {}, form: FOR_PROGRAMS })
   const [a, b] = await Promise.all([use('a'), use('b')])
   expect(JSON.stringify(a)).toContain('source_drifted')
   expect(b?.is_error).toBe(false)

@@ -7,6 +7,7 @@ import type { CallContext, Outcome } from './call-log.ts'
 import { MISSING_CAPABILITY, RpcRefusal, type SealedInputRequests } from './client-requests.ts'
 import type { ToolResult } from './content.ts'
 import { problemText } from './problem-text.ts'
+import type { ResultForm } from './result-form.ts'
 
 /** The result of a call, and what is beside it for a client that the call has as `client`. */
 export interface CallResult extends ToolResult {
@@ -17,8 +18,8 @@ export interface CallResult extends ToolResult {
 }
 
 export interface ToolCall extends CallContext {
-  /** The client reads structured content (MCP from 2025-06-18). */
-  readonly isStructured: boolean
+  /** Of results of tools with an output schema. */
+  readonly form: ResultForm
   readonly serverId: string
   readonly tool: string
   readonly arguments: unknown

@@ -10,6 +10,7 @@ import { Problem } from '../../../core/problem.ts'
 import { withPreset } from '../curation/curated-arguments.ts'
 import { type Arguments, digest, type Tool, type ToolOutput, type ToolProvider } from '../tool.ts'
 import { TOOL_PROVIDERS } from '../tool-providers/index.ts'
+import { withoutNulls } from './absent-arguments.ts'
 import type { ReceivedInput, RequestedInput, WaitOptions } from './call-client.ts'
 import { type CallEnd, refusal, type ToolCall, toolError, toolErrorOf } from './call-end.ts'
 import { argumentErrors } from './check-values.ts'
@@ -29,10 +30,12 @@ import { type CallOfVersion, type MeasuredOutput, resultOf, withinBudget, within
 
 /** Checks the arguments of a call, and runs the tool. */
 export async function runTool(scope: WorkspaceScope, tool: Tool, call: CallOfVersion): Promise<CallEnd> {
-  const args = call.arguments ?? {}
-  if (exceedsDepth(args, LIMITS.mcpArgumentsDepthMax))
+  const given = call.arguments ?? {}
+  if (exceedsDepth(given, LIMITS.mcpArgumentsDepthMax))
     return toolError('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
-  const argumentsSha256 = digest(canonical(args))
+  const argumentsSha256 = digest(canonical(given))
+  // A flow is a program: without the null of a condition it would find what it does not look for.
+  const args = call.channel === 'flow' ? given : withoutNulls(tool.input_schema, given)
   const invalid = argumentErrors(tool, args)
   const { serverId, version, principal } = call
   const identity = { serverId, version, tool: tool.name, principal, argumentsSha256 }
