@@ -163,9 +163,40 @@ describe('operations', () => {
       },
     })
     expect(argumentsOf(content('application/x-www-form-urlencoded'))).toHaveProperty('a')
-    expect(faultOf(one(content('multipart/form-data')))).toContain(
-      'It takes a body as multipart/form-data alone.',
-    )
+    expect(argumentsOf(content('multipart/form-data'))).toHaveProperty('a')
+    expect(argumentsOf(content('text/plain; charset=utf-8'))).toEqual({ body: { type: 'string' } })
+    expect(argumentsOf(content('image/*'))).toEqual({
+      body: { type: 'string', description: 'Base64 of the bytes.' },
+    })
+  })
+
+  test.each([[true], [false], [undefined]])(
+    'body that arguments cannot make, required %s: no tool, and why',
+    (required) => {
+      const takes = (content: object) =>
+        faultOf(one({ requestBody: { content, ...(required !== undefined && { required }) } }))
+      for (const type of [
+        'application/xml',
+        'text/xml',
+        'application/soap+xml; charset=utf-8',
+        'multipart/mixed',
+      ])
+        expect(takes({ [type]: { schema: { type: 'object' } } })).toContain(
+          `It takes a body as ${type} alone.`,
+        )
+      expect(takes({ 'multipart/form-data': { schema: { type: 'object' } } })).toContain(
+        'It takes a form whose fields the document does not list.',
+      )
+    },
+  )
+
+  test('cookie that is required: no tool, unless the source sets it; one that is not required is never sent', () => {
+    const cookie = (required: boolean) =>
+      one({ parameters: [{ name: 'sid', in: 'cookie', required, schema: {} }] })
+    expect(faultOf(cookie(true))).toContain('It needs the cookie sid: set it in `headers` of the source.')
+    const more = { base_url: 'https://api.example', headers: ['cookie'] }
+    for (const tool of [toolOf(cookie(false)), toolOf(cookie(true), more)])
+      expect(tool.input_schema['properties']).toEqual({})
   })
 })
 

@@ -62,11 +62,12 @@ export async function resultOf(
   const { failed, bytes, text, content } = measured
   const isLarge = bytes > budgetOf(tool)
   // A file in JSON is rarely more than twice as large as what is kept of it.
-  if (isLarge && (content !== undefined || bytes > 2 * LIMITS.mcpKeptResultBytesMax))
-    return tooLarge(tool, bytes)
+  if (isLarge && bytes > 2 * LIMITS.mcpKeptResultBytesMax) return tooLarge(tool, bytes)
   const { value: output } = maskSecrets(JSON.parse(text), text)
-  if (content !== undefined) return endOf({ content: output as Content[], is_error: failed })
-  const own = tool.output_schema === undefined && !isUntrusted ? contentOf(output) : undefined
+  if (content !== undefined && !failed && tool.output_schema !== undefined)
+    return invalidResult(tool, 'it is a file')
+  const hasOwnContent = tool.output_schema === undefined && !isUntrusted
+  const own = content ? { content: output as Content[] } : hasOwnContent ? contentOf(output) : undefined
   const error = failed || own !== undefined ? undefined : resultError(tool, output)
   if (error !== undefined) return invalidResult(tool, error)
   const { content: blocks, isError = failed } = own ?? {}
