@@ -19,6 +19,8 @@ export const MCP_LIMITS = {
   mcpArgumentsDepthMax: 64,
   /** Manifests of more characters are reviewed in a worker thread; 20,000 take about 10 ms. The CPU time of a review there. */
   mcpReview: { charsInline: 20_000, cpuMs: 15_000 },
+  /** The longest time limit that an admin may set for a tool. */
+  mcpToolSecondsMax: 300,
   mcpToolCallsPerMinuteMax: 10_000,
   /** Of a whole JSON-RPC message. */
   mcpMessageDepthMax: 70,

@@ -49,7 +49,7 @@ export const Choice = Type.Object(
       Type.Object(
         {
           result_bytes: Type.Optional(Type.Integer({ minimum: 1_000, maximum: LIMITS.mcpResultBytesMax })),
-          timeout_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 300 })),
+          timeout_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.mcpToolSecondsMax })),
           wait_seconds: Type.Optional(
             Type.Integer({
               minimum: 0,

@@ -41,7 +41,9 @@ export async function runTool(scope: WorkspaceScope, tool: Tool, call: CallOfVer
   const identity = { serverId, version, tool: tool.name, principal, argumentsSha256 }
   const end =
     invalid === undefined
-      ? await run(scope, tool, args as Record<string, unknown>, { ...call, identity }).catch(toolErrorOf)
+      ? await run(scope, tool, args as Record<string, unknown>, { ...call, identity }).catch(
+          (error: unknown) => toolErrorOf(error, tool.reads),
+        )
       : toolError('validation_failed', invalid)
   return { ...end, argumentsSha256 }
 }
@@ -95,7 +97,9 @@ async function performStep(
   scope: WorkspaceScope,
   { provider, tool, call, step }: Step,
 ): Promise<MeasuredOutput> {
-  const { operation, input } = step
+  const { operation: plain, input } = step
+  const onProgress = call.client?.onProgress
+  const operation = (onProgress && provider.reporting?.(plain, onProgress)) ?? plain
   const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
   const by = { kind: ACTORS[call.channel], requestId: call.requestId } as const

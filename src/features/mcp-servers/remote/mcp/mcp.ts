@@ -32,7 +32,7 @@ export const mcpServer: SourceKind = {
     CURRENT.set(key, Promise.resolve(hashesByKey(read)))
     return read
   },
-  call: async (scope, source, definition, args, signal) => {
+  call: async (scope, source, { definition, args, waiting }) => {
     const [hashes, resolved] = await Promise.all([
       currentOf(scope, source),
       resolveHeaders(scope, source.headers),
@@ -41,9 +41,15 @@ export const mcpServer: SourceKind = {
     if (hash !== definition.hash) throw drifted(source, definition.key, hash === undefined)
     // A server may keep what one caller did in its session, so that no other caller gets that session.
     const owner = `${keyOf(scope, source)}:${scope.actor.subject}`
-    const post = postTo(scope, source, resolved, { timeoutMs: LIMITS.mcpSourceCallMs, signal })
+    const post = postTo(scope, source, resolved, waiting)
     const { headers = [] } = definition.call as { readonly headers?: readonly ParamHeader[] }
-    const call = { name: definition.key, args, headers: paramHeaders(headers, args) }
+    const { onProgress } = waiting
+    const call = {
+      name: definition.key,
+      args,
+      headers: paramHeaders(headers, args),
+      ...(onProgress && { onProgress }),
+    }
     const reply = await callUpstreamTool({ owner, post }, call).catch(withAdvice)
     return withoutSecrets(outputOf(reply, Object.hasOwn(definition.call, 'output_schema')), resolved)
   },

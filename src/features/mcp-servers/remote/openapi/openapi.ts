@@ -15,7 +15,7 @@ import type { PinnedDefinitions } from '../definitions.ts'
 import { USER_AGENT } from '../header-names.ts'
 import { sendRemote } from '../remote-http.ts'
 import { resolveHeaders, type SourceHeaders } from '../source-headers.ts'
-import type { RemoteSource, SourceKind } from '../source-kind.ts'
+import type { RemoteSource, SourceKind, Waiting } from '../source-kind.ts'
 import type { OpenApiCall } from './read-tools.ts'
 import { encoded, requestOf } from './request.ts'
 
@@ -27,10 +27,10 @@ export const openApi: SourceKind = {
       isGiven ? fieldProblem('document', detail) : new Problem('upstream_invalid', { detail })
     return readText(scope, source, text, refusal)
   },
-  call: async (scope, source, { call }, args, signal) => {
+  call: async (scope, source, { definition: { call }, args, waiting }) => {
     const resolved = await resolveHeaders(scope, source.headers)
     const outbound = await encoded(requestOf(call as unknown as OpenApiCall, args, resolved.headers))
-    return outputOf(await send(scope, outbound, signal), outbound.url, resolved)
+    return outputOf(await send(scope, outbound, waiting), outbound.url, resolved)
   },
 }
 
@@ -86,10 +86,14 @@ async function readText(
 }
 
 /** @throws Problem without a response; it says so if the request may have been carried out */
-async function send(scope: WorkspaceScope, outbound: Outbound, signal: AbortSignal): Promise<Inbound> {
+async function send(
+  scope: WorkspaceScope,
+  outbound: Outbound,
+  { timeoutMs, signal }: Waiting,
+): Promise<Inbound> {
   const excerptBytes = (status: number) => (isFailure(status) ? LIMITS.mcpSourceErrorBytesMax : undefined)
   const bounds = {
-    timeoutMs: LIMITS.mcpSourceCallMs,
+    timeoutMs,
     bytesMax: LIMITS.mcpSourceResponseBytesMax,
     excerptBytes,
     signal,
