@@ -1,6 +1,6 @@
 /** Calls of MCP sources that take long: their progress reaches the client, and an admin may allow a tool more time. */
 
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -42,32 +42,34 @@ let as: Caller
 
 /** A server of 2026-07-28, or of `version` with a handshake, that streams reports before its result. */
 function openUpstream(isModern: boolean): Server {
-  return createServer(async (request, response) => {
-    let text = ''
-    for await (const chunk of request) text += chunk
-    const { id, method, params = {} } = JSON.parse(text)
-    const json = (member: object) => {
-      response.writeHead(200, { 'content-type': 'application/json' })
-      response.end(JSON.stringify({ jsonrpc: '2.0', id, ...member }))
-    }
-    if (id === undefined) return void response.writeHead(202).end()
-    if (method === 'server/discover')
-      return json(
-        isModern
-          ? { result: { supportedVersions: ['2026-07-28'] } }
-          : { error: { code: -32_601, message: 'unknown' } },
-      )
-    if (method === 'initialize') return json({ result: { protocolVersion: '2025-06-18' } })
-    if (method === 'tools/list') return json({ result: { tools: [TOOL] } })
-    metas.push(params._meta ?? {})
-    response.writeHead(200, { 'content-type': 'text/event-stream' })
-    const send = (message: object) =>
-      response.write(`data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`)
-    for (const report of reports(params._meta?.progressToken))
-      send({ method: 'notifications/progress', params: report })
-    send({ id, result: { content: [{ type: 'text', text: 'done' }] } })
-    response.end()
-  })
+  return createServer((request, response) => void answer(request, response, isModern))
+}
+
+async function answer(request: IncomingMessage, response: ServerResponse, isModern: boolean): Promise<void> {
+  let text = ''
+  for await (const chunk of request) text += chunk
+  const { id, method, params = {} } = JSON.parse(text)
+  const json = (member: object) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, ...member }))
+  }
+  if (id === undefined) return void response.writeHead(202).end()
+  if (method === 'server/discover')
+    return json(
+      isModern
+        ? { result: { supportedVersions: ['2026-07-28'] } }
+        : { error: { code: -32_601, message: 'unknown' } },
+    )
+  if (method === 'initialize') return json({ result: { protocolVersion: '2025-06-18' } })
+  if (method === 'tools/list') return json({ result: { tools: [TOOL] } })
+  metas.push(params._meta ?? {})
+  response.writeHead(200, { 'content-type': 'text/event-stream' })
+  const send = (message: object) =>
+    response.write(`data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`)
+  for (const report of reports(params._meta?.progressToken))
+    send({ method: 'notifications/progress', params: report })
+  send({ id, result: { content: [{ type: 'text', text: 'done' }] } })
+  response.end()
 }
 
 describe.each([[true], [false]])('source of 2026-07-28: %s', (isModern) => {

@@ -44,7 +44,7 @@ export interface SourceKind {
 }
 
 /** A call of a tool as it was frozen. */
-export interface RemoteToolCall {
+interface RemoteToolCall {
   readonly definition: FrozenDefinition
   readonly args: Readonly<Record<string, unknown>>
   readonly waiting: Waiting
