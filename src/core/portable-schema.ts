@@ -48,6 +48,10 @@ const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
 ])
 
 const ANY = ['string', 'number', 'boolean', 'object', 'array', 'null'].map((type) => ({ type }))
+/** Of arguments: OpenAI and Gemini refuse a list that does not say what its items are. */
+const ANY_ITEM = ['string', 'number', 'boolean', 'object'].map((type) => ({ type }))
+const LIST = { type: 'array', items: { anyOf: ANY_ITEM } }
+const ANY_ARGUMENT = [...ANY_ITEM, LIST]
 
 /** Patterns that every name matches. */
 const EVERY_NAME: ReadonlySet<string> = new Set(['', '^', '.*', '^.*', '^.*$'])
@@ -82,6 +86,7 @@ interface Place {
 class Writer {
   readonly #root: Schema
   readonly #dropsNull: boolean
+  readonly #any: readonly Schema[]
   #nodes = 0
   /** How many parts accept more than in the original. */
   #widened = 0
@@ -89,6 +94,7 @@ class Writer {
   constructor(root: Schema, dropsNull: boolean) {
     this.#root = root
     this.#dropsNull = dropsNull
+    this.#any = dropsNull ? ANY_ARGUMENT : ANY
   }
 
   root(): Schema {
@@ -97,7 +103,7 @@ class Writer {
 
   #write(given: unknown, at: Place): unknown {
     this.#nodes += 1
-    if (typeof given === 'boolean') return given ? { anyOf: ANY } : { not: {} }
+    if (typeof given === 'boolean') return given ? { anyOf: this.#any } : { not: {} }
     if (!isObject(given)) return given
     if (this.#nodes > NODES_MAX || at.depth > DEPTH_MAX) return this.#cut(given)
     const { schema, refs } = this.#resolved(given, at.refs)
@@ -118,14 +124,24 @@ class Writer {
       return [[isWider && keyword === 'oneOf' && node['anyOf'] === undefined ? 'anyOf' : keyword, one]]
     })
     const kept = found.filter(([keyword, value]) => !dropped.has(keyword) && value !== undefined)
-    return withoutTypeList(withConstraint(Object.fromEntries(kept)))
+    return this.#complete(Object.fromEntries(kept))
+  }
+
+  /** With a keyword that constrains; of arguments, with items of each list. */
+  #complete(node: Schema): Schema {
+    if (isOpen(node)) return { ...node, anyOf: this.#any }
+    const listed =
+      this.#dropsNull && node['type'] === 'array' && !hasItems(node) ? { ...node, ...LIST } : node
+    return withoutTypeList(listed, (type) =>
+      type === 'array' && this.#dropsNull && !hasItems(node) ? LIST : { type },
+    )
   }
 
   /** Keeps the type and the texts. */
   #cut({ type, title, description }: Schema): Schema {
     this.#widened += 1
     const texts = { ...(title !== undefined && { title }), ...(description !== undefined && { description }) }
-    return withoutTypeList(withConstraint({ ...(typeof type === 'string' && { type }), ...texts }))
+    return this.#complete({ ...(typeof type === 'string' && { type }), ...texts })
   }
 
   #keyword(keyword: string, value: unknown, at: Place): unknown {
@@ -244,12 +260,12 @@ function merged(first: Schema, second: Schema): Schema {
 const isOpen = (schema: unknown): boolean =>
   isObject(schema) && !Object.keys(schema).some((key) => CONSTRAINTS.has(key) || key === '$ref')
 
-const withConstraint = (node: Schema): Schema => (isOpen(node) ? { ...node, anyOf: ANY } : node)
+const hasItems = (node: Schema) => 'items' in node || 'prefixItems' in node
 
-function withoutTypeList(node: Schema): Schema {
+function withoutTypeList(node: Schema, typed: (type: unknown) => Schema): Schema {
   const { type, ...others } = node
   if (!Array.isArray(type)) return node
-  const anyOf = type.map((one) => ({ type: one }))
+  const anyOf = type.map(typed)
   if (!('anyOf' in others)) return { ...others, anyOf }
   const all = Array.isArray(others['allOf']) ? others['allOf'] : []
   return { ...others, allOf: [...all, { anyOf }] }

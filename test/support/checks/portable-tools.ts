@@ -25,6 +25,17 @@ function partIn(value: unknown, isMap = false): string | undefined {
   return undefined
 }
 
+/** OpenAI and Gemini refuse a tool with such an argument. */
+function listWithoutItems(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
+  const { type } = value as { type?: unknown }
+  if (type === 'array' && !('items' in value)) return `no items: ${JSON.stringify(value)}`
+  return Object.values(value).reduce<string | undefined>(
+    (found, part) => found ?? listWithoutItems(part),
+    undefined,
+  )
+}
+
 interface ShownTool {
   readonly name: string
   readonly title?: string
@@ -38,7 +49,7 @@ export const unportableTools = (tools: readonly ShownTool[]): string[] =>
   tools.flatMap(({ name, inputSchema, outputSchema }) => {
     const faults = [
       /^[A-Za-z0-9_-]{1,64}$/.test(name) ? undefined : 'its name',
-      unportablePart(inputSchema),
+      unportablePart(inputSchema) ?? listWithoutItems(inputSchema),
       outputSchema === undefined ? undefined : unportablePart(outputSchema),
     ]
     return faults.flatMap((fault) => (fault === undefined ? [] : [`${name}: ${fault}`]))

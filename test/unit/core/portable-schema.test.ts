@@ -10,6 +10,10 @@ type Schema = Readonly<Record<string, unknown>>
 
 const ANY = { anyOf: ['string', 'number', 'boolean', 'object', 'array', 'null'].map((type) => ({ type })) }
 
+const ITEM = ['string', 'number', 'boolean', 'object'].map((type) => ({ type }))
+const LIST = { type: 'array', items: { anyOf: ITEM } }
+const ARGUMENT = { anyOf: [...ITEM, LIST] }
+
 /** Within a member, since the top of a schema is that of an object. */
 const member = (write: (schema: Schema) => Schema, schema: unknown, more: Schema = {}) =>
   (write({ type: 'object', properties: { a: schema }, ...more })['properties'] as Schema)['a']
@@ -77,8 +81,12 @@ test.each([
     city: { type: 'string', minLength: 1 },
     tree: { type: 'object', properties: { more: { type: 'array', items: { $ref: '#/$defs/tree' } } } },
   }
-  expect(member(portableInput, schema, { $defs })).toEqual(written)
   expect(member(portableOutput, schema, { $defs })).toEqual(written)
+  // Of arguments, any value is none that is null, and of a list it is said what its items are.
+  const input = JSON.parse(
+    JSON.stringify(written).replaceAll(JSON.stringify(ANY.anyOf), JSON.stringify(ARGUMENT.anyOf)),
+  )
+  expect(member(portableInput, schema, { $defs })).toEqual(input)
 })
 
 test.each([
@@ -89,6 +97,8 @@ test.each([
     { anyOf: [{ type: 'integer', minimum: 1 }, { type: 'null' }], default: null, title: 'N' },
     { type: 'integer', minimum: 1, title: 'N' },
   ],
+  ['a list of anything', { type: 'array' }, LIST],
+  ['a list or a text', { type: ['string', 'array', 'null'] }, { anyOf: [{ type: 'string' }, LIST] }],
   ['null alone', { type: 'null' }, { type: 'null' }],
   [
     'items or null',
@@ -115,7 +125,7 @@ test('alternatives at the top: one object with the members of all, which only me
       first: { type: 'string' },
       second: { type: 'string' },
       id: { type: 'string' },
-      at: ANY,
+      at: ARGUMENT,
     },
     required: ['at', 'kind'],
   })
@@ -182,7 +192,7 @@ test('schemas at random: portable, and results that fitted before fit', () => {
         const shown = JSON.stringify([top, tried])
         // Ajv compiles some combinations of `if` with `items` or `patternProperties` to code that fails on a variable without a value.
         expect(verdict(after, tried) ?? true, shown).toBe(true)
-        const isPlain = !isTop && !JSON.stringify(tried).includes('null')
+        const isPlain = !isTop && !/null|\[\[|,\[/.test(JSON.stringify(tried))
         if (isPlain) expect(verdict(input, tried) ?? true, shown).toBe(true)
       }
     }),
