@@ -14,6 +14,7 @@ import {
   withLegacyClient,
 } from '../../support/clients/mcp.ts'
 import { modernRpc } from '../../support/clients/mcp-modern.ts'
+import { canary, storeSecret } from '../../support/fixtures/secrets.ts'
 import { type Caller, call, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
 
@@ -21,16 +22,18 @@ const TOOL = { name: 'work', inputSchema: { type: 'object', properties: {} } }
 const META = 'io.modelcontextprotocol/'
 
 /** Progress as a server may report it, with what the protocol forbids in between. */
-const reports = (progressToken: unknown) => [
+const reports = (progressToken: unknown, key: unknown) => [
   { progressToken, progress: 1, message: 'Read\u202e the\n files' },
   { progressToken, progress: 1, message: 'again' },
   { progressToken: 'another', progress: 2, message: 'of another call' },
   { progressToken, progress: 'much' },
   { progressToken, progress: 2.5, total: 3 },
+  { progressToken, progress: 3, message: `${'.'.repeat(190)}${key}` },
 ]
 const SHOWN = [
   { progress: 1, message: 'Read the files' },
   { progress: 2.5, message: 'The server of the tool is working.' },
+  { progress: 3, message: `${'.'.repeat(190)}[redacted]` },
 ]
 
 let upstream: Server
@@ -66,7 +69,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, isMode
   response.writeHead(200, { 'content-type': 'text/event-stream' })
   const send = (message: object) =>
     response.write(`data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`)
-  for (const report of reports(params._meta?.progressToken))
+  for (const report of reports(params._meta?.progressToken, request.headers['x-key']))
     send({ method: 'notifications/progress', params: report })
   send({ id, result: { content: [{ type: 'text', text: 'done' }] } })
   response.end()
@@ -79,7 +82,9 @@ describe.each([[true], [false]])('source of 2026-07-28: %s', (isModern) => {
     const host = `127.0.0.1:${(upstream.address() as AddressInfo).port}`
     workspace = await createMcpWorkspace()
     await configure(workspace, { egress: { allow: [host] } })
-    const body = { name: 'up', kind: 'mcp', url: `http://${host}/mcp` }
+    await storeSecret(workspace, 'key', canary())
+    const headers = { 'x-key': { secret: 'key' } }
+    const body = { name: 'up', kind: 'mcp', url: `http://${host}/mcp`, headers }
     const path = `/v1/mcp/workspaces/${workspace.workspaceId}/sources`
     await ok(call('POST', path, { as: workspace.operator, body }))
     server = await publishMcpServer(workspace, 'works', { 'mcp:up:work': { enabled: true } })
@@ -87,7 +92,7 @@ describe.each([[true], [false]])('source of 2026-07-28: %s', (isModern) => {
   })
   afterAll(() => new Promise((done) => upstream.close(done)))
 
-  test('client with a progress token: gets each report that grows, before the result', async () => {
+  test('client with a progress token: gets each report that grows, without credentials, before the result', async () => {
     const params = { name: 'up_work', arguments: {} }
     const { message, notifications } = await modernRpc(server.path, as, 'tools/call', params, {
       progressToken: 'mine',

@@ -35,7 +35,7 @@ export async function callActiveVersion(
     throw new Problem('state_conflict', { detail: `The server is ${state}: an admin ${next}.` })
   }
   const version = await findPublished(scope, id, active_version)
-  // Of the server's setting, which is for its MCP clients, neither depends.
+  // The setting of the server is for its MCP clients: REST and flows do not depend on it.
   const form = call.channel === 'flow' ? FOR_PROGRAMS : formFor('both', true)
   const result = await callTool(scope, version, { ...call, form })
   if (result === undefined) throw notFound('tool')

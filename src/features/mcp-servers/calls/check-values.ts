@@ -1,4 +1,4 @@
-/** Checks the arguments of a call and the result of a tool against the schemas that its client was shown. */
+/** Checks the arguments of a call and the result of a tool against its schemas, of which clients are shown a portable form. */
 
 import Format from 'typebox/format'
 import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'

@@ -36,14 +36,6 @@ const ID = 1
 export const PROGRESS_TOKEN = 1
 /** Of one call. */
 const REPORTS_MAX = 1_000
-const MESSAGE_CHARS_MAX = 200
-
-const visibleText = (text: string) =>
-  text
-    .replaceAll(/[\p{C}\s]+/gu, ' ')
-    .trim()
-    .slice(0, MESSAGE_CHARS_MAX)
-    .toWellFormed()
 
 const EVENT_STREAM = /^text\/event-stream\b/i
 
@@ -122,15 +114,14 @@ class ResponseEvents {
     else if (message['method'] === 'notifications/progress') this.#report(message['params'])
   }
 
-  /** Passes on what grows, as the protocol demands, and so much that it tells a person where the call is. */
+  /** Passes on what grows, as the protocol demands, and not more than a person can follow. The message is as the server sent it. */
   #report(params: unknown): void {
     const { progressToken, progress, message } = Object(params) as Record<string, unknown>
     const isNext = typeof progress === 'number' && progress > this.#progress && Number.isFinite(progress)
     if (progressToken !== PROGRESS_TOKEN || !isNext || this.#reports === REPORTS_MAX) return
     this.#reports += 1
     this.#progress = progress
-    const text = typeof message === 'string' ? visibleText(message) : ''
-    this.#onProgress?.({ progress, message: text || 'The server of the tool is working.' })
+    this.#onProgress?.({ progress, message: typeof message === 'string' ? message : '' })
   }
 }
 
