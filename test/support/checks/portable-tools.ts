@@ -1,4 +1,4 @@
-/** What every client takes of a tool: a name, an object as arguments, an object as result, no reference, no list of types. */
+/** Checks listed tools for what some client refuses: names, arguments or results that are no object, references, lists of types. */
 
 const AT_TOP = ['anyOf', 'oneOf', 'allOf', '$ref']
 const NOWHERE = ['$ref', '$defs', 'definitions', 'patternProperties']

@@ -152,7 +152,7 @@ describe('operations', () => {
     expect(Object.keys(tool.input_schema['properties'] as object)).toEqual(['X-Free'])
   })
 
-  test('body that is no object, or no JSON: one argument, a form, or no tool', () => {
+  test('body that is no object, or a form: one argument, or one for each field', () => {
     expect(bodyArguments({ type: 'array', items: { type: 'string' } })).toEqual({
       body: { type: 'array', items: { type: 'string' } },
     })
@@ -163,40 +163,6 @@ describe('operations', () => {
       },
     })
     expect(argumentsOf(content('application/x-www-form-urlencoded'))).toHaveProperty('a')
-    expect(argumentsOf(content('multipart/form-data'))).toHaveProperty('a')
-    expect(argumentsOf(content('text/plain; charset=utf-8'))).toEqual({ body: { type: 'string' } })
-    expect(argumentsOf(content('image/*'))).toEqual({
-      body: { type: 'string', description: 'Base64 of the bytes.' },
-    })
-  })
-
-  test.each([[true], [false], [undefined]])(
-    'body that arguments cannot make, required %s: no tool, and why',
-    (required) => {
-      const takes = (content: object) =>
-        faultOf(one({ requestBody: { content, ...(required !== undefined && { required }) } }))
-      for (const type of [
-        'application/xml',
-        'text/xml',
-        'application/soap+xml; charset=utf-8',
-        'multipart/mixed',
-      ])
-        expect(takes({ [type]: { schema: { type: 'object' } } })).toContain(
-          `It takes a body as ${type} alone.`,
-        )
-      expect(takes({ 'multipart/form-data': { schema: { type: 'object' } } })).toContain(
-        'It takes a form whose fields the document does not list.',
-      )
-    },
-  )
-
-  test('cookie that is required: no tool, unless the source sets it; one that is not required is never sent', () => {
-    const cookie = (required: boolean) =>
-      one({ parameters: [{ name: 'sid', in: 'cookie', required, schema: {} }] })
-    expect(faultOf(cookie(true))).toContain('It needs the cookie sid: set it in `headers` of the source.')
-    const more = { base_url: 'https://api.example', headers: ['cookie'] }
-    for (const tool of [toolOf(cookie(false)), toolOf(cookie(true), more)])
-      expect(tool.input_schema['properties']).toEqual({})
   })
 })
 
