@@ -13,6 +13,7 @@ import {
   createTestWorkspace,
   createTestWorkspaceWithStorage,
   eventually,
+  provisionTestWorkspace,
   type TestWorkspace,
 } from '../support/fixtures/tenants.ts'
 import { startInProcessNode } from '../support/stack/in-process-node.ts'
@@ -47,11 +48,11 @@ function expectClosed(
 }
 
 describe('anon settings', () => {
-  test('new workspace: collections read, objects none, events workspace', async () => {
-    const ws = await createTestWorkspace()
+  test('new workspace: collections none, objects none, events workspace', async () => {
+    const ws = await provisionTestWorkspace()
     const { body } = await call('GET', `/v1/services?workspace_id=${ws.workspaceId}`, { as: ws.operator })
     expect(body).toMatchObject({
-      anon: { collections: 'read', objects: 'none', events: 'workspace' },
+      anon: { collections: 'none', objects: 'none', events: 'workspace' },
       objects: { public_read: [] },
     })
   })
