@@ -50,7 +50,7 @@ async function fill(ws: TestWorkspace, store: string, at: Running): Promise<Map<
   for (const [collection, more] of COLLECTIONS) {
     const body = { workspace_id: ws.workspaceId, collection, store, schema: {}, ...more }
     if (more !== undefined)
-      expect((await call('POST', '/v1/schemas', { as: ws.operator, at, body })).status).toBe(201)
+      expect((await call('POST', '/v1/schemas', { as: ws.operator, body })).status).toBe(201)
     const path = `/v1/collections/${collection}/documents`
     ids.set(collection, (await call('POST', path, { as: ws.service, at, body: { secret: 1 } })).body.id)
   }
