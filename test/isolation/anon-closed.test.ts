@@ -1,4 +1,4 @@
-/** What no declaration and no setting names is closed to anon keys: through every operation that reads, and in the database. */
+/** Tests that what no declaration and no setting names is closed to anon keys: in every operation that reads, and in the database. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import { sqlAsRole } from '../support/clients/sql-as-role.ts'

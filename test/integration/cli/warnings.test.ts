@@ -1,4 +1,4 @@
-/** The CLI prints every warning of an answer on stderr, whatever the command prints of it. */
+/** Tests that the CLI prints every warning of an answer on stderr, whatever the command prints of it. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
