@@ -16,7 +16,7 @@ const COMMANDS: readonly (readonly [readonly string[], string, RegExp])[] = [
   [['schema', 'apply', 'own.json'], declared({ read: true }), /^warning: \/access\/user\/read: Every user/m],
   [
     ['schema', 'update', 'own.json'],
-    declared({ delete: true }),
+    declared({ read: true, delete: true }),
     /^warning: \/access\/user\/delete: Every user/m,
   ],
   [
