@@ -174,7 +174,7 @@ export class Driver {
   /** Retries, skips or fails a held step. @returns why that is refused, if it is */
   release(step: string, decision: HeldDecision): string | undefined {
     if (this.#machine.held()[step] === undefined) return this.#endWait(step, decision)
-    const refused = 'skip' in decision ? this.#machine.checkSkip(step, decision.by) : undefined
+    const refused = 'skip' in decision ? this.#machine.checkSkip(step, decision) : undefined
     if (refused !== undefined) return refused
     this.#reportReopened()
     this.#turn(() => this.#carryOut(this.#machine.release(step, decision)))

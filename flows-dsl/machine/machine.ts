@@ -214,13 +214,13 @@ export class Machine {
   }
 
   /** Checks that a held step may be skipped with an output by hand, and reopens approvals. @returns the reason if not */
-  checkSkip(step: string, by: string | undefined): string | undefined {
+  checkSkip(step: string, who: Pick<Patch, 'by' | 'people'>): string | undefined {
     const task = this.#context.frames.entry(step)
     if (task !== undefined && this.#context.nodes.at(task.pointer).kind === 'approve')
       return 'An approval is decided by those who may, not skipped: retry the step, or cancel the execution.'
     let refused: string | undefined
     this.#context.run(() => {
-      refused = this.#approvals.reopen(by)
+      refused = this.#approvals.reopen(who)
     })
     return refused
   }
@@ -232,7 +232,7 @@ export class Machine {
   patch(what: Patch): string | undefined {
     let refused: string | undefined
     this.#context.run(() => {
-      refused = patch(this.#context, what, () => this.#approvals.reopen(what.by))
+      refused = patch(this.#context, what, () => this.#approvals.reopen(what))
     })
     return refused
   }

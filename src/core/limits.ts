@@ -121,7 +121,8 @@ export const LIMITS = {
   passwordCharsMax: 256,
   /** Each password hash takes 32 MiB and 250 ms of a thread. */
   passwordsAtOnce: 2,
-  passwordWaitMs: 10_000,
+  /** Hashes that run or wait for one network in one workspace or tenant. */
+  passwordsPendingMax: 8,
   /**
    * Failed logins: at an account from one address, at an account from all addresses (higher, so that knowing a name does not
    * suffice to lock its owner out), and from one address.

@@ -284,10 +284,10 @@ export interface RunCallback {
 /** How a held step continues: it is retried, skipped or failed. */
 export interface RunRelease {
   readonly step: string
-  /** `by` is the subject that gave the output. */
+  /** `by` is the subject that gave the output, `people` are those behind it. */
   readonly release:
     | { readonly retry: true }
-    | { readonly skip: Json; readonly by: string }
+    | { readonly skip: Json; readonly by: string; readonly people: string[] }
     | { readonly fail: true }
 }
 
@@ -303,6 +303,8 @@ export interface RunPatch {
   readonly input?: Json
   /** The subject that patches them. */
   readonly by: string
+  /** Those behind the subject, such as the maker of a key. */
+  readonly people: string[]
 }
 
 /** The result of an update: the reason if the execution rejects it. */
