@@ -2,7 +2,7 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { notFound, Problem } from '../../../core/problem.ts'
+import { notFound } from '../../../core/problem.ts'
 import type { RunEventUpdate, RunUpdate } from '../../../core/run.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
@@ -19,45 +19,6 @@ import { notifyExecutionChanged } from './watcher.ts'
  * @throws Problem `not_found` if the execution does not belong to the workspace of the scope
  */
 export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
-  try {
-    await write(scope, update)
-  } catch (error) {
-    if (!(error instanceof Problem) || error.code !== 'value_invalid') throw error
-    await write(scope, withoutValues(update))
-  }
-}
-
-/** The update without values that PostgreSQL rejects (NUL, half surrogates): the execution still ends, with an error. */
-function withoutValues({
-  output: _output,
-  error: _error,
-  compensation: _undone,
-  ...update
-}: RunUpdate): RunUpdate {
-  const fault = { title: 'Value error', status: 400, detail: 'It contains NUL or half of a surrogate pair.' }
-  const steps = update.steps.map(
-    ({
-      error: _stepError,
-      answer: _answer,
-      data: _data,
-      approval: _asked,
-      decisions: _decided,
-      ...step
-    }) => ({
-      ...step,
-      summary: plain(step.summary),
-      path: plain(step.path),
-    }),
-  )
-  const events = (update.events ?? []).map(({ error: _eventError, took: _took, ...event }) => event)
-  return update.ended_at === undefined
-    ? { ...update, steps, events }
-    : { ...update, steps, events, status: 'faulted', error: fault }
-}
-
-const plain = (text: string) => Buffer.from(text.replaceAll('\u0000', '')).toString()
-
-async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   const { execution_id: id, events = [] } = update
   const last = events.at(-1)?.seq ?? 0
   const [[row] = [], , next = []] = await scope.batchShared(
@@ -133,4 +94,11 @@ function storedEvent({ seq, at, step, what, error, ...rest }: RunEventUpdate): o
 /** Replaces handles, so that readers of the record cannot pass one to an execution. */
 const redacted = (text: string): string => maskCallbackTokens(replaceHandles(text, () => MASK))
 
-const json = (value: unknown) => (value === undefined ? null : redacted(JSON.stringify(value)))
+const json = (value: unknown) => (value === undefined ? null : storable(redacted(JSON.stringify(value))))
+
+/**
+ * Replaces NUL and half surrogates, which `JSON.stringify` writes as escapes, by U+FFFD: PostgreSQL refuses them. The interpreter
+ * lets no value of a flow have any (flows-dsl/storable.ts), so this keeps only what it does not check from losing a record.
+ */
+const storable = (text: string): string =>
+  text.replace(/\\\\|\\u0000|\\ud[89a-f][0-9a-f]{2}/g, (found) => (found === '\\\\' ? found : '\\ufffd'))
