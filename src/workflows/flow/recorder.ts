@@ -2,6 +2,7 @@
 
 import { CancellationScope, proxyLocalActivities, proxySinks } from '@temporalio/workflow'
 import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
+import { storageFlaw } from '../../../flows-dsl/storable.ts'
 import { decisionOf } from '../../../flows-dsl/tasks/approve.ts'
 import type { StepEvent, StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { Activities, Records } from '../../activities/contract.ts'
@@ -266,10 +267,11 @@ function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): 
 /** In the sandbox, the time of the current workflow task. */
 const now = () => new Date().toISOString()
 
-/** Marks a result with a secret as `cut`: the record masks the secret, so a rerun cannot reuse the result. */
+/** Marks a result that the record masks (a secret) or cannot store as `cut`, so that no rerun reuses it. */
 function recordedAnswer(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
   if (answer === undefined) return {}
   if (JSON.stringify(answer).length > LIMITS.stepAnswerCharsMax) return { cut: true }
+  if (storageFlaw(answer) !== undefined) return { cut: true }
   return holdsHandle(answer) ? { answer, cut: true } : { answer }
 }
 
@@ -309,7 +311,7 @@ const activities = proxyLocalActivities<Activities>({
 })
 
 /** Not cancellable: an execution or a branch that is cancelled must still be recorded. */
-function recordRun(update: RunUpdate): Promise<void> {
+export function recordRun(update: RunUpdate): Promise<void> {
   return CancellationScope.nonCancellable(() => activities.recordRun(update))
 }
 

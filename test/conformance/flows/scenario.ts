@@ -123,6 +123,10 @@ export class World implements Effects {
     this.events.push(event)
   }
 
+  isCancellation(error: unknown): boolean {
+    return error instanceof Cancelled
+  }
+
   scope(work: () => Promise<void>): { cancel(): void } {
     const inner = new AbortController()
     const outer = this.#scopes.getStore()?.signal
