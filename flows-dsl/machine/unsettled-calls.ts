@@ -76,10 +76,8 @@ export function hasUnsettled({ unsettled = {} }: RunState): boolean {
   return Object.keys(unsettled).length > 0
 }
 
-/** Tests if a call may have had its effect although its answer is not known. */
-export function isOutcomeUnknown(error: FlowError): boolean {
-  return error.code === OUTCOME_UNKNOWN
-}
+/** Codes of errors of a call that may have had its effect: no answer came, or one that is of no use. */
+const EFFECT_POSSIBLE: readonly unknown[] = [OUTCOME_UNKNOWN, 'upstream_invalid', 'output_too_large']
 
 /** Remembers that a call of a task that can be compensated has had its effect, or may have had it. */
 export function keepAnswer(machine: MachineContext, frame: EffectFrame, outcome: EffectOutcome): void {
@@ -87,7 +85,7 @@ export function keepAnswer(machine: MachineContext, frame: EffectFrame, outcome:
   if (task?.is !== 'task' || machine.nodes.at(task.pointer).compensate === undefined) return
   if (frame.effect.do !== 'call' || !mayHaveEffect(frame.effect)) return
   if ('output' in outcome) task.called = { output: outcome.output, isKeyed: isKeyed(frame.effect) }
-  else if (isOutcomeUnknown(outcome.error)) task.called = { isKeyed: isKeyed(frame.effect) }
+  else if (EFFECT_POSSIBLE.includes(outcome.error.code)) task.called = { isKeyed: isKeyed(frame.effect) }
   else delete task.called
 }
 
@@ -151,7 +149,7 @@ function settleOutput(machine: MachineContext, call: UnsettledCall, answer: Json
 
 function settleError(machine: MachineContext, call: UnsettledCall, error: FlowError): void {
   if (call.isOpen) machine.recordAt(call, { phase: 'faulted', error: error.toObject() })
-  if (isOutcomeUnknown(error)) undo(machine, call, dataOf(call.input, undefined))
+  if (EFFECT_POSSIBLE.includes(error.code)) undo(machine, call, dataOf(call.input, undefined))
 }
 
 function undo(machine: MachineContext, call: UnsettledCall, data: CompletedTask['data']): void {
