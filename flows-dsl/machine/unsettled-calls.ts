@@ -142,13 +142,13 @@ function settleOutput(machine: MachineContext, call: UnsettledCall, answer: Json
     undo(machine, call, { input: call.input, output })
   } catch (error) {
     if (!(error instanceof FlowError)) throw error
-    if (call.isOpen) machine.recordAt(call, { phase: 'faulted', error: error.at(call.pointer).toObject() })
+    if (call.isOpen) machine.recordAt(call, { phase: 'cancelled', error: error.at(call.pointer).toObject() })
     undo(machine, call, dataOf(call.input, answer))
   }
 }
 
 function settleError(machine: MachineContext, call: UnsettledCall, error: FlowError): void {
-  if (call.isOpen) machine.recordAt(call, { phase: 'faulted', error: error.toObject() })
+  if (call.isOpen) machine.recordAt(call, { phase: 'cancelled', error: error.toObject() })
   if (EFFECT_POSSIBLE.includes(error.code)) undo(machine, call, dataOf(call.input, undefined))
 }
 

@@ -18,6 +18,7 @@ const STATUS = {
   completed: 'completed',
   faulted: 'faulted',
   skipped: 'skipped',
+  cancelled: 'cancelled',
 } as const
 
 export class Recorder {

@@ -74,14 +74,14 @@ describe('cancel during a call', () => {
   test('function that cannot be compensated: ends cancelled, abandons the function, and says that its outcome is unknown', async () => {
     const ledger = unique('c')
     const step = await endless(ledger, '60s', false)
-    expect(step).toMatchObject({ status: 'faulted', error: { code: 'outcome_unknown' } })
+    expect(step).toMatchObject({ status: 'cancelled', error: { code: 'outcome_unknown' } })
     expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
   })
 
   test('function that can be compensated: its end is awaited; as it fails, nothing of it is compensated', async () => {
     const ledger = unique('c')
     const step = await endless(ledger, '1s', true)
-    expect(step).toMatchObject({ status: 'faulted', error: { detail: expect.stringContaining('1000 ms') } })
+    expect(step).toMatchObject({ status: 'cancelled', error: { detail: expect.stringContaining('1000 ms') } })
     expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
   })
 })

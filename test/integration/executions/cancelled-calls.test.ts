@@ -142,7 +142,7 @@ test('call without compensate that is cancelled while it is under way: it is end
   expect((await runs.send(id, 'cancel')).status).toBe(202)
   const run = await runs.ended(id)
   expect(run).toMatchObject({ status: 'cancelled', error: null, compensation: null })
-  expect(stepOf(run, 'pay')).toMatchObject({ status: 'faulted', error: { code: 'outcome_unknown' } })
+  expect(stepOf(run, 'pay')).toMatchObject({ status: 'cancelled', error: { code: 'outcome_unknown' } })
 })
 
 const eventuallyEnded = (id: string): Promise<Shown> =>

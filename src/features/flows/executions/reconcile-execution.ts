@@ -3,11 +3,13 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import type { Ending } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { WorkflowStatus } from '../../../infra/temporal/temporal.ts'
 import { cancelApprovals } from '../approvals/approval-record.ts'
 import { deleteSubscriptions } from '../subscriptions/subscriptions.ts'
 import { promoteNext, releaseSlot } from './concurrency.ts'
+import { confirmEnd } from './record.ts'
 import { resumeAdmitted } from './start-workflow.ts'
 
 interface ExecutionRow {
@@ -76,7 +78,9 @@ function findExecution(scope: WorkspaceScope, id: string): Promise<ExecutionRow 
 
 type WorkflowEnd = Exclude<WorkflowStatus, 'open'> | 'lost' | 'unstarted'
 
-const RECORDED_ENDS: Readonly<Record<WorkflowEnd, { readonly status: string; readonly detail?: string }>> = {
+const RECORDED_ENDS: Readonly<
+  Record<WorkflowEnd, { readonly status: Ending['status']; readonly detail?: string }>
+> = {
   completed: { status: 'completed' },
   cancelled: { status: 'cancelled' },
   faulted: { status: 'faulted', detail: 'The execution failed without recording an error.' },
@@ -91,6 +95,7 @@ const RECORDED_ENDS: Readonly<Record<WorkflowEnd, { readonly status: string; rea
 /** Ends the record of an execution, releases its slot, and starts the next. */
 async function endExecution(scope: WorkspaceScope, id: string, ending: WorkflowEnd): Promise<void> {
   const { status, detail } = RECORDED_ENDS[ending]
+  if (ending === status && (await confirmEnd(scope, id, ending))) return
   const error =
     detail === undefined ? null : JSON.stringify({ title: 'The execution was interrupted', detail })
   const [, , next = []] = await scope.batch(

@@ -3,7 +3,7 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { notFound } from '../../../core/problem.ts'
-import type { RunEventUpdate, RunUpdate } from '../../../core/run.ts'
+import type { Ending, RunEventUpdate, RunUpdate } from '../../../core/run.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { recordApprovals } from '../approvals/approval-record.ts'
@@ -19,13 +19,15 @@ import { notifyExecutionChanged } from './watcher.ts'
  * @throws Problem `not_found` if the execution does not belong to the workspace of the scope
  */
 export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
-  const { execution_id: id, events = [] } = update
+  const { execution_id: id, events = [], ending } = update
   const last = events.at(-1)?.seq ?? 0
   const [[row] = [], , next = []] = await scope.batchShared(
     'writing',
     sql`update executions set
-        status = case when ended_at is null or ${update.ended_at ?? null}::timestamptz is not null
-          then ${update.status} else status end,
+        status = case when ended_at is null and ${ending === undefined}::boolean then ${update.status} else status end,
+        ending = ${json(ending)}::jsonb,
+        due_at = case when ${ending === undefined}::boolean then due_at
+          else now() + make_interval(secs => ${LIMITS.reconciler.soonSeconds}::integer) end,
         output = coalesce(${json(update.output)}::jsonb, output),
         error = case when ${update.status} = 'completed' then null else coalesce(${json(update.error)}::jsonb, error) end,
         compensation = coalesce(${json(update.compensation)}::jsonb, compensation),
@@ -65,6 +67,40 @@ export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promi
   notifyExecutionChanged(scope, id, update.ended_at !== undefined)
   // If this process dies here, the reconciler finds them by their slots.
   await resumeAdmitted(scope, next)
+}
+
+/**
+ * Records what an execution has done, and keeps how it ends until {@link confirmEnd}: Temporal may still refuse its end, if a
+ * message or a cancellation has arrived meanwhile. Then the execution goes on, and may end otherwise.
+ */
+export function recordEnding(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
+  const { execution_id, status, steps, events = [], ...end } = update
+  const last = events.filter(({ what, step }) => what === status && step === undefined)
+  const ending = { ...end, status, events: last }
+  return recordRun(scope, {
+    execution_id,
+    status,
+    steps,
+    events: events.filter((one) => !last.includes(one)),
+    ending,
+  })
+}
+
+/**
+ * Ends an execution as it was recorded, since its workflow has ended in Temporal with that status. Idempotent.
+ * @returns false if nothing was recorded, or another end
+ */
+export async function confirmEnd(
+  scope: WorkspaceScope,
+  id: string,
+  status: Ending['status'],
+): Promise<boolean> {
+  const row = await scope.row<{ ending: Ending | null }>(
+    sql`select ending from executions where id = ${id} and ended_at is null`,
+  )
+  if (row?.ending?.status !== status) return false
+  await recordRun(scope, { execution_id: id, steps: [], ...row.ending })
+  return true
 }
 
 const insertEvents = (id: string, events: readonly RunEventUpdate[]) => sql`
