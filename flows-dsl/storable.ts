@@ -5,7 +5,7 @@ import { ERRORS, type ErrorKind } from './errors.ts'
 import { type Json, objectOf, pointerTo, storableText, utf8Length } from './json.ts'
 
 /** Of the output of a task or a flow as JSON in UTF-8; readers hold all of it in memory. */
-export const STORED_BYTES_MAX = 4_194_304
+const STORED_BYTES_MAX = 4_194_304
 /** A character of a text takes at most so many bytes as JSON (`\u0001`). */
 const CHAR_BYTES_MAX = 6
 

@@ -4,7 +4,9 @@ import { FlowError, OUTCOME_UNKNOWN } from '../errors.ts'
 import type { Json } from '../json.ts'
 import { toStorable } from '../storable.ts'
 import type { RunBody } from '../tasks/run.ts'
-import type { MachineContext } from './machine-context.ts'
+import type { StepEvent } from '../tasks/task.ts'
+import type { Evaluation } from './evaluation.ts'
+import type { Frames } from './frames.ts'
 import type {
   CompletedTask,
   Effect,
@@ -15,6 +17,16 @@ import type {
   TaskFrame,
   UnsettledCall,
 } from './state.ts'
+import type { TaskIndex } from './task-index.ts'
+
+/** What it needs of the machine. */
+interface CallContext {
+  readonly state: RunState
+  readonly frames: Frames
+  readonly nodes: TaskIndex
+  readonly evaluation: Evaluation
+  recordAt(call: UnsettledCall, what: Omit<StepEvent, 'step' | 'at_ms'>): void
+}
 
 /** Safe methods (RFC 9110 §9.2.1). */
 const SAFE: readonly unknown[] = ['GET', 'HEAD', 'OPTIONS']
@@ -33,14 +45,14 @@ function mayHaveEffect(effect: Effect): boolean {
  * compensated.
  * @param owner its step is recorded as faulted or held; the other steps below the frame stay open in the record
  */
-export function keepCallsBelow(machine: MachineContext, frame: Frame, owner?: TaskFrame): void {
+export function keepCallsBelow(machine: CallContext, frame: Frame, owner?: TaskFrame): void {
   for (const below of machine.frames.below(frame)) {
     if (below.is === 'task') rememberAnswered(machine, below)
     else if (below.is === 'effect') keepCall(machine, below, owner)
   }
 }
 
-function keepCall(machine: MachineContext, frame: EffectFrame, owner: TaskFrame | undefined): void {
+function keepCall(machine: CallContext, frame: EffectFrame, owner: TaskFrame | undefined): void {
   const { frames, state } = machine
   const task = frames.enclosingTask(frame)
   if (task === undefined || !mayHaveEffect(frame.effect)) return
@@ -65,7 +77,7 @@ const isKeyed = (effect: Effect): boolean => effect.do === 'call' && KEYED.inclu
 const isEnding = ({ compensation, ending }: RunState): boolean => (compensation ?? ending) !== undefined
 
 /** Tests if a call of the task itself is under way and may change something. */
-export function hasOpenCall({ frames }: MachineContext, { children }: TaskFrame): boolean {
+export function hasOpenCall({ frames }: CallContext, { children }: TaskFrame): boolean {
   return children.some((id) => {
     const child = frames.get(id)
     return child?.is === 'effect' && child.effect.do === 'call' && mayHaveEffect(child.effect)
@@ -80,7 +92,7 @@ export function hasUnsettled({ unsettled = {} }: RunState): boolean {
 const EFFECT_POSSIBLE: readonly unknown[] = [OUTCOME_UNKNOWN, 'upstream_invalid', 'output_too_large']
 
 /** Remembers that a call of a task that can be compensated has had its effect, or may have had it. */
-export function keepAnswer(machine: MachineContext, frame: EffectFrame, outcome: EffectOutcome): void {
+export function keepAnswer(machine: CallContext, frame: EffectFrame, outcome: EffectOutcome): void {
   const task = machine.frames.get(frame.parent)
   if (task?.is !== 'task' || machine.nodes.at(task.pointer).compensate === undefined) return
   if (frame.effect.do !== 'call' || !mayHaveEffect(frame.effect)) return
@@ -90,7 +102,7 @@ export function keepAnswer(machine: MachineContext, frame: EffectFrame, outcome:
 }
 
 /** Its call has been answered, or may have had its effect, and the task does not complete. */
-function rememberAnswered(machine: MachineContext, task: TaskFrame): void {
+function rememberAnswered(machine: CallContext, task: TaskFrame): void {
   const { called, pointer, iteration, input = null } = task
   if (called === undefined) return
   delete task.called
@@ -121,7 +133,7 @@ export function remember(state: RunState, undo: CompletedTask): void {
  * Records the outcome of a call that was cancelled, and remembers its effect.
  * @param outcome undefined if the call was not sent
  */
-export function settleCall(machine: MachineContext, id: number, outcome: EffectOutcome | undefined): void {
+export function settleCall(machine: CallContext, id: number, outcome: EffectOutcome | undefined): void {
   const { state } = machine
   const call = state.unsettled?.[id]
   if (call === undefined) return
@@ -131,7 +143,7 @@ export function settleCall(machine: MachineContext, id: number, outcome: EffectO
   else settleOutput(machine, call, outcome.output)
 }
 
-function settleOutput(machine: MachineContext, call: UnsettledCall, answer: Json): void {
+function settleOutput(machine: CallContext, call: UnsettledCall, answer: Json): void {
   const { evaluation, nodes } = machine
   const node = nodes.at(call.pointer)
   try {
@@ -147,12 +159,12 @@ function settleOutput(machine: MachineContext, call: UnsettledCall, answer: Json
   }
 }
 
-function settleError(machine: MachineContext, call: UnsettledCall, error: FlowError): void {
+function settleError(machine: CallContext, call: UnsettledCall, error: FlowError): void {
   if (call.isOpen) machine.recordAt(call, { phase: 'cancelled', error: error.toObject() })
   if (EFFECT_POSSIBLE.includes(error.code)) undo(machine, call, dataOf(call.input, undefined))
 }
 
-function undo(machine: MachineContext, call: UnsettledCall, data: CompletedTask['data']): void {
+function undo(machine: CallContext, call: UnsettledCall, data: CompletedTask['data']): void {
   const { pointer, iteration, variables, context, callPath, isKeyed: hasKey } = call
   if (machine.nodes.at(pointer).compensate === undefined || call.isUndoable !== true) return
   remember(machine.state, { pointer, iteration, variables, context, data, ...(hasKey && { callPath }) })

@@ -39,14 +39,14 @@ export function recordSink(access: Access, log: Log, awaitClose: AwaitClose): Re
       const scope = scopeOf(access, workflowId, update)
       const write = () => recordEnding(scope, update)
       const written = await retryTransient(holdMs, write).then(
-        () => [],
+        () => undefined,
         (error: unknown) => {
           if (!isRetryable(error)) throw error
-          return [retries.add(workflowId, write)]
+          return { late: retries.add(workflowId, write) }
         },
       )
       const end = async () => {
-        await Promise.all(written)
+        await written?.late
         const status = await awaitClose(workflowId, runId)
         if (status === undefined) return
         await retryTransient(patienceMs, () => confirmEnd(scope, update.execution_id, status), isRetryable)

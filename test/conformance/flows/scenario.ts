@@ -87,7 +87,7 @@ export function compiled(source: string, catalogue: Catalogue = CATALOGUE): Flow
 }
 
 /** Rejection of pending work that is cancelled; no FlowError, so no flow catches it. */
-export class Cancelled extends Error {}
+class Cancelled extends Error {}
 
 interface Pending {
   readonly dueMs: number

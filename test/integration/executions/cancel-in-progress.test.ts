@@ -81,7 +81,10 @@ describe('cancel during a call', () => {
   test('function that can be compensated: its end is awaited; as it fails, nothing of it is compensated', async () => {
     const ledger = unique('c')
     const step = await endless(ledger, '10s', true)
-    expect(step).toMatchObject({ status: 'cancelled', error: { detail: expect.stringContaining('10000 ms') } })
+    expect(step).toMatchObject({
+      status: 'cancelled',
+      error: { detail: expect.stringContaining('10000 ms') },
+    })
     expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
   })
 })

@@ -200,50 +200,6 @@ describe('concurrency limit', () => {
   })
 })
 
-describe('cancelled execution', () => {
-  /** A call that fails at once, and is tried again in an hour. */
-  const RETRYING = `  - a:
-      try: [{ b: { raise: { error: { type: communication, status: 503 } } } }]
-      catch: { retry: { delay: PT1H } }`
-
-  test.each([
-    ['waits for an event', LISTEN],
-    ['waits for a time', '  - w: { wait: PT10M }'],
-    ['waits for a retry', RETRYING],
-  ])('that %s: frees its slot, and the next one runs', async (_state, tasks) => {
-    const flow = await publishFlow('{ limit: 1 }', tasks)
-    const [first = '', second = '', third = ''] = await startInOrder(flow, 3)
-    await waitForStatus(workspace, first, 'waiting')
-    await send(first, 'cancel')
-    expect(await waitForStatus(workspace, first, 'cancelled')).toMatchObject({ output: null, error: null })
-    await waitForStatus(workspace, second, 'waiting')
-    expect((await readExecution(workspace, third)).queue).toMatchObject({ position: 1, running: 1 })
-    for (const id of [third, second]) await send(id, 'cancel')
-  })
-
-  test('running and queued ones, beside a rerun: never more than the limit run, and the queued one never does', async () => {
-    const flow = await publishFlow('{ limit: 2 }', "  - w: { wait: '${ { milliseconds: .ms } }' }")
-    const faulted = idOf(await start(flow, { ms: 'soon' }))
-    await waitForStatus(workspace, faulted, 'faulted')
-    const ids = await startInOrder(flow, 6, { ms: 1_000 })
-    await waitForStatus(workspace, ids[0] ?? '', 'waiting')
-    await Promise.all([send(ids[0] ?? '', 'cancel'), send(ids[5] ?? '', 'cancel'), send(faulted, 'rerun')])
-    let maxAdmitted = 0
-    await eventually(async () => {
-      const [row] = await asSuperuser<{ open: number; admitted: number }>(
-        `select count(*) filter (where ended_at is null)::int as open,
-          (select count(*)::int from tenon.concurrency_slots s where s.flow_id = min(e.flow_id) and state = 'admitted') as admitted
-        from tenon.executions e where flow_id = (select flow_id from tenon.executions where id = $1)`,
-        [faulted],
-      )
-      maxAdmitted = Math.max(maxAdmitted, row?.admitted ?? 0)
-      return row?.open === 0 ? true : undefined
-    }, 60_000)
-    expect(maxAdmitted).toBe(2)
-    expect(await readExecution(workspace, ids[5] ?? '')).toMatchObject({ status: 'cancelled', steps: [] })
-  })
-})
-
 describe('queued execution', () => {
   test('cancelled: ends without a workflow, the others move up', async () => {
     const flow = await publishFlow('{ limit: 1 }')
