@@ -1,4 +1,4 @@
-/** What the driver needs of its host to carry out the effects of a flow. */
+/** The interface by which the driver asks its host to carry out the effects of a flow. */
 
 import type { Json, JsonObject } from '../ir.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
