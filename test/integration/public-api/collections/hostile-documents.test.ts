@@ -118,7 +118,7 @@ describe.each(KINDS)('documents, %s collection', (kind) => {
     for (const raw of [
       '{"n":9007199254740993}',
       String.raw`{"a":"\u0000"}`,
-      '{"_version":1}',
+      '{"_created_at":"2020-01-01T00:00:00Z"}',
       '{"$set":{}}',
     ]) {
       for (const method of ['PUT', 'PATCH']) {
