@@ -96,7 +96,7 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, recheck: () => 
     await new Promise<void>((done) => raw.once('drain', done).once('close', done))
     clearTimeout(late)
   }
-  const heartbeat = setInterval(() => send(': hb\n\n'), LIMITS.feedHeartbeatMs)
+  const heartbeat = setInterval(() => void sendHeartbeat(feed, send), LIMITS.feedHeartbeatMs)
   const watch = setInterval(() => {
     recheck()
       .then(() => feed.recheck?.())
@@ -112,4 +112,11 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, recheck: () => 
     close()
   }
   raw.once('close', stop)
+}
+
+/** A frame without data fires no event, but a browser keeps its id as the last one (HTML §9.2.6). */
+async function sendHeartbeat(feed: Feed, send: (text: string) => void): Promise<void> {
+  // Without its store a feed has no position; the connection is kept alive all the same.
+  const position = await feed.position?.().catch(() => undefined)
+  send(position === undefined ? ': hb\n\n' : `: hb\nid: ${position}\n\n`)
 }

@@ -151,6 +151,8 @@ export interface FeedSink {
 export interface Feed {
   /** Starts sending. @returns a function that stops it */
   open(sink: FeedSink): () => void
+  /** The id that a client that has read all frames until now may continue after; heartbeats carry it. Default: that of the last event. */
+  position?(): Promise<string>
   /**
    * Checks again that the caller may read the feed, for rights that are not part of the credential.
    * @throws Problem whose code ends the feed

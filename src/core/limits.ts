@@ -320,6 +320,10 @@ export const LIMITS = {
   /** Memory of a stream; each process that adds to it may exceed this by 1/16. */
   eventsBytesMax: 134_217_728,
   changesBytesMax: 67_108_864,
+  /** A stream may exceed its length by one of so many parts before its oldest entries are dropped together. */
+  streamSlackShare: 50,
+  /** Per stream: topics whose newest dropped entry is remembered (about 200 kB). */
+  droppedTopicsMax: 2_000,
   /** A batch of the relay: tenants, changes, bytes (plus at most one document). */
   relayTenantsMax: 50,
   relayChangesMax: 500,

@@ -13,15 +13,8 @@ import { Problem } from '../../core/problem.ts'
 import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
-import {
-  CURSOR,
-  cloudEvent,
-  type EventFilter,
-  eventsIn,
-  isChangeTopic,
-  isPlatformTopic,
-  matchesTopic,
-} from './events.ts'
+import type { EventFilter } from './event-sender.ts'
+import { cloudEvent, eventsIn, isChangeTopic, isPlatformTopic, matchesTopic } from './events.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({
@@ -81,7 +74,7 @@ export const subscribeEvents = workspaceOperation({
           'Only what this workspace publishes. Changes below `collections` always are, and so is all that anon keys and users hear.',
       }),
     ),
-    last_event_id: Type.Optional(Type.String({ pattern: CURSOR })),
+    last_event_id: Type.Optional(Type.String()),
   }),
   output: Type.Unknown({ description: 'Frames: `ready`, events with `id`, `gap`, `end`.' }),
   http: {
