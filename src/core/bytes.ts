@@ -166,3 +166,7 @@ export function frame(fields: { id?: string; event?: string; data: unknown }): s
   const event = fields.event === undefined ? '' : `event: ${fields.event}\n`
   return `${event}${id}data: ${JSON.stringify(fields.data)}\n\n`
 }
+
+/** The number in Last-Event-ID of a feed that numbers its events. Any other text is no position: the feed begins with its first event. */
+export const lastNumber = (lastEventId = '0'): number =>
+  /^[0-9]{1,9}$/.test(lastEventId) ? Number(lastEventId) : 0

@@ -346,6 +346,8 @@ export const LIMITS = {
   /** A client that reads nothing for this long during the replay of past events is disconnected. */
   feedStallMs: 30_000,
   feedHeartbeatMs: 15_000,
+  /** How long a client waits at least before it asks again for a stream that was refused for now. */
+  feedRetryMs: 15_000,
   /** Mostly served from the cache (`credentialCacheMs`). */
   feedCheckMs: 1_000,
 

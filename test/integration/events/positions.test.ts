@@ -1,28 +1,30 @@
 /** Positions in event streams: `ready` and heartbeats carry them, and a gap is reported exactly if a matching event was dropped. */
 
 import { EventSource } from 'eventsource'
-import { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, expect, inject, test, vi } from 'vitest'
+import { afterEach, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
+import { isBefore } from '../../../src/core/run.ts'
 import type { TenantId, WorkspaceId } from '../../../src/core/tenant.ts'
+import { Events } from '../../../src/features/events/events.ts'
 import { Appender } from '../../../src/features/events/outbox-relay.ts'
-import { changesOf } from '../../../src/infra/valkey/streams.ts'
+import { changesOf, eventsOf, Streams } from '../../../src/infra/valkey/streams.ts'
 import {
   closeSubscriptions,
   messages,
   receivedAtLeast,
   subscribeToEvents,
 } from '../../support/clients/sse.ts'
-import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import {
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+} from '../../support/fixtures/tenants.ts'
 import { startTcpProxy } from '../../support/servers/tcp-proxy.ts'
 
 const url = new URL(inject('tenon').url)
-let redis: Redis
-beforeAll(() => {
-  redis = new Redis(inject('tenon').env['REDIS_URL'] ?? '')
-})
 afterEach(closeSubscriptions)
-afterAll(() => redis.disconnect())
 
 const publish = (workspace: TestWorkspace, topic: string, data: unknown) =>
   call('POST', '/v1/events/publish', { as: workspace.service, body: { topic, data } })
@@ -32,7 +34,10 @@ const dataOf = (received: Parameters<typeof messages>[0]) => messages(received).
 /** Fills the stream of a workspace's changes with changes of one collection, as the relay does. */
 async function flood(workspace: TestWorkspace, collection: string, count: number): Promise<void> {
   const ref = { tenantId: workspace.tenantId as TenantId, workspaceId: workspace.workspaceId as WorkspaceId }
-  const [appender, topic] = [new Appender(inject('tenon').env['REDIS_URL'] ?? '', () => {}), `collections.${collection}.created`]
+  const [appender, topic] = [
+    new Appender(inject('tenon').env['REDIS_URL'] ?? '', () => {}),
+    `collections.${collection}.created`,
+  ]
   const message = { topic, source: `/workspaces/${ref.workspaceId}`, text: '{}' }
   const batch = Array.from({ length: 500 }, () => ({ key: changesOf(ref), message }))
   for (let n = 0; n < count; n += batch.length) await appender.append(batch)
@@ -105,9 +110,12 @@ test('Last-Event-ID: empty, or in the query: as absent, and as in the header', a
   const query = await subscribeToEvents(workspace.service, 'topic=pos&last_event_id=0-0')
   const both = await subscribeToEvents(workspace.service, 'topic=pos&last_event_id=0-0', after(empty[0]?.id))
   await publish(workspace, 'pos', 2)
-  for (const received of [empty, query, both]) await eventually(async () => dataOf(received).includes(2) || undefined)
+  for (const received of [empty, query, both])
+    await eventually(async () => dataOf(received).includes(2) || undefined)
   expect([empty, query, both].map(dataOf)).toEqual([[2], [1, 2], [2]])
-  expect([empty, query, both].flatMap((received) => received.filter(({ event }) => event === 'gap'))).toEqual([])
+  expect([empty, query, both].flatMap((received) => received.filter(({ event }) => event === 'gap'))).toEqual(
+    [],
+  )
 })
 
 test('events of other collections dropped: no gap for a quiet one; its own dropped: a gap', async () => {
@@ -131,9 +139,40 @@ test('events of other collections dropped: no gap for a quiet one; its own dropp
 }, 60_000)
 
 test('subscriber of a quiet topic: its position passes the events of others', async () => {
+  const ref = { tenantId: `ten_${unique('t')}`, workspaceId: `ws_${unique('w')}` } as const
+  const streams = new Streams(inject('tenon').env['REDIS_URL'] ?? '', () => {})
+  const feed = await new Events(ref, streams).subscribe({ topics: ['quiet'], ownWorkspace: false })
+  const sent: string[] = []
+  const stop = feed.open({ send: (text) => sent.push(text) > 0, drained: async () => {}, end: () => {} })
+  const first = await feed.position?.()
+  const message = { topic: 'loud', source: 's', text: '{}' }
+  const loud = await streams.publish(eventsOf(ref.tenantId), message)
+  await eventually(async () => isBefore(loud, (await feed.position?.()) ?? '') || undefined)
+  const quiet = await streams.publish(eventsOf(ref.tenantId), { ...message, topic: 'quiet' })
+  await eventually(async () => sent.some((text) => text.includes(quiet)) || undefined)
+  expect(first && isBefore(first, loud)).toBe(true)
+  stop()
+  streams.close()
+})
+
+test('data with numbers that would not read back the same: refused as in documents', async () => {
   const workspace = await createTestWorkspace()
-  vi.spyOn(LIMITS, 'feedHeartbeatMs', 'get')
-  const response = await fetch(`${url.href}v1/events/subscribe?topic=quiet`, { headers: workspace.service })
-  expect(response.status).toBe(200)
-  await response.body?.cancel()
+  const send = async (path: string, text: string) => {
+    const response = await fetch(new URL(path, url), {
+      method: 'POST',
+      headers: { ...workspace.service, 'content-type': 'application/json' },
+      body: text,
+    })
+    return [response.status, ((await response.json()) as { code?: string }).code]
+  }
+  for (const number of ['9007199254740993', '1e400', '-1e400', '123456789012345678901']) {
+    const document = await send('/v1/collections/numbers/documents', `{"n": [${number}]}`)
+    expect(document).toEqual([400, 'number_unsafe'])
+    expect(await send('/v1/events/publish', `{"topic": "n", "data": ${number}}`)).toEqual(document)
+    expect(await send('/v1/events/publish', `{"topic": "n", "data": {"a": [${number}]}}`)).toEqual(document)
+  }
+  expect(await send('/v1/events/publish', '{"topic": "n", "data": 9007199254740991}')).toEqual([
+    202,
+    undefined,
+  ])
 })
