@@ -3,7 +3,21 @@
 import { Redis, type RedisOptions, type Result } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
 import { isBefore } from '../../core/run.ts'
-import type { Message, StreamKey } from './streams.ts'
+import type { TenantId } from '../../core/tenant.ts'
+
+/** A published event. Listeners filter by the fields beside the text, so that it is not parsed. */
+export interface Message {
+  readonly topic: string
+  readonly source: string
+  readonly text: string
+  /** For a change: the roles that could read documents of the collection then. */
+  readonly readers?: { readonly anon: boolean; readonly user: boolean }
+  /** The deleted document as JSON, if rules decide who may know of it. Subscribers do not receive it. */
+  readonly deleted?: string
+}
+
+/** Key of a stream. One read covers the streams of several tenants, so Valkey must be a single node, not a cluster. */
+export type StreamKey = `tenon:{${TenantId}}:${string}`
 
 /**
  * Fields of the hash beside a stream, which are no topics: when it was made, how many drops it knows, and the id up to which

@@ -2,8 +2,7 @@
 
 import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
-import { logOf } from './stream-log.ts'
-import type { StreamKey } from './streams.ts'
+import { logOf, type StreamKey } from './stream-log.ts'
 
 /** How often a stream is measured while as many bytes go into it as it may hold. */
 const MEASUREMENTS = 16

@@ -12,20 +12,11 @@ import {
   type DroppedTopics,
   droppedAfter,
   logOf,
+  type Message,
   type StreamFacts,
+  type StreamKey,
 } from './stream-log.ts'
 import { StreamTrimmer } from './stream-trimmer.ts'
-
-/** A published event. Listeners filter by the fields beside the text, so that it is not parsed. */
-export interface Message {
-  readonly topic: string
-  readonly source: string
-  readonly text: string
-  /** For a change: the roles that could read documents of the collection then. */
-  readonly readers?: { readonly anon: boolean; readonly user: boolean }
-  /** The deleted document as JSON, if rules decide who may know of it. Subscribers do not receive it. */
-  readonly deleted?: string
-}
 
 /** A message with its id in the stream. One object for all listeners of a process. */
 export interface Entry extends Message {
@@ -34,6 +25,8 @@ export interface Entry extends Message {
   /** Serialised as a server-sent event, shared by all subscribers. */
   readonly frame: string
 }
+
+export type { Message, StreamKey } from './stream-log.ts'
 
 export type Listener = (entry: Entry) => void
 
@@ -46,9 +39,6 @@ const LAST_OF_MS = 9_999_999_999
 const BLOCK_MS = 5_000
 const RETRY_MS = 500
 const UNBLOCK_MS = 10
-
-/** Key of a stream. One read covers the streams of several tenants, so Valkey must be a single node, not a cluster. */
-export type StreamKey = `tenon:{${TenantId}}:${string}`
 
 /** The stream of the events that a tenant's workspaces publish. */
 export const eventsOf = (tenantId: TenantId): StreamKey => `tenon:{${tenantId}}:events`
