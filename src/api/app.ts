@@ -36,6 +36,7 @@ import { mountIssuer } from './issuer/issuer-routes.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
 import { PROBLEM_TYPE, toProblem, toReply } from './problems.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
+import { EVENT_STREAM_HEADERS, endedStream, endsAsStream } from './response.ts'
 import { mountWebhooks } from './webhooks.ts'
 
 /** Builds the application without listening. */
@@ -240,6 +241,15 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
   if (problem.code === 'body_too_large') reply.removeHeader('connection')
   const wire = toReply(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
   const text = redactText(JSON.stringify(wire.body))
+  if (endsAsStream(problem, request))
+    return reply
+      .headers({
+        ...BROWSER_GUARDS,
+        ...wire.headers,
+        ...EVENT_STREAM_HEADERS,
+        'x-problem-code': problem.code,
+      })
+      .send(endedStream(text, wire.headers['retry-after']))
   return reply
     .code(wire.status)
     .headers({

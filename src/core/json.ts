@@ -22,6 +22,23 @@ export function checkJson(name: string, value: unknown, bytesMax: number): void 
   }
 }
 
+/**
+ * Rejects numbers that would not read back as they were written, as documents do.
+ * @param name the input field, for the text
+ * @throws Problem `number_unsafe`
+ */
+export function checkNumbers(name: string, value: unknown): void {
+  if (typeof value === 'object' && value !== null) {
+    for (const member of Object.values(value)) checkNumbers(name, member)
+    return
+  }
+  if (typeof value !== 'number' || (Number.isFinite(value) && !isUnsafeInteger(value))) return
+  const detail = `${name} has a number that would not read back the same: an integer beyond 2^53, or one too large to be kept.`
+  throw new Problem('number_unsafe', { detail })
+}
+
+const isUnsafeInteger = (value: number) => Number.isInteger(value) && !Number.isSafeInteger(value)
+
 /** True for an object, false for an array or null. */
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
