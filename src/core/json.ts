@@ -32,12 +32,10 @@ export function checkNumbers(name: string, value: unknown): void {
     for (const member of Object.values(value)) checkNumbers(name, member)
     return
   }
-  if (typeof value !== 'number' || (Number.isFinite(value) && !isUnsafeInteger(value))) return
-  const detail = `${name} has a number that would not read back the same: an integer beyond 2^53, or one too large to be kept.`
+  if (typeof value !== 'number' || Number.isFinite(value)) return
+  const detail = `${name} has a number that is too large to be kept.`
   throw new Problem('number_unsafe', { detail })
 }
-
-const isUnsafeInteger = (value: number) => Number.isInteger(value) && !Number.isSafeInteger(value)
 
 /** True for an object, false for an array or null. */
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>

@@ -73,9 +73,10 @@ export async function runSubflow(request: SubflowRequest): Promise<Json> {
 
 /** Ends the record of a sub-flow whose start was cancelled: no workflow does. @throws the error */
 async function endUnstarted(execution_id: string, error: unknown): Promise<never> {
-  if (isCancellation(error))
+  if (isCancellation(error)) {
     const ended_at = new Date().toISOString()
     await recordRun({ execution_id, status: 'cancelled', steps: [], ended_at }, 'record: cancelled')
+  }
   throw error
 }
 
