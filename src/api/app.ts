@@ -11,7 +11,7 @@ import Fastify, {
   LogController,
 } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
-import { gatewayReader } from '../access/authentication/credentials.ts'
+import { countHeader, gatewayReader } from '../access/authentication/credentials.ts'
 import type { Check, Platform } from '../app/platform.ts'
 import { randomIds, typeId } from '../core/ids.ts'
 import { parseJson } from '../core/json.ts'
@@ -76,7 +76,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     for (const [name, value] of guards) reply.raw.setHeader(name, value)
     reply.header('x-request-id', request.id)
     reply.header('vary', VARY)
-    done(urlProblem(request.url))
+    done(requestProblem(request))
   })
   app.addHook('onRequest', (request, reply, done) => {
     if (!isPublic(request.url)) return done()
@@ -145,14 +145,18 @@ const browserGuards = (config: Config): Record<string, string> => ({
   ...(publicUrl(config).startsWith('https:') && { 'strict-transport-security': 'max-age=31536000' }),
 })
 
-/** A name or value of the query that is not UTF-8 would be read as another one. The router checks the path. */
-function urlProblem(url: string): Problem | undefined {
+/** The problem of a request line or a `Host` that two readers may understand differently. */
+function requestProblem({ url, raw }: FastifyRequest): Problem | undefined {
   if (url.length > LIMITS.urlBytesMax) return new Problem('uri_too_long')
-  if (!url.includes('%') || escapesUtf8(url)) return undefined
-  return new Problem('request_malformed', {
-    detail: 'The URL has escapes (%XX) that are not UTF-8.',
-    hint: 'Encode names and values of the URL as UTF-8: é is %C3%A9.',
-  })
+  // A name or value of the query that is not UTF-8 would be read as another one. The router checks the path.
+  if (url.includes('%') && !escapesUtf8(url))
+    return new Problem('request_malformed', {
+      detail: 'The URL has escapes (%XX) that are not UTF-8.',
+      hint: 'Encode names and values of the URL as UTF-8: é is %C3%A9.',
+    })
+  // Node takes the first of two lines, a proxy perhaps the last (RFC 9112 §3.2).
+  if (countHeader('host', raw.rawHeaders) < 2) return undefined
+  return new Problem('request_malformed', { detail: 'The header Host was sent more than once.' })
 }
 
 /** True if the route needs no credential, and so is limited by address. /healthz is not limited. */
