@@ -156,6 +156,11 @@ describe('curation', () => {
   test.each([
     ['unknown candidate', { 'collections:other:get': { enabled: true } }, 'is not a candidate'],
     [
+      'tool of a flow that is off',
+      { 'flows:nightly:run': { enabled: true } },
+      '"experimental": ["mcp.flow_tools"]',
+    ],
+    [
       'T26: name of 65 letters',
       { 'collections:notes:get': { enabled: true, name: 'a'.repeat(65) } },
       'at most 64',

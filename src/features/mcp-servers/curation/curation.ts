@@ -240,10 +240,17 @@ function collisions(tools: readonly Tool[]): InputError[] {
     .map(({ name }) => fault('', '', `has two tools named ${name}`))
 }
 
+const FLOW_TOOLS_OFF =
+  'Tools of flows are off in this workspace: `POST /v1/services/configure` with `"experimental": ["mcp.flow_tools"]` turns them on.'
+
 /** Of a key that is neither the id nor the name of a candidate. */
 function notACandidate(key: string, candidates: readonly Candidate[]): string {
   const known = candidates.flatMap(({ candidate, name }) => [candidate, name])
-  const hints = [didYouMean(key, known), '`tenon mcp candidates <server>` lists all.']
+  const isOff =
+    /^(flows|runs):/.test(key) && !known.some((id) => id.startsWith(key.slice(0, key.indexOf(':') + 1)))
+  const hints = isOff
+    ? [FLOW_TOOLS_OFF]
+    : [didYouMean(key, known), '`tenon mcp candidates <server>` lists all.']
   return ['is not a candidate.', ...hints].filter(Boolean).join(' ')
 }
 
