@@ -12,9 +12,10 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
     inbound: [
       {
         execute: async (input, next) => {
-          const [first] = input.args as readonly Partial<FlowRunInput>[]
+          // The interceptor before this one has put the definition before the input (tenant-interceptor.ts).
+          const [, started] = input.args as unknown as readonly [string, Partial<FlowRunInput>?]
           // An execution started by an event or a tool has its depth in the input; one started by another execution, in the header.
-          depth = chainDepthOf(input.headers) ?? first?.trigger?.chain_depth ?? 0
+          depth = chainDepthOf(input.headers) ?? started?.trigger?.chain_depth ?? 0
           return next(input)
         },
       },

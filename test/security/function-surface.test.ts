@@ -5,6 +5,7 @@ import { deployed, EVALUATES, resultOf } from '../support/fixtures/functions.ts'
 import { createTestWorkspace } from '../support/fixtures/tenants.ts'
 
 const DENO = `
+  stderr stdout
   ChildProcess Command HttpClient PermissionStatus Permissions addSignalListener build chdir chmod chmodSync chown chownSync connect
   connectTls copyFile copyFileSync cpuUsage create createHttpClient createSync cwd env errors exit exitCode gid hostname
   inspect jupyter kill link linkSync listen listenTls loadavg lstat lstatSync makeTempDir makeTempDirSync makeTempFile

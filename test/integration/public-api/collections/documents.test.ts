@@ -116,7 +116,7 @@ describe.each(KINDS)('document, %s collection', (kind) => {
     expect(get(reply, 'o')).toEqual({ a: { deep: 1 } })
   })
 
-  test.each(['[]', '1', 'null', '"x"', '{"_version":5}', '{"$set":{"n":1}}'])(
+  test.each(['[]', '1', 'null', '"x"', '{"_created_at":"2020-01-01T00:00:00.000Z"}', '{"$set":{"n":1}}'])(
     'PUT and PATCH: body %s: 400, nothing changes',
     async (raw) => {
       const id = await make()

@@ -9,7 +9,7 @@ const remove = (from, names) => {
   for (const name of names) Reflect.deleteProperty(from, name)
 }
 // The internals of Deno: all of its operations, before any check of a permission.
-remove(Deno, [Deno.internal, 'internal', 'stdin', 'stdout', 'stderr', 'execPath', 'mainModule', 'args', 'pid', 'ppid', 'isatty',
+remove(Deno, [Deno.internal, 'internal', 'stdin', 'execPath', 'mainModule', 'args', 'pid', 'ppid', 'isatty',
   'consoleSize', 'dlopen', 'UnsafeCallback', 'UnsafePointer', 'UnsafePointerView', 'UnsafeFnPointer', 'telemetry', 'test', 'bench',
   'lint', 'SeekMode', 'FsFile'])
 remove(Navigator.prototype, ['gpu'])
