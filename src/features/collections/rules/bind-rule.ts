@@ -17,7 +17,7 @@ export interface RuleCaller {
   /** Values that were looked up, by `<collection>/<name>`. */
   readonly lookups?: Actor['lookups'] | undefined
   readonly now: Date
-  /** The document before an update. Without it, comparisons with its fields admit every document: they are of updates alone. */
+  /** The document before an update. Without it, comparisons with its fields are deferred. */
   readonly old?: Stored | undefined
 }
 
@@ -49,7 +49,8 @@ function bindComparison(
   caller: RuleCaller,
   declared: Declaration,
 ): Filter {
-  if (caller.old === undefined && variablesIn(operand).some(([kind]) => kind === 'old')) return ALL
+  if (caller.old === undefined && variablesIn(operand).some(([kind]) => kind === 'old'))
+    return { kind: 'deferred', path, not }
   const unknown: Filter = { kind: 'unknown', path, not }
   const bound = Array.isArray(operand)
     ? operand.map((value) => bindOperand(value, caller))

@@ -10,7 +10,7 @@ import type { Declaration } from '../schemas/declaration-cache.ts'
 import { declaredNames, typed } from '../typed-query.ts'
 import { type AccessRules, type Lookup, type Right, ROLE_NAMES, type RoleName, within } from './access.ts'
 import { fieldsOf, type Rule, ruleProblem, variableIn, variablesOf } from './rule-language.ts'
-import { type PolicyCondition, policyCondition } from './rule-policy.ts'
+import { type PolicyCondition, policyCondition, transitionCondition } from './rule-policy.ts'
 
 /**
  * Checks that the fields of the rules and the lookups that they use exist, and that types match.
@@ -188,15 +188,22 @@ function equalFieldsOf(filter: Filter): string[] {
   return isEqual && filter.path.length === 1 ? [filter.path[0]] : []
 }
 
+/** A condition, and of an update rule with `$old` the one that its trigger checks. */
+type Compiled = PolicyCondition & { readonly transition?: PolicyCondition | undefined }
+
 /** The conditions of the policies of a table: `{user: {read: {template, literals}, …}, anon: {…}}`; `true` and `false` as they are. */
 export function policyConditions(
   declared: Declaration,
-): Readonly<Record<RoleName, Readonly<Partial<Record<Right, boolean | PolicyCondition>>>>> {
+): Readonly<Record<RoleName, Readonly<Partial<Record<Right, boolean | Compiled>>>>> {
+  const compiled = (rule: Rule): Compiled => ({
+    ...policyCondition(rule, declared),
+    transition: transitionCondition(rule, declared),
+  })
   const conditionsOf = (role: RoleName) =>
     Object.fromEntries(
       Object.entries(declared.rules[role]).map(([right, rule]) => [
         right,
-        typeof rule === 'boolean' ? rule : policyCondition(rule, declared),
+        typeof rule === 'boolean' ? rule : compiled(rule),
       ]),
     )
   return { anon: conditionsOf('anon'), user: conditionsOf('user') }

@@ -41,7 +41,7 @@ export function readersOf(
   return { anon: (anon.read ?? collections === 'read') !== false, user: (user.read ?? false) !== false }
 }
 
-/** Folds groups whose result does not depend on the document. */
+/** Folds groups whose result depends neither on the document nor on the one before. */
 function simplified(filter: Filter): Permission {
   if (filter.kind === 'unknown') return false
   if (!('of' in filter)) return filter
