@@ -5,7 +5,7 @@ import { ANON_CACHE_KEY, anonSettings } from '../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidate } from '../../access/scope-cache.ts'
 import { documentsOf } from '../../access/scope-services.ts'
-import type { Actor, EndUser } from '../../core/policy.ts'
+import type { Actor, EndUser, LookupResult } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { mongoRules, mongoStore } from './mongo/store.ts'
@@ -71,7 +71,7 @@ export async function withLookupsOf(
 ): Promise<WorkspaceScope> {
   const { user, role } = scope.actor
   if (role !== 'user' || user === undefined) return scope
-  const lookups: Record<string, readonly unknown[]> = {}
+  const lookups: Record<string, LookupResult> = {}
   for (const name of names) Object.assign(lookups, await lookupsFor(asWorkspaceService(scope), name, user))
   return Object.keys(lookups).length === 0 ? scope : withLookups(scope, lookups)
 }

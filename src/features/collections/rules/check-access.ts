@@ -9,7 +9,7 @@ import { type Filter, type Path, pathText } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { declaredNames, typed } from '../typed-query.ts'
 import { type AccessRules, type Lookup, type Right, ROLE_NAMES, type RoleName, within } from './access.ts'
-import { fieldsOf, type Rule, ruleProblem, variableIn, variablesOf } from './rule-language.ts'
+import { fieldsOf, type Rule, ruleProblem, variableIn, variablesOf, wholeLookupsOf } from './rule-language.ts'
 import { type PolicyCondition, policyCondition, transitionCondition } from './rule-policy.ts'
 
 /**
@@ -139,6 +139,19 @@ export function rulesWithoutTests(declared: Declaration): DeclarationWarning[] {
       if (decided === undefined) return []
       const detail = `It has no test and admits ${decided ? 'every' : 'no'} document: write ${decided}.`
       return [{ pointer: `/access/${role}/${right}`, detail }]
+    }),
+  )
+}
+
+/** Rules with tests that a truncated lookup leaves unknown, such as negated ones: the users with long lists find nothing. */
+export function rulesOfWholeLookups(declared: Declaration): DeclarationWarning[] {
+  return ROLE_NAMES.flatMap((role) =>
+    Object.entries(declared.rules[role]).flatMap(([right, rule]) => {
+      const names = typeof rule === 'object' ? [...new Set(wholeLookupsOf(rule))] : []
+      return names.map((name) => ({
+        pointer: `/access/${role}/${right}`,
+        detail: `It needs the whole list $lookups.${name.slice(declared.collection.length + 1)}. For a user with more than ${LIMITS.ruleLookupValuesMax} values there, the test matches no document.`,
+      }))
     }),
   )
 }

@@ -7,11 +7,20 @@
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { type Column, compileFilter } from '../postgres/compile.ts'
 import { tableOf } from '../postgres/table.ts'
-import type { Comparison } from '../query/filter.ts'
+import type { Comparison, Filter } from '../query/filter.ts'
 import type { Scalar } from '../schemas/columns.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { typed } from '../typed-query.ts'
-import { literalOf, type Rule, type Variable, variableIn, variablesIn, variablesOf } from './rule-language.ts'
+import {
+  literalOf,
+  type Rule,
+  testsOfPart,
+  type Variable,
+  variableIn,
+  variablesIn,
+  variablesOf,
+  wholeLookupsOf,
+} from './rule-language.ts'
 
 /** `template`: for PostgreSQL's `format`, with `%1$L` for the first of the literals. */
 export interface PolicyCondition {
@@ -54,7 +63,7 @@ function compileRule(rule: Rule, target: Target): Sql {
     case 'filter':
       return compileFilter(typed(rule.filter, declared), tableOf({ name: '', declared }).resolve)
     case 'caller':
-      return compileFilter(rule.filter, () => ({ sql: callerJson(rule.variable), type: 'jsonb' }))
+      return compileCallerTest(rule)
     case 'compared':
       return compileComparison(rule, target)
   }
@@ -69,9 +78,25 @@ function callerJson([name, claim]: Variable): Sql {
 
 const callerText = ([name]: Variable): Sql => sql`(select tenon.caller() ->> ${name}::text)`
 
+/** True if the list of a lookup is not truncated. */
+const isWhole = (name: string): Sql =>
+  sql`(select tenon.caller() #> array['truncated'::text, ${name}::text] is null)`
+
+function compileCallerTest({ variable, filter }: Extract<Rule, { kind: 'caller' }>): Sql {
+  const compiled = (of: Filter) => compileFilter(of, () => ({ sql: callerJson(variable), type: 'jsonb' }))
+  if (variable[0] !== 'lookups') return compiled(filter)
+  return sql`case when ${isWhole(variable[1])} then ${compiled(filter)} else ${compiled(testsOfPart(filter))} end`
+}
+
 type Compared = Extract<Rule, { kind: 'compared' }>
 
-function compileComparison(rule: Compared, { declared, seesOld }: Target): Sql {
+function compileComparison(rule: Compared, target: Target): Sql {
+  const holds = compileWhole(rule, target)
+  return wholeLookupsOf(rule).reduce((all, name) => sql`(${isWhole(name)} and ${all})`, holds)
+}
+
+/** The comparison with values that are all known. */
+function compileWhole(rule: Compared, { declared, seesOld }: Target): Sql {
   const { path, operator, operand, not } = rule
   const old = variablesIn(operand).find(([kind]) => kind === 'old')
   if (old !== undefined && !seesOld) return sql`true`

@@ -11,6 +11,7 @@ import {
   checkAccess,
   type DeclarationWarning,
   policyConditions,
+  rulesOfWholeLookups,
   rulesWithoutTests,
   unservedRules,
 } from '../rules/check-access.ts'
@@ -90,7 +91,7 @@ export async function buildDeclaration(
   return {
     ...{ schema, prepared, columns, indexes },
     policies: policyConditions(declared),
-    warnings: [...rulesWithoutTests(declared), ...unservedRules(declared)],
+    warnings: [...rulesWithoutTests(declared), ...unservedRules(declared), ...rulesOfWholeLookups(declared)],
   }
 }
 
