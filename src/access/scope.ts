@@ -40,8 +40,15 @@ function contextOf(actor: Actor, tenant = '', workspace = ''): SessionContext {
 }
 
 /** The end user as `tenon.caller()` returns it to policies (roles.sql). An address that was not verified is none. */
-const sessionUser = ({ id, email, emailVerified, claims }: EndUser, { lookups }: Actor): string =>
-  JSON.stringify({ id, ...(emailVerified && { email }), claims, lookups })
+function sessionUser({ id, email, emailVerified, claims }: EndUser, { lookups = {} }: Actor): string {
+  const found = Object.entries(lookups)
+  const values = Object.fromEntries(found.map(([name, lookup]) => [name, lookup.values]))
+  const truncated = found.flatMap(([name, { isTruncated }]) => (isTruncated ? [[name, true] as const] : []))
+  return JSON.stringify({
+    ...{ id, ...(emailVerified && { email }), claims },
+    ...(found.length > 0 && { lookups: values, truncated: Object.fromEntries(truncated) }),
+  })
+}
 
 /**
  * An actor, and statements with its rights. Features supply all other capabilities as functions of the scope:

@@ -275,7 +275,10 @@ export const LIMITS = {
   memoBytesMax: 67_108_864,
   /** Of a header that lists entity tags. */
   conditionCharsMax: 1_000,
-  updateAttemptsMax: 100,
+  /** Of a change that other writers overtake: no attempt starts after `wallMs`. */
+  contention: { wallMs: 10_000, attemptsMax: 100, delays: { min: 2, max: 200 } },
+  /** Operations of a batch times its attempts. */
+  batchOpAttemptsMax: 5_000,
   suspension: { pageRuns: 500, signalsAtOnce: 16, reasonCharsMax: 500 },
 
   // Idempotency keys

@@ -104,6 +104,13 @@ export interface Principal {
 /** The names of groups of people. */
 export const GROUP_PATTERN = '^[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?$'
 
+/** Values of documents that rules compare fields with. */
+export interface LookupResult {
+  readonly values: readonly unknown[]
+  /** There are more values, so whether one that is missing here was found is unknown. */
+  readonly isTruncated: boolean
+}
+
 /** The subject that acts within a scope. */
 export interface Actor {
   readonly subject: string
@@ -118,8 +125,8 @@ export interface Actor {
   readonly user?: EndUser
   /** As of its principal. */
   readonly scopes?: ReadonlySet<string>
-  /** For rules: values that were looked up for this user, by `<collection>/<name>`. */
-  readonly lookups?: Readonly<Record<string, readonly unknown[]>>
+  /** For rules: what was looked up for this user, by `<collection>/<name>`. */
+  readonly lookups?: Readonly<Record<string, LookupResult>>
   /** For an execution: its chain depth. */
   readonly chainDepth?: number
   /** For an execution that calls a tool, and for code of a function: its starter, on whose behalf it acts. */

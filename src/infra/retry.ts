@@ -1,5 +1,6 @@
 /** Retries transient errors with exponential backoff, and supplies the delays of endless loops. */
 
+import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 
 /** Milliseconds: the first delay, and the longest. */
@@ -28,6 +29,36 @@ export class Backoff {
   /** After a success: the next delay is the shortest again. */
   reset(): void {
     this.#ms = this.#bounds.min
+  }
+}
+
+/** Bounds of attempts at a change that other writers may overtake. */
+interface ContentionBounds {
+  /** No attempt starts later than this. */
+  readonly wallMs: number
+  readonly attemptsMax: number
+  readonly delays: Bounds
+}
+
+/**
+ * Repeats an attempt that other writers have overtaken, after pauses that grow and differ from writer to writer.
+ * @param attempt returns undefined if it is to be repeated
+ * @throws Problem `overloaded` with the detail if the bounds are reached; and as `attempt` does
+ */
+export async function retryContended<T>(
+  detail: string,
+  attempt: () => Promise<T | undefined>,
+  { wallMs, attemptsMax, delays }: ContentionBounds = LIMITS.contention,
+): Promise<T> {
+  const untilMs = performance.now() + wallMs
+  const backoff = new Backoff(delays)
+  for (let attempts = 1; ; attempts++) {
+    const result = await attempt()
+    if (result !== undefined) return result
+    const waitMs = backoff.next() * Math.random()
+    if (attempts >= attemptsMax || performance.now() + waitMs > untilMs)
+      throw new Problem('overloaded', { detail })
+    await new Promise((over) => setTimeout(over, waitMs))
   }
 }
 

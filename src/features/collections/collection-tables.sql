@@ -67,6 +67,24 @@ begin
   end if;
 end $$;
 
+-- The condition that rule-policy.ts has compiled: one expression over the columns of the table. Raises for any other text.
+-- @param rule its template for `format`, and its literals
+-- @param preface of a query in which the condition is parsed
+create function tenon.fill_template(declared tenon.schemas, rule jsonb, preface text) returns text
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  condition text;
+  parsed refcursor;
+begin
+  perform tenon.check_template(rule ->> 'template');
+  condition := format(rule ->> 'template', variadic array(select jsonb_array_elements_text(rule -> 'literals')));
+  -- A cursor takes a single query, and no text ends both a parenthesis and a bracket, so the condition is one expression.
+  open parsed for execute format('%3$s select from tenon_data.%1$I where (%2$s) and (array[%2$s])[1]',
+    declared.relation, condition, preface);
+  close parsed;
+  return condition;
+end $$;
+
 -- The condition under which a role may access a row, null if it may access none.
 -- @param rule true, false, or the condition that rule-policy.ts has compiled: a template for `format`, and its literals. Absent:
 --   closed, but without any `access` anon keys read if the setting of the workspace says so.
@@ -74,8 +92,6 @@ create function tenon.policy_condition(declared tenon.schemas, role text, action
   language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   mine constant text := 'tenant_id = tenon.tenant() and workspace_id = tenon.workspace()';
-  condition text;
-  parsed refcursor;
 begin
   if declared.access = '{}' and role = 'anon' and action = 'read' then
     return 'tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace())';
@@ -83,12 +99,35 @@ begin
   if coalesce(rule, 'false') in ('true', 'false') then
     return case rule when 'true' then mine end;
   end if;
-  perform tenon.check_template(rule ->> 'template');
-  condition := format(rule ->> 'template', variadic array(select jsonb_array_elements_text(rule -> 'literals')));
-  -- A cursor takes a single query, and no text ends both a parenthesis and a bracket, so the condition is one expression.
-  open parsed for execute format('select from tenon_data.%1$I where (%2$s) and (array[%2$s])[1]', declared.relation, condition);
-  close parsed;
-  return format('%s and (%s)', mine, condition);
+  return format('%s and (%s)', mine, tenon.fill_template(declared, rule, ''));
+end $$;
+
+-- Updates of users and anon keys whose rule compares a row with the one before (`$old`), which no policy sees.
+-- @param tg_argv the condition, over the columns of the row and those of `before`
+create function tenon.check_transition() returns trigger
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  is_admitted boolean;
+begin
+  execute format('with before as (select ($1).*) select %s from (select ($2).*) as after', tg_argv[0])
+    into is_admitted using old, new;
+  if is_admitted is not true then
+    raise exception 'the update rule does not admit this change' using errcode = 'insufficient_privilege';
+  end if;
+  return null;
+end $$;
+
+-- Checks updates by a role with the transition of its rule, if there is one. After the update, since generated columns have
+-- their values then.
+create function tenon.set_transition(declared tenon.schemas, role text, rule jsonb) returns void
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  if rule is null then
+    return;
+  end if;
+  execute format('create trigger %I after update on tenon_data.%I for each row when (current_user = %L)
+    execute function tenon.check_transition(%L)', role || '_transition', declared.relation, 'tenon_' || role,
+    tenon.fill_template(declared, rule, format('with before as (select * from tenon_data.%I)', declared.relation)));
 end $$;
 
 -- Sets the grants and policies of anon keys and users.
@@ -117,9 +156,11 @@ begin
         when 'update' then format(' (%sextra, version, updated_at)', fields)
       end, declared.relation, may.grantee);
   end loop;
+  perform tenon.set_transition(declared, role, rules #> array[role, 'update', 'transition'])
+    from unnest(array['anon', 'user']) role;
 end $$;
 
--- Takes all grants and policies from anon keys and users, before the columns change that the policies use.
+-- Takes all grants, policies and transitions from anon keys and users, before the columns change that these use.
 create function tenon.drop_policies(declared tenon.schemas) returns void
   language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -129,6 +170,8 @@ begin
       and polroles && array['tenon_anon'::regrole::oid, 'tenon_user'::regrole::oid] loop
     execute format('drop policy %I on tenon_data.%I', policy, declared.relation);
   end loop;
+  execute format('drop trigger if exists anon_transition on tenon_data.%1$I;
+    drop trigger if exists user_transition on tenon_data.%1$I', declared.relation);
   execute format('revoke all on tenon_data.%I from tenon_anon, tenon_user', declared.relation);
 end $$;
 
@@ -416,7 +459,8 @@ begin
   perform act_for_workspace(before[1], before[2]);
 end $$;
 
-revoke execute on function tenon.column_definition, tenon.index_statement, tenon.check_template, tenon.policy_condition,
+revoke execute on function tenon.column_definition, tenon.index_statement, tenon.check_template, tenon.fill_template,
+  tenon.policy_condition, tenon.check_transition, tenon.set_transition,
   tenon.set_policies, tenon.drop_policies,
   tenon.create_table,
   tenon.act_for_administered, tenon.declared_index, tenon.check_columns, tenon.fill_column, tenon.empty_column,

@@ -5,14 +5,14 @@ import { ANON_CACHE_KEY, anonSettings } from '../../access/anon-settings.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidate } from '../../access/scope-cache.ts'
 import { documentsOf } from '../../access/scope-services.ts'
-import type { Actor, EndUser } from '../../core/policy.ts'
+import type { Actor, EndUser, LookupResult } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { mongoRules, mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Right } from './rules/access.ts'
 import { lookUp } from './rules/lookups.ts'
-import { permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
+import { EVERYTHING, permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
 import { declarationOf, memoKey } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
 
@@ -71,7 +71,7 @@ export async function withLookupsOf(
 ): Promise<WorkspaceScope> {
   const { user, role } = scope.actor
   if (role !== 'user' || user === undefined) return scope
-  const lookups: Record<string, readonly unknown[]> = {}
+  const lookups: Record<string, LookupResult> = {}
   for (const name of names) Object.assign(lookups, await lookupsFor(asWorkspaceService(scope), name, user))
   return Object.keys(lookups).length === 0 ? scope : withLookups(scope, lookups)
 }
@@ -107,6 +107,12 @@ async function locationOf(scope: WorkspaceScope, name: string): Promise<Collecti
   const inMongo = declared?.store !== 'relational' && documents !== undefined
   return { store: inMongo ? mongoStore(documents.under(mongoRules(permissions))) : postgresStore, collection }
 }
+
+/** A place as a service key sees it, to learn whether rules hide something from the caller. Nothing of it may be returned to them. */
+export const withoutRules = (scope: WorkspaceScope, collection: Collection) => ({
+  service: asWorkspaceService(scope),
+  collection: { ...collection, permissions: EVERYTHING },
+})
 
 /** A collection, with what the actor may do in it now: by default the scope's. Lookups are those of the actor. */
 export async function collectionOf(

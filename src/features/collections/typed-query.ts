@@ -111,7 +111,7 @@ function canonicalBound(value: Json, format: Format | undefined): Json {
 /** Replaces literals on declared scalar properties by their form of that type. @throws Problem `filter_type_mismatch` */
 export function typed(filter: Filter, declared: Declaration): Filter {
   if ('of' in filter) return { ...filter, of: filter.of.map((part) => typed(part, declared)) }
-  if (filter.kind === 'exists' || filter.kind === 'unknown') return filter
+  if (filter.kind === 'exists' || filter.kind === 'unknown' || filter.kind === 'deferred') return filter
   const format = formatAt(filter.path, declared)
   if (filter.kind === 'null') return { ...filter, ...(format && { as: format }) }
   const { path, test } = filter

@@ -5,11 +5,13 @@
 
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import type { Sql } from '../../infra/postgres/sql.ts'
+import { retryContended } from '../../infra/retry.ts'
 import {
   type DocumentCommand,
   isBlindWrite,
@@ -22,8 +24,9 @@ import {
   withOpIndex,
 } from './plan.ts'
 import { BY_ID, type Filter, type Test } from './query/filter.ts'
-import { withCollections } from './resolve-store.ts'
+import { withCollections, withoutRules } from './resolve-store.ts'
 import type { Right } from './rules/access.ts'
+import { admits } from './rules/permissions.ts'
 import type { Index } from './schemas/api-types.ts'
 import { type Format, sortKey } from './schemas/canonical-text.ts'
 import {
@@ -80,11 +83,13 @@ export function writeAll(
       command,
       id: ids[index] ?? '',
     }))
-    for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
-      const result = await attemptAll(inside, tasks, { budget, extraStatements })
-      if (result !== undefined) return result
-    }
-    throw new Problem('overloaded', { detail: 'Too many writers change this document at once.' })
+    const { attemptsMax, ...bounds } = LIMITS.contention
+    const attemptsOfBatch = Math.max(2, Math.floor(LIMITS.batchOpAttemptsMax / tasks.length))
+    return retryContended(
+      'Too many writers change this document at once.',
+      () => attemptAll(inside, tasks, { budget, extraStatements }),
+      { ...bounds, attemptsMax: Math.min(attemptsMax, attemptsOfBatch) },
+    )
   })
 }
 
@@ -116,7 +121,7 @@ async function attemptAll(
   const rejected = outcomes[failed]
   if (rejected === undefined) return planned.map((plan, index) => resultOf(plan, outcomes[index]))
   const task = taskAt(tasks, failed)
-  if (!isBlind && isTransient(rejected, task.command)) return undefined
+  if (!isBlind && (await isTransient(scope, task, rejected))) return undefined
   throw withOpIndex(await problemNow(scope, task, planned[failed], rejected), failed, tasks)
 }
 
@@ -126,10 +131,19 @@ function undefinedOnDeadlock(error: unknown): undefined {
 }
 
 /** True if the command may succeed when it is planned again on the current document. */
-function isTransient(rejected: Outcome, command: DocumentCommand): boolean {
-  if ('taken' in rejected)
-    return command.op === 'upsert' && rejected.taken.every((field) => command.on.includes(field))
-  return command.op !== 'create' && !isTooLarge(rejected)
+async function isTransient(scope: WorkspaceScope, task: WriteTask, rejected: Outcome): Promise<boolean> {
+  const { command } = task
+  if (!('taken' in rejected)) return command.op !== 'create' && !isTooLarge(rejected)
+  if (command.op !== 'upsert' || !rejected.taken.every((field) => command.on.includes(field))) return false
+  return !(await isHeldOutOfSight(scope, task))
+}
+
+/** True if a document that the caller may not read has the key of an upsert: the caller can neither update nor create it. */
+async function isHeldOutOfSight(scope: WorkspaceScope, task: WriteTask): Promise<boolean> {
+  if (!isPublicRole(scope.actor.role)) return false
+  const { service, collection } = withoutRules(scope, task.collection)
+  const holder = await findByKey(service, { ...task, collection })
+  return holder !== undefined && !admits(task.collection.permissions.read, holder)
 }
 
 const isTooLarge = (outcome: Outcome) => 'current' in outcome && outcome.bytes > LIMITS.documentBytesMax

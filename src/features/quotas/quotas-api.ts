@@ -21,6 +21,7 @@ import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
+import { retryContended } from '../../infra/retry.ts'
 import { objectsOf } from '../objects/workspace-objects.ts'
 import { bodyProblem, findRow } from '../operation-helpers.ts'
 
@@ -163,15 +164,12 @@ async function findOwner(scope: AdminScope, { workspace_id, tenant_id }: Target)
 /** Repeats the statements after a deadlock with a writer of documents in several tables. */
 async function setAll(scope: AdminScope, owner: Owner, entries: [string, number][]): Promise<void> {
   const statements = entries.flatMap(([name, max]) => setOne(owner, name, max))
-  for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
-    try {
-      await scope.batch(...statements)
-      return
-    } catch (error) {
+  await retryContended('Others write to the same tables all the time.', () =>
+    scope.batch(...statements).catch((error: unknown) => {
       if (refusal(error) !== 'deadlock') throw error
-    }
-  }
-  throw new Problem('overloaded')
+      return undefined
+    }),
+  )
 }
 
 /** Locks the counter and counts the existing rows; from then on triggers maintain it. */

@@ -26,7 +26,7 @@ create function tenon.tenant() returns text stable parallel safe language sql
 create function tenon.workspace() returns text stable parallel safe language sql
   return nullif(current_setting('tenon.workspace', true), '');
 
--- The end user who acts, as {"id", "email", "claims", "lookups"}; null for all other callers. Policies of tenon_user read it.
+-- The end user who acts, as {"id", "email", "claims", "lookups", "truncated"}; null for all other callers. Policies of tenon_user read it.
 create function tenon.caller() returns jsonb stable parallel safe language sql
   return nullif(current_setting('tenon.user', true), '')::jsonb;
 

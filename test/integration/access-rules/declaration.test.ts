@@ -175,7 +175,7 @@ describe('explain', () => {
     const { status, body } = await explain({ as: { id: 'eve', claims: { team: 'red' } }, op: 'read', id })
     expect(status, JSON.stringify(body)).toBe(200)
     expect(body).toEqual({
-      allowed: true,
+      ...{ allowed: true, decision: 'allowed', reason: 'access.user.read admits the document.' },
       decided_by: 'access.user.read',
       rule: TICKETS.user.read,
       tests: [
@@ -191,6 +191,22 @@ describe('explain', () => {
     const { body } = await explain({ as, op: 'create', document: { status: 'closed', team: 'red' } })
     expect(body.allowed).toBe(false)
     expect(body.tests).toContainEqual({ test: { status: 'open' }, negated: false, holds: false })
+  })
+
+  test('explain: an update rule with $old: depends on the result, and is decided with it', async () => {
+    const { at, collection: name } = await declared({ user: { read: true, update: { level: '$old.level' } } })
+    const made = (await createIn(at, workspace.service, { title: 'a', level: 1 })).body
+    const ask = async (document?: object) => {
+      const question = { as: { id: 'eve' }, op: 'update', id: made.id, ...(document && { document }) }
+      const { body } = await call('POST', `/v1/collections/${name}/access/explain`, {
+        as: workspace.operator,
+        body: { workspace_id: workspace.workspaceId, ...question },
+      })
+      return [body.allowed, body.decision, body.tests[0].holds, body.tests[0].unknown !== undefined]
+    }
+    expect(await ask()).toEqual([false, 'depends', false, true])
+    expect(await ask({ level: 1 })).toEqual([true, 'allowed', true, false])
+    expect(await ask({ level: 2 })).toEqual([false, 'denied', false, false])
   })
 
   test('an anon key that the declaration does not name – is closed, whatever the setting of the workspace', async () => {

@@ -1,6 +1,7 @@
 /** Lookups: rules that compare a field with values of another collection, such as the projects that a user is a member of. */
 
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import { closeSubscriptions, messages, subscribeToEvents } from '../../support/clients/sse.ts'
 import {
   type Caller,
@@ -161,4 +162,126 @@ test.each([
   const reply = await declare('others', { ...TASKS, access: { lookups: { x: lookup } } })
   expect([reply.status, JSON.stringify(reply.body)]).toEqual([400, expect.stringContaining(words)])
   expect(JSON.stringify(reply.body.errors)).toContain('/access/lookups/x')
+})
+
+describe('a lookup below, at and above its limit', () => {
+  const LIMIT = 500
+  const NEGATED = { $not: { project: { in: '$lookups.blocked' } } }
+  /** Rules, what they admit with the whole list, and what with a part of it. A test that needs the whole is warned of. */
+  const FORMS: readonly { rule: object; whole: string[]; part: string[]; warns?: true }[] = [
+    { rule: { project: { in: '$lookups.blocked' } }, whole: ['p0'], part: ['p0'] },
+    { rule: NEGATED, whole: ['other'], part: [], warns: true },
+    { rule: { $not: NEGATED }, whole: ['p0'], part: ['p0'] },
+    { rule: { $not: { $and: [{ title: 'none' }, NEGATED] } }, whole: ['other', 'p0'], part: ['other', 'p0'] },
+    {
+      rule: { $not: { $or: [{ title: 'none' }, { $not: NEGATED }] } },
+      whole: ['other'],
+      part: [],
+      warns: true,
+    },
+    {
+      rule: { $or: [{ title: 'item' }, NEGATED] },
+      whole: ['other', 'p0'],
+      part: ['other', 'p0'],
+      warns: true,
+    },
+    { rule: { project: { not: { in: '$lookups.blocked' } } }, whole: ['other'], part: [], warns: true },
+    { rule: { tags: { ov: '$lookups.blocked' } }, whole: ['p0'], part: ['p0'] },
+    { rule: { $not: { tags: { ov: '$lookups.blocked' } } }, whole: ['other'], part: [], warns: true },
+    { rule: { $not: { tags: { cs: '$lookups.blocked' } } }, whole: ['other', 'p0'], part: ['other', 'p0'] },
+    { rule: { '$lookups.blocked': { cs: ['p0'] } }, whole: ['other', 'p0'], part: ['other', 'p0'] },
+    {
+      ...{ rule: { $not: { '$lookups.blocked': { cs: ['absent'] } } }, warns: true },
+      ...{ whole: ['other', 'p0'], part: [] },
+    },
+  ]
+  const lines = (rows: object[]) => rows.map((row) => JSON.stringify(row)).join('\n')
+  const load = (collection: string, rows: object[]) =>
+    call('POST', `/v1/collections/${collection}/import`, {
+      as: workspace.service,
+      body: lines(rows),
+      headers: { 'content-type': 'application/x-ndjson' },
+    })
+
+  test('rules: positive, negated and nested, over lists of 499 to 501: what is not known to be listed or unlisted matches nothing', async () => {
+    await declare('blocks', {
+      schema: properties({ user: { type: 'string' }, project: { type: 'string' } }),
+      access: {},
+    })
+    const users = [LIMIT - 1, LIMIT, LIMIT + 1].map((size) => ({ id: `u${size}`, size }))
+    for (const { id, size } of users)
+      await load(
+        'blocks',
+        Array.from({ length: size }, (_, index) => ({ user: id, project: `p${index}` })),
+      )
+    const lookups = { blocked: { collection: 'blocks', field: 'project', filter: { user: '$user.id' } } }
+    const body = {
+      schema: properties({
+        project: { type: 'string' },
+        title: { type: 'string' },
+        tags: { type: 'array' },
+      }),
+      access: { lookups, user: { read: true } },
+    }
+    const { id } = (await declare('items', body)).body
+    // Each list begins with p0; `other` stands for the value that a truncated list leaves out.
+    await load('items', [
+      { project: 'p0', title: 'item', tags: ['p0'] },
+      { project: 'other', title: 'item', tags: ['other'] },
+    ])
+    for (const { rule, whole, part, warns = false } of FORMS) {
+      const changed = await call('PUT', `/v1/schemas/${id}`, {
+        as: workspace.operator,
+        body: { access: { lookups, user: { read: rule } } },
+      })
+      const warnings = JSON.stringify(changed.body.warnings ?? [])
+      expect(warnings.includes('needs the whole list'), JSON.stringify(rule)).toBe(warns)
+      for (const user of users) {
+        const as = await userToken(workspace, user.id)
+        const found = await call('GET', '/v1/collections/items/documents', { as })
+        const projects =
+          found.status === 403 ? [] : found.body.data.map((one: { project: string }) => one.project)
+        const wanted = user.size > LIMIT ? part : whole
+        expect(projects.sort(), `${JSON.stringify(rule)} for ${user.size}`).toEqual(wanted)
+        expect(await seenByPolicy(id, user), `policy of ${JSON.stringify(rule)} for ${user.size}`).toBe(
+          wanted.length,
+        )
+      }
+    }
+  })
+
+  /** How many documents a statement finds that has forgotten the rule. */
+  async function seenByPolicy(id: string, user: { id: string; size: number }): Promise<number> {
+    const blocked = Array.from({ length: Math.min(user.size, LIMIT) }, (_, index) => `p${index}`)
+    const truncated = user.size > LIMIT ? { 'items/blocked': true } : {}
+    const caller = { id: user.id, lookups: { 'items/blocked': blocked }, truncated }
+    const ref = [workspace.tenantId, workspace.workspaceId, JSON.stringify(caller)]
+    const relationOf = `select relation from tenon.schemas where id = '${id}'`
+    const [schema] = await sqlAsRole<{ relation: string }>('tenon_user', ref, relationOf)
+    return (await sqlAsRole('tenon_user', ref, `select id from tenon_data.${schema?.relation}`)).length
+  }
+
+  test('explain: a negated test of a truncated lookup: denied, with the lookup that is too long', async () => {
+    const items = await call('GET', '/v1/collections/items/documents', { as: workspace.service })
+    const access = {
+      lookups: { blocked: { collection: 'blocks', field: 'project', filter: { user: '$user.id' } } },
+      user: { read: NEGATED },
+    }
+    const schemas = await call('GET', `/v1/schemas?workspace_id=${workspace.workspaceId}`, {
+      as: workspace.operator,
+    })
+    const { id } = schemas.body.data.find(({ collection }: { collection: string }) => collection === 'items')
+    await call('PUT', `/v1/schemas/${id}`, { as: workspace.operator, body: { access } })
+    const { body } = await call('POST', '/v1/collections/items/access/explain', {
+      as: workspace.operator,
+      body: {
+        workspace_id: workspace.workspaceId,
+        as: { id: 'u501' },
+        op: 'read',
+        id: items.body.data[0].id,
+      },
+    })
+    expect(body).toMatchObject({ allowed: false, decision: 'denied' })
+    expect(body.tests[0].unknown).toContain('The lookup blocked has more than 500 values')
+  })
 })

@@ -225,3 +225,26 @@ describe('an update rule with the document before', () => {
     expect([unknown.reply.status, unknown.reply.body.detail]).toEqual([400, expect.stringContaining('level')])
   })
 })
+
+describe('an upsert whose unique value a document has that the caller may not read', () => {
+  const access = { user: { read: { _owner: '$user.id' }, create: true, update: { _owner: '$user.id' } } }
+  const upsert = (value: string) => ({ op: 'upsert', on: ['title'], data: { title: value } })
+  const run = (at: string, ops: object[], atomic: boolean) =>
+    call('POST', `${at}/batch`, { as: mia, body: { atomic, ops } })
+
+  test('upsert: held by a document out of sight: 409 as a create, alone and as the last of 300', async () => {
+    const { at } = await declared(access, { unique: [['title']] })
+    await createIn(at, workspace.service, { title: 'taken' })
+    const created = await createIn(at, mia, { title: 'taken' })
+    expect([created.status, created.body.code]).toEqual([409, 'unique_violation'])
+    const alone = await run(at, [upsert('taken')], true)
+    expect([alone.status, alone.body.code, alone.body.op_index]).toEqual([409, 'unique_violation', 0])
+    const each = await run(at, [upsert('free'), upsert('taken'), upsert('free')], false)
+    expect(each.body.results.map(({ status }: { status: number }) => status)).toEqual([201, 409, 200])
+    const many = Array.from({ length: 299 }, (_, index) => upsert(`value ${index}`))
+    const last = await run(at, [...many, upsert('taken')], true)
+    expect([last.status, last.body.op_index]).toEqual([409, 299])
+    const { body } = await call('GET', `${at}/documents?count=exact`, { as: mia })
+    expect(body.page.total).toBe(1)
+  })
+})

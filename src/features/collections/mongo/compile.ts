@@ -47,6 +47,8 @@ export function compileFilter(filter: Filter): MongoFilter {
       return filter.not ? present(filter.path) : noneOf(present(filter.path))
     case 'unknown':
       return NOTHING
+    case 'deferred':
+      return allOf([])
     case 'exists': {
       const test = exists(filter.path)
       return filter.not ? noneOf(test) : test

@@ -57,6 +57,8 @@ export function compileFilter(filter: Filter, columns: Columns): Sql {
     }
     case 'unknown':
       return sql`false`
+    case 'deferred':
+      return sql`true`
     case 'exists': {
       const test = exists(columns(filter.path))
       return filter.not ? sql`not ${test}` : test

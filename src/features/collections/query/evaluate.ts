@@ -32,6 +32,8 @@ function matches(filter: Filter, valueAt: ValueAt, effort: Effort): boolean {
       return filter.of.some((part) => matches(part, valueAt, effort))
     case 'unknown':
       return false
+    case 'deferred':
+      return true
     case 'exists':
       return (valueAt(filter.path) !== undefined) !== filter.not
     case 'null':

@@ -61,6 +61,11 @@ export type Filter =
   | { readonly kind: 'exists'; readonly path: Path; readonly not: boolean }
   /** Compared with a value that the caller of a rule lacks. Matches nothing, with and without `not`, as null does in SQL. */
   | { readonly kind: 'unknown'; readonly path: Path; readonly not: boolean }
+  /**
+   * Compared with the document before an update. Until the result is known it admits every document, with and without `not`;
+   * it is never folded, so that whoever has such a permission must look at the document.
+   */
+  | { readonly kind: 'deferred'; readonly path: Path; readonly not: boolean }
 
 /** Matches every document. */
 export const ALL: Filter = { kind: 'all', of: [] }

@@ -8,7 +8,15 @@ import { ALL, type Filter, NONE, negated } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { type Stored, valueAt } from '../store.ts'
 import { typed } from '../typed-query.ts'
-import { literalOf, type Rule, type Variable, variableIn, variablesIn } from './rule-language.ts'
+import {
+  holdsForPart,
+  literalOf,
+  type Rule,
+  testsOfPart,
+  type Variable,
+  variableIn,
+  variablesIn,
+} from './rule-language.ts'
 
 /** What rules compare documents with. */
 export interface RuleCaller {
@@ -17,7 +25,7 @@ export interface RuleCaller {
   /** Values that were looked up, by `<collection>/<name>`. */
   readonly lookups?: Actor['lookups'] | undefined
   readonly now: Date
-  /** The document before an update. Without it, comparisons with its fields admit every document: they are of updates alone. */
+  /** The document before an update. Without it, comparisons with its fields are deferred. */
   readonly old?: Stored | undefined
 }
 
@@ -40,17 +48,21 @@ export function bindRule(rule: Rule, caller: RuleCaller, declared: Declaration):
 function callerValue(variable: Variable, { user, lookups, now, old }: RuleCaller): unknown {
   if (variable[0] === 'now') return now.toISOString()
   if (variable[0] === 'old') return old && valueAt(old, [variable[1]])
-  if (variable[0] === 'lookups') return lookups?.[variable[1]]
+  if (variable[0] === 'lookups') return lookups?.[variable[1]]?.values
   return user === undefined ? undefined : userValue(user, variable)
 }
 
 function bindComparison(
-  { field, path, operator, operand, not }: Extract<Rule, { kind: 'compared' }>,
+  rule: Extract<Rule, { kind: 'compared' }>,
   caller: RuleCaller,
   declared: Declaration,
 ): Filter {
-  if (caller.old === undefined && variablesIn(operand).some(([kind]) => kind === 'old')) return ALL
+  const { field, path, operator, operand, not } = rule
+  const variables = variablesIn(operand)
+  if (caller.old === undefined && variables.some(([kind]) => kind === 'old'))
+    return { kind: 'deferred', path, not }
   const unknown: Filter = { kind: 'unknown', path, not }
+  if (variables.some((variable) => isTruncated(variable, caller)) && !holdsForPart(rule)) return unknown
   const bound = Array.isArray(operand)
     ? operand.map((value) => bindOperand(value, caller))
     : bindOperand(operand, caller)
@@ -80,9 +92,14 @@ function bindOperand(operand: unknown, caller: RuleCaller): unknown {
 function bindCallerTest({ variable, filter }: Extract<Rule, { kind: 'caller' }>, caller: RuleCaller): Filter {
   const value = callerValue(variable, caller)
   const valueAt = () => value
+  const unknown: Filter = { kind: 'unknown', path: ['value'], not: false }
+  if (isTruncated(variable, caller)) return evaluate(testsOfPart(filter), valueAt) ? ALL : unknown
   if (evaluate(filter, valueAt)) return ALL
-  return evaluate(negated(filter), valueAt) ? NONE : { kind: 'unknown', path: ['value'], not: false }
+  return evaluate(negated(filter), valueAt) ? NONE : unknown
 }
+
+const isTruncated = ([kind, name = '']: Variable, { lookups }: RuleCaller): boolean =>
+  kind === 'lookups' && lookups?.[name]?.isTruncated === true
 
 /** Tests whose value does not have the type of the field match nothing; in a query they are an error. */
 function typedOrUnknown(filter: Filter, declared: Declaration): Filter {

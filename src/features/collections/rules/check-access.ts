@@ -9,8 +9,8 @@ import { type Filter, type Path, pathText } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { declaredNames, typed } from '../typed-query.ts'
 import { type AccessRules, type Lookup, type Right, ROLE_NAMES, type RoleName, within } from './access.ts'
-import { fieldsOf, type Rule, ruleProblem, variableIn, variablesOf } from './rule-language.ts'
-import { type PolicyCondition, policyCondition } from './rule-policy.ts'
+import { fieldsOf, type Rule, ruleProblem, variableIn, variablesOf, wholeLookupsOf } from './rule-language.ts'
+import { type PolicyCondition, policyCondition, transitionCondition } from './rule-policy.ts'
 
 /**
  * Checks that the fields of the rules and the lookups that they use exist, and that types match.
@@ -171,6 +171,19 @@ export function openRules({ access, rules }: Declaration, isOpen: boolean): Decl
   return found
 }
 
+/** Rules with tests that a truncated lookup leaves unknown, such as negated ones: the users with long lists find nothing. */
+export function rulesOfWholeLookups(declared: Declaration): DeclarationWarning[] {
+  return ROLE_NAMES.flatMap((role) =>
+    Object.entries(declared.rules[role]).flatMap(([right, rule]) => {
+      const names = typeof rule === 'object' ? [...new Set(wholeLookupsOf(rule))] : []
+      return names.map((name) => ({
+        pointer: `/access/${role}/${right}`,
+        detail: `It needs the whole list $lookups.${name.slice(declared.collection.length + 1)}. For a user with more than ${LIMITS.ruleLookupValuesMax} values there, the test matches no document.`,
+      }))
+    }),
+  )
+}
+
 /** What a rule without any test decides; undefined for a rule with one. */
 function constantOf(rule: Rule | Filter): boolean | undefined {
   if (rule.kind === 'filter') return constantOf(rule.filter)
@@ -216,15 +229,22 @@ function equalFieldsOf(filter: Filter): string[] {
   return isEqual && filter.path.length === 1 ? [filter.path[0]] : []
 }
 
+/** A condition, and of an update rule with `$old` the one that its trigger checks. */
+type Compiled = PolicyCondition & { readonly transition?: PolicyCondition | undefined }
+
 /** The conditions of the policies of a table: `{user: {read: {template, literals}, …}, anon: {…}}`; `true` and `false` as they are. */
 export function policyConditions(
   declared: Declaration,
-): Readonly<Record<RoleName, Readonly<Partial<Record<Right, boolean | PolicyCondition>>>>> {
+): Readonly<Record<RoleName, Readonly<Partial<Record<Right, boolean | Compiled>>>>> {
+  const compiled = (rule: Rule): Compiled => ({
+    ...policyCondition(rule, declared),
+    transition: transitionCondition(rule, declared),
+  })
   const conditionsOf = (role: RoleName) =>
     Object.fromEntries(
       Object.entries(declared.rules[role]).map(([right, rule]) => [
         right,
-        typeof rule === 'boolean' ? rule : policyCondition(rule, declared),
+        typeof rule === 'boolean' ? rule : compiled(rule),
       ]),
     )
   return { anon: conditionsOf('anon'), user: conditionsOf('user') }

@@ -5,21 +5,22 @@ import { enterWorkspace } from '../../../access/access.ts'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid } from '../../../core/ids.ts'
+import { LIMITS } from '../../../core/limits.ts'
 import { type Actor, ADMINS } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { findRow } from '../../operation-helpers.ts'
 import { ACTIVE } from '../../tenants/tenants.ts'
-import { CollectionName, checkFields, Fields } from '../document.ts'
+import { CollectionName, checkFields } from '../document.ts'
 import { evaluate } from '../query/evaluate.ts'
 import { collectionOf, lookupsFor, withCollection } from '../resolve-store.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { createdBy, documentNotFound, type Stored, valueAt } from '../store.ts'
 import { type Permissions, RIGHT_NAMES, type Right } from './access.ts'
 import { bindRule, type RuleCaller } from './bind-rule.ts'
-import { admits } from './permissions.ts'
-import type { Rule } from './rule-language.ts'
+import { admits, admitsForSure, updateOf } from './permissions.ts'
+import { type Rule, wholeLookupsOf } from './rule-language.ts'
 
 const As = Type.Union(
   [
@@ -40,10 +41,20 @@ const Test = Type.Object({
   test: Type.Record(Type.String(), Type.Unknown(), { description: 'As the rule spells it.' }),
   negated: Type.Boolean({ description: 'Whether it stands below a `$not`.' }),
   holds: Type.Boolean({ description: 'Negation included.' }),
+  unknown: Type.Optional(
+    Type.String({ description: 'Why it cannot be told whether the test holds; `holds` is then false.' }),
+  ),
 })
 
 const Explanation = Type.Object({
-  allowed: Type.Boolean(),
+  allowed: Type.Boolean({ description: 'True only if `decision` is `allowed`.' }),
+  decision: Type.Enum(['allowed', 'denied', 'depends'], {
+    description:
+      '`depends`: an update whose rule compares with `$old` is decided when its result is known; send it as `document`.',
+  }),
+  reason: Type.String({
+    description: 'One sentence: what decides, and what to send or to change for another answer.',
+  }),
   decided_by: Type.String({
     description:
       '`access.user.update`, the setting `anon.collections`, or `default`: what nobody declares is closed.',
@@ -64,17 +75,31 @@ export const explainAccess = adminOperation({
     as: As,
     op: Type.Enum([...RIGHT_NAMES]),
     id: Type.Optional(Ref('document')),
-    document: Type.Optional(Fields),
+    document: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description: 'For `create` the new document; for `update` the result, with all of its fields.',
+      }),
+    ),
   }),
   output: Explanation,
   http: { method: 'POST', path: '/v1/collections/{name}/access/explain', body: '*' },
   run: async (scope, { name, workspace_id, as, op, id, document }) => {
     const workspace = await workspaceOf(scope, workspace_id)
     const actor = await actorOf(workspace, name, as)
-    const stored = op === 'create' ? created(actor, document) : await documentAt(workspace, name, id)
+    const current = op === 'create' ? undefined : await documentAt(workspace, name, id)
+    const isResult = op === 'update' && document !== undefined
+    const result = current !== undefined && isResult ? resultOf(current, document) : undefined
+    const stored = current ?? created(actor, document)
     const { declared, permissions } = await collectionOf(workspace, name, actor)
-    return explain(op, { actor, declared, stored, permissions })
+    return explain(op, { actor, declared, stored, result, permissions })
   },
+})
+
+/** The document after an update that leaves these fields. */
+const resultOf = (current: Stored, document: Record<string, unknown>): Stored => ({
+  ...current,
+  fields: checkFields(document).fields,
+  version: current.version + 1,
 })
 
 async function workspaceOf(scope: AdminScope, id: string): Promise<WorkspaceScope> {
@@ -118,43 +143,104 @@ async function documentAt(scope: WorkspaceScope, name: string, id: string | unde
 interface Question {
   readonly actor: RuleActor
   readonly declared: Declaration | undefined
+  /** The document as it is, or the new one. */
   readonly stored: Stored
+  /** After an update, if the caller sent it. */
+  readonly result: Stored | undefined
   readonly permissions: Permissions
 }
 
-function explain(right: Right, { actor, declared, stored, permissions }: Question): Explanation {
-  const { role, user, lookups } = actor
-  const allowed = admits(permissions[right], stored)
-  const rule = declared?.rules[role][right]
-  const source = declared?.access[role]?.[right]
-  if (declared === undefined || rule === undefined || source === undefined) {
-    const isSetting = role === 'anon' && right === 'read' && rule === undefined
-    return {
-      allowed,
-      decided_by: isSetting ? 'setting anon.collections' : 'default',
-      rule: allowed,
-      tests: [],
-    }
-  }
-  const decided_by = `access.${role}.${right}`
-  if (typeof rule === 'boolean') return { allowed, decided_by, rule, tests: [] }
-  const caller = { user, lookups, now: new Date() }
-  return {
-    ...{ allowed, decided_by, rule: source },
-    tests: testsOf(rule, { caller, declared, stored }),
-  }
+/** Updates and deletions need a document that can be read, before and after. */
+function explain(right: Right, question: Question): Explanation {
+  const { stored, result, permissions } = question
+  const needsRead = right === 'update' || right === 'delete'
+  if (needsRead && !admits(permissions.read, stored))
+    return explainRule('read', { ...question, result: undefined })
+  const own = explainRule(right, question)
+  if (own.decision !== 'allowed' || result === undefined || admits(permissions.read, result)) return own
+  return explainRule('read', { ...question, stored: result, result: undefined })
 }
 
-function testsOf(
-  rule: Rule,
-  on: { caller: RuleCaller; declared: Declaration; stored: Stored },
-): Explanation['tests'] {
+function explainRule(right: Right, question: Question): Explanation {
+  const { actor, declared, stored } = question
+  const decided = decide(right, question)
+  const rule = declared?.rules[actor.role][right]
+  const source = declared?.access[actor.role]?.[right]
+  if (declared === undefined || rule === undefined || source === undefined) {
+    const isSetting = actor.role === 'anon' && right === 'read' && rule === undefined
+    const by = isSetting ? 'setting anon.collections' : 'default'
+    return { ...answer(decided, by), rule: decided === true, tests: [] }
+  }
+  const by = `access.${actor.role}.${right}`
+  if (typeof rule === 'boolean') return { ...answer(decided, by), rule, tests: [] }
+  // As an update is checked: first the document as it is, then its result.
+  const admitsBefore = admits(question.permissions[right], stored)
+  const shown = right === 'update' && admitsBefore ? question.result : undefined
+  const { user, lookups } = actor
+  const caller = { user, lookups, now: new Date(), ...(shown !== undefined && { old: stored }) }
+  const tests = testsOf(rule, { caller, declared, stored: shown ?? stored })
+  return { ...answer(decided, by), rule: source, tests }
+}
+
+/** Undefined if it depends on the result of an update. */
+function decide(
+  right: Right,
+  { actor, declared, stored, result, permissions }: Question,
+): boolean | undefined {
+  if (!admits(permissions[right], stored)) return false
+  if (right !== 'update' || result === undefined)
+    return admitsForSure(permissions[right], stored) || undefined
+  const known = { permissions, ...(declared !== undefined && { declared }) }
+  return admits(updateOf(actor, known, stored).update, result)
+}
+
+function answer(
+  decided: boolean | undefined,
+  by: string,
+): Pick<Explanation, 'allowed' | 'decision' | 'reason' | 'decided_by'> {
+  const decision = decided === undefined ? 'depends' : decided ? 'allowed' : 'denied'
+  const reason = {
+    allowed: `${by} admits the document.`,
+    denied: `${by} does not admit the document.`,
+    depends: `${by} compares the result with the document before: send the result as "document".`,
+  }[decision]
+  return { allowed: decided === true, decision, reason, decided_by: by }
+}
+
+interface TestedOn {
+  readonly caller: RuleCaller
+  readonly declared: Declaration
+  readonly stored: Stored
+}
+
+function testsOf(rule: Rule, on: TestedOn): Explanation['tests'] {
   if ('of' in rule) return rule.of.flatMap((part) => testsOf(part, on))
   const bound = bindRule(rule, on.caller, on.declared)
-  const holds = evaluate(bound, (path) => valueAt(on.stored, path))
+  const holds = bound.kind !== 'deferred' && evaluate(bound, (path) => valueAt(on.stored, path))
   const { test, not } =
     rule.kind === 'compared'
-      ? { test: { [rule.field]: { [rule.operator]: rule.operand } }, not: rule.not }
+      ? {
+          test: { [rule.field]: { [rule.operator]: plainOperand(rule.operand, on.declared) } },
+          not: rule.not,
+        }
       : rule.source
-  return [{ test, negated: not, holds }]
+  const unknown = bound.kind === 'deferred' ? RESULT_UNKNOWN : truncationOf(rule, on)
+  return [{ test, negated: not, holds, ...(unknown !== undefined && { unknown }) }]
+}
+
+const RESULT_UNKNOWN =
+  'It compares the result of the update with the document before, and no result was sent.'
+
+/** Lookups are told which list was too long. */
+function truncationOf(rule: Rule, { caller: { lookups }, declared }: TestedOn): string | undefined {
+  const cut = wholeLookupsOf(rule).find((name) => lookups?.[name]?.isTruncated === true)
+  if (cut === undefined) return undefined
+  const name = cut.slice(declared.collection.length + 1)
+  return `The lookup ${name} has more than ${LIMITS.ruleLookupValuesMax} values for this user, so the test matches no document.`
+}
+
+/** The operand as the rule spells it: names of lookups without their collection. */
+function plainOperand(operand: unknown, { collection }: Pick<Declaration, 'collection'>): unknown {
+  if (Array.isArray(operand)) return operand.map((one) => plainOperand(one, { collection }))
+  return typeof operand === 'string' ? operand.replace(`$lookups.${collection}/`, '$lookups.') : operand
 }

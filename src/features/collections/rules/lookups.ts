@@ -2,7 +2,7 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { Actor, EndUser } from '../../../core/policy.ts'
+import type { Actor, EndUser, LookupResult } from '../../../core/policy.ts'
 import { BY_ID } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { type Collection, type Store, valueAt } from '../store.ts'
@@ -14,7 +14,7 @@ type Locate = (name: string) => Promise<{ readonly store: Store; readonly collec
 
 /**
  * @param service scope with the rights of a service key, since users need not be able to read what is looked up
- * @returns the values by `<collection>/<name>`; the first `ruleLookupValuesMax` documents of each
+ * @returns by `<collection>/<name>` the values of the first `ruleLookupValuesMax` documents, and whether there are others
  */
 export async function lookUp(
   service: WorkspaceScope,
@@ -28,20 +28,24 @@ export async function lookUp(
   return Object.fromEntries(await Promise.all(found))
 }
 
-/** Scalars, each once; those of lists by themselves. */
+/** Scalars, each once; those of lists by themselves. An object is no such value, so a list without it is not the whole. */
 async function valuesOf(
   service: WorkspaceScope,
   { field, rule }: Lookup,
   user: EndUser,
   { store, collection }: Awaited<ReturnType<Locate>>,
-): Promise<unknown[]> {
+): Promise<LookupResult> {
   const { declared } = collection
-  if (declared === undefined) return []
+  if (declared === undefined) return { values: [], isTruncated: true }
   const filter = bindRule(rule, { user, now: new Date() }, declared)
   const limit = LIMITS.ruleLookupValuesMax
-  const { rows } = await store.list(service, collection, { filter, order: BY_ID, limit })
-  const values = rows
+  const { rows } = await store.list(service, collection, { filter, order: BY_ID, limit: limit + 1 })
+  const found = rows
+    .slice(0, limit)
     .flatMap((row) => valueAt(row, field))
-    .filter((value) => value !== null && typeof value !== 'object')
-  return [...new Set(values.filter((value) => value !== undefined))].slice(0, limit)
+    .filter((value) => value !== null && value !== undefined)
+  const values = [...new Set(found.filter((value) => typeof value !== 'object'))]
+  const isTruncated =
+    rows.length > limit || values.length > limit || found.some((value) => typeof value === 'object')
+  return { values: values.slice(0, limit), isTruncated }
 }

@@ -41,7 +41,7 @@ export function readersOf(
   return { anon: (anon.read ?? collections === 'read') !== false, user: (user.read ?? false) !== false }
 }
 
-/** Folds groups whose result does not depend on the document. */
+/** Folds groups whose result depends neither on the document nor on the one before. */
 function simplified(filter: Filter): Permission {
   if (filter.kind === 'unknown') return false
   if (!('of' in filter)) return filter
@@ -71,6 +71,15 @@ export function compilePermission<T>(permission: Permission, compile: (filter: F
 /** True if the permission admits the document. */
 export const admits = (permission: Permission, document: Stored): boolean =>
   typeof permission === 'boolean' ? permission : evaluate(permission, (path) => valueAt(document, path))
+
+/** True if the permission admits the document whatever the result of the update is: a comparison with `$old` may fail. */
+export const admitsForSure = (permission: Permission, document: Stored): boolean =>
+  admits(typeof permission === 'boolean' ? permission : withoutDeferred(permission), document)
+
+function withoutDeferred(filter: Filter): Filter {
+  if ('of' in filter) return { ...filter, of: filter.of.map(withoutDeferred) }
+  return filter.kind === 'deferred' ? NONE : filter
+}
 
 /**
  * Refuses a caller to whom a right is closed for every document. The database enforces the same; this check gives a reason.

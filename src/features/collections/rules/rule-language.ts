@@ -250,3 +250,24 @@ export function variablesOf(rule: Rule): Variable[] {
       return [rule.variable]
   }
 }
+
+/** True if a comparison that holds for some values of a list holds for the whole list, too. */
+export const holdsForPart = ({ operator, operand, not }: Extract<Rule, { kind: 'compared' }>): boolean =>
+  !Array.isArray(operand) && (not ? operator === 'cs' : operator === 'in' || operator === 'ov')
+
+/** Of a filter on a list: only the tests that hold for the whole list if they hold for some of its values. */
+export function testsOfPart(filter: Filter): Filter {
+  if ('of' in filter) return { ...filter, of: filter.of.map(testsOfPart) }
+  const holds =
+    filter.kind === 'test' && !filter.not && filter.test.op === 'array' && filter.test.how !== 'cd'
+  return holds ? filter : { kind: 'unknown', path: filter.path, not: false }
+}
+
+/** The lookups whose tests a truncated list leaves unknown, as {@link qualified} names them. */
+export function wholeLookupsOf(rule: Rule): string[] {
+  if ('of' in rule) return rule.of.flatMap(wholeLookupsOf)
+  if (rule.kind === 'filter') return []
+  const names = variablesOf(rule).flatMap(([kind, name = '']) => (kind === 'lookups' ? [name] : []))
+  if (rule.kind === 'compared') return holdsForPart(rule) ? [] : names
+  return JSON.stringify(testsOfPart(rule.filter)) === JSON.stringify(rule.filter) ? [] : names
+}

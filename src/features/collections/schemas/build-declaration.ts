@@ -12,6 +12,7 @@ import {
   type DeclarationWarning,
   openRules,
   policyConditions,
+  rulesOfWholeLookups,
   rulesWithoutTests,
   unservedRules,
 } from '../rules/check-access.ts'
@@ -92,7 +93,12 @@ export async function buildDeclaration(
   return {
     ...{ schema, prepared, columns, indexes },
     policies: policyConditions(declared),
-    warnings: [...rulesWithoutTests(declared), ...unservedRules(declared), ...openRules(declared, isOpen)],
+    warnings: [
+      ...rulesWithoutTests(declared),
+      ...unservedRules(declared),
+      ...rulesOfWholeLookups(declared),
+      ...openRules(declared, isOpen),
+    ],
   }
 }
 

@@ -9,6 +9,7 @@ import { Problem } from '../../../core/problem.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { refusal } from '../../../infra/postgres/errors.ts'
 import { Sql, sql } from '../../../infra/postgres/sql.ts'
+import { retryContended } from '../../../infra/retry.ts'
 import { bodyProblem, findRow } from '../../operation-helpers.ts'
 import { evaluateInThread } from '../enforce-schema.ts'
 import { mongoStore } from '../mongo/store.ts'
@@ -57,7 +58,7 @@ export async function changeSchema(
     ...change
   }: Change & Immutable & { readonly revision?: number | undefined },
 ): Promise<Changed> {
-  for (let attempt = 0; attempt < LIMITS.updateAttemptsMax; attempt++) {
+  return retryContended('Others change this declaration at the same time.', async () => {
     const row = await read(scope, id)
     checkImmutable(row, { collection, store, workspace_id })
     checkRevision(row, revision)
@@ -71,11 +72,9 @@ export async function changeSchema(
     const retryFailed = change.indexes !== undefined || change.unique !== undefined
     const built = await buildDeclaration(scope, request, { ...row, retryFailed })
     const changed = await tryChange(scope, row, request, built)
-    if (changed === undefined) continue
-    invalidate(scope, refOf(row), memoKey(row.collection))
+    if (changed !== undefined) invalidate(scope, refOf(row), memoKey(row.collection))
     return changed
-  }
-  throw new Problem('overloaded', { detail: 'Others change this declaration at the same time.' })
+  })
 }
 
 /** @returns undefined if the declaration was changed concurrently */
