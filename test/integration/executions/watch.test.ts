@@ -263,7 +263,7 @@ describe('execution stream: resumption', () => {
     expect(reported).toMatchObject({ event: 'gap', data: { after: 4 } })
     await asSuperuser('delete from tenon.execution_events where execution_id = $1 and seq < 3', [id])
     const frames = await toEnd(id)
-    expect(frames.map(({ event, id: at }) => event ?? at)).toEqual(['gap', 'ready', '3', '4', 'end'])
+    expect(frames.map(({ event, id: at }) => event ?? at)).toEqual(['ready', 'gap', '3', '4', 'end'])
     const malformed = await call('GET', `${workspace.flows}/executions/${id}/events`, {
       as: workspace.operator,
       headers: { 'last-event-id': '1-0' },
