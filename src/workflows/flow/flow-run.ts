@@ -7,6 +7,7 @@ import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
 import { Driver, type RunResult } from '../../../flows-dsl/machine/driver.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type FlowRunInput, infoOf, type RunUpdate } from '../../core/run.ts'
+import { startArgument } from '../../core/work.ts'
 import { SummarizedFailure } from '../failure-converter.ts'
 import { sizeOf } from './calls.ts'
 import { ConcurrencySlot } from './concurrency-slot.ts'
@@ -57,7 +58,9 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
         ...(slot && { slot: slot.state }),
         ...subscriptions.state,
       }
-      return await continueAsNew<typeof flowRun>({ ...input, reuse: results.remaining, continued: state })
+      return await continueAsNew<typeof flowRun>(
+        startArgument('flowRun', { ...input, reuse: results.remaining, continued: state }),
+      )
     }
     if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
       throw await recordFault(end, tooLarge())

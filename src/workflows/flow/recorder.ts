@@ -1,5 +1,6 @@
 /** Collects steps and events of an execution, and writes them to its record before it waits and when it ends. */
 
+import type { LocalActivityOptions } from '@temporalio/common'
 import { CancellationScope, proxyLocalActivities, proxySinks } from '@temporalio/workflow'
 import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import { decisionOf } from '../../../flows-dsl/tasks/approve.ts'
@@ -193,7 +194,15 @@ export class Recorder {
   flush(status = this.#status, fields: Partial<RunUpdate> = {}): Promise<void> {
     // The last record has the final status.
     if (!this.#isEnded) this.#setStatus(status, fields)
-    return this.#writer.write(() => this.#takeUpdate())
+    return this.#writer.write(() => [this.#takeUpdate(), this.#summary()])
+  }
+
+  /** For operators in the Temporal UI, in which a write before a wait is the last line of a waiting execution. */
+  #summary(): string {
+    const waiting = [...this.#open.values()].filter(({ waits }) => waits)
+    if (this.#status !== 'waiting' || waiting.length === 0) return `record: ${this.#status}`
+    const [{ summary = '' } = {}, ...more] = waiting
+    return `waits for ${summary}${more.length === 0 ? '' : `, and ${more.length} more`}`
   }
 
   /** Writes the changes of an idle execution, if there are any. @param isWaiting it only waits, and no call runs */
@@ -275,8 +284,8 @@ function recordedAnswer(answer: Json | undefined): Pick<StepUpdate, 'answer' | '
 
 /** Writes updates. `takeUpdate` collects the changes; it is called when the write starts, so it returns the newest state. */
 export interface RecordWriter {
-  /** Resolves when the update is written. */
-  write(takeUpdate: () => RunUpdate): Promise<void>
+  /** Resolves when the update is written. `takeUpdate` also returns a line for operators. */
+  write(takeUpdate: () => readonly [RunUpdate, summary: string]): Promise<void>
   /** Writes the last update. Resolves when the workflow may end. */
   end(takeUpdate: () => RunUpdate): Promise<void>
 }
@@ -290,7 +299,7 @@ export function createRecordWriter(): RecordWriter {
     write: (takeUpdate) => {
       next ??= last.then(() => {
         next = undefined
-        return isEnding ? undefined : recordRun(takeUpdate())
+        return isEnding ? undefined : recordRun(...takeUpdate())
       })
       last = next
       return next
@@ -303,14 +312,17 @@ export function createRecordWriter(): RecordWriter {
 }
 
 /** A local activity, since it is one short idempotent write; retried without limit, until the database is available. */
-const activities = proxyLocalActivities<Activities>({
+const OPTIONS: LocalActivityOptions = {
   startToCloseTimeout: '10s',
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
-})
+}
+const activities = proxyLocalActivities<Activities>(OPTIONS)
 
 /** Not cancellable: an execution or a branch that is cancelled must still be recorded. */
-function recordRun(update: RunUpdate): Promise<void> {
-  return CancellationScope.nonCancellable(() => activities.recordRun(update))
+function recordRun(update: RunUpdate, summary: string): Promise<void> {
+  return CancellationScope.nonCancellable(() =>
+    activities.recordRun.executeWithOptions({ ...OPTIONS, summary }, [update]),
+  )
 }
 
 /** The sink writes before the worker reports the end to Temporal (activities/flow/record-sink.ts), so there is no result to await. */

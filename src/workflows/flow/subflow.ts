@@ -21,7 +21,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { FlowRunInput, Subflow } from '../../core/run.ts'
 import { MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
 import { refOf, type TenantRef } from '../../core/tenant.ts'
-import type { SearchAttributes } from '../../core/work.ts'
+import { type SearchAttributes, startArgument, workflowTypeOf } from '../../core/work.ts'
 import { callUntilAccepted, SUBFLOW } from './calls.ts'
 import type { ExecutionGate } from './execution-gate.ts'
 
@@ -53,9 +53,9 @@ export async function runSubflow(request: SubflowRequest): Promise<Json> {
     gate,
   )) as unknown as Subflow
   onAdmitted(subflow.run.execution_id)
-  const child = await startChild('flowRun', {
+  const child = await startChild(workflowTypeOf(subflow.run.flow.name), {
     ...optionsOf(subflow, isAwaited === true),
-    args: [{ ...subflow.run, depth } satisfies FlowRunInput],
+    args: [startArgument<FlowRunInput>('flowRun', { ...subflow.run, depth })],
   })
   if (isAwaited !== true) return { id: subflow.run.execution_id }
   try {
