@@ -106,7 +106,6 @@ export interface Webhook {
   readonly respond?: WebhookResponse
 }
 
-/** `id` is a header with the id of the delivery, which the signature does not cover. */
 export type WebhookVerification =
   | { readonly scheme: 'github' | 'stripe' | 'slack' | 'shopify' | 'twilio' | 'bearer' | 'url' }
   | {
@@ -115,7 +114,6 @@ export type WebhookVerification =
       readonly algorithm: 'sha256' | 'sha1' | 'sha512'
       readonly encoding: 'hex' | 'base64'
       readonly prefix?: string
-      readonly id?: string
     }
 
 /** `output`: the output as JSON. `response`: the output is `{status?, headers?, body?}`. */

@@ -33,8 +33,8 @@ const SMALL_FILES = new Set(['flows-dsl/compile/timezones.ts'])
 const all = await sources()
 const product = all.filter(({ name }) => !name.startsWith('test/') && !name.startsWith('bench/'))
 
-test('files: have at most 400 lines', () => {
-  expect(all.filter(({ lines }) => lines.length > 401).map(({ name }) => name)).toEqual([])
+test('files: have at most 500 lines', () => {
+  expect(all.filter(({ lines }) => lines.length > 501).map(({ name }) => name)).toEqual([])
 })
 
 test('file: begins with a header', () => {
@@ -126,9 +126,9 @@ test('file header: says what the file does, with no pronoun as its subject', () 
   expect(found.map(({ name }) => name)).toEqual([])
 })
 
-test('folder of the product: has at most 20 source files', () => {
+test('folder of the product: has at most 25 source files', () => {
   const sizes = Map.groupBy(product, ({ name }) => dirname(name))
-  const large = [...sizes].filter(([, files]) => files.length > 20)
+  const large = [...sizes].filter(([, files]) => files.length > 25)
   expect(large.map(([folder, files]) => `${folder}: ${files.length}`)).toEqual([])
 })
 

@@ -113,12 +113,11 @@ function compileHmac(map: MapNode, context: CompileContext): WebhookVerification
   const algorithm = context.choice(hmac, 'algorithm', WEBHOOK_ALGORITHMS)
   const encoding = context.choice(hmac, 'encoding', WEBHOOK_ENCODINGS)
   const prefix = compilePattern(hmac, 'prefix', WEBHOOK_PREFIX, context)
-  const id = compilePattern(hmac, 'id', WEBHOOK_HEADER, context)
   if (header === undefined || algorithm === undefined || encoding === undefined) return undefined
-  return { scheme: 'hmac', header, algorithm, encoding, ...omitUndefined({ prefix, id }) }
+  return { scheme: 'hmac', header, algorithm, encoding, ...omitUndefined({ prefix }) }
 }
 
-const HMAC_KEYS = ['header', 'algorithm', 'encoding', 'prefix', 'id'] as const
+const HMAC_KEYS = ['header', 'algorithm', 'encoding', 'prefix'] as const
 
 function compileSignatureHeader(hmac: MapNode, context: CompileContext): string | undefined {
   const given = context.required(hmac, '`hmac`', 'header')

@@ -122,9 +122,6 @@ const HMAC = mappingRequiring('An HMAC of the body.', ['header'], {
   algorithm: word('The hash function.', WEBHOOK_ALGORITHMS),
   encoding: word('How its bytes are written.', WEBHOOK_ENCODINGS),
   prefix: text('Stands before it in the header, such as `sha256=`.', { pattern: WEBHOOK_PREFIX }),
-  id: text('The header with the id of the delivery; by default the body is its own id.', {
-    pattern: WEBHOOK_HEADER,
-  }),
 })
 
 const WEBHOOK = mapping('A way for others to start a run, with an address and a secret of its own.', {

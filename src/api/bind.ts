@@ -23,6 +23,7 @@ export function bind(
     const path = pathFields(operation, request.params as Fields)
     return { [body]: rawRequest(request, reply, recheck), ...path }
   }
+  rejectUncheckedConditions(operation, request)
   return {
     ...preferences(operation, request),
     ...bodyFields(operation, request, recheck),
@@ -76,6 +77,10 @@ function parametersOf(operation: AnyOperation): ReadonlyMap<string, string> {
   return found
 }
 
+/** The header of this name takes precedence, for clients that cannot set it. */
+const LAST_EVENT_ID = 'last_event_id'
+const isFeed = ({ http }: AnyOperation) => http.reply === 'feed'
+
 function queryFields(operation: AnyOperation, query: Fields): Fields {
   const { rest } = operation.http
   const fieldOf = parametersOf(operation)
@@ -83,7 +88,7 @@ function queryFields(operation: AnyOperation, query: Fields): Fields {
   const others: [string, unknown][] = []
   for (const [name, value] of Object.entries(query)) {
     if (name === 'apikey' && operation.http.keyInQuery) continue
-    const field = fieldOf.get(name)
+    const field = name === LAST_EVENT_ID && isFeed(operation) ? name : fieldOf.get(name)
     if (field !== undefined) fields[field] = coerce(operation, field, value)
     else if (rest === undefined) throw unknownParameter(name, [...fieldOf.keys()])
     else others.push(...[value].flat().map((one): [string, unknown] => [name, one]))
@@ -102,11 +107,39 @@ function unknownParameter(name: string, known: readonly string[]): Problem {
   })
 }
 
+/** Headers that limit a request to a version of its target or to a part of it (RFC 9110 §13, §14.5), or rename its body (S3). */
+const CONDITIONS = ['if-match', 'if-unmodified-since', 'if-none-match', 'if-modified-since', 'if-range']
+/** A response to a request that only reads may leave these out of account: it is whole, and new. */
+const IGNORED_BY_READS: ReadonlySet<string> = new Set(['if-none-match', 'if-modified-since', 'if-range'])
+/** Headers of S3 clients that would change what is stored; those of signatures change nothing. */
+const S3_HEADER =
+  /^x-(amz-)?meta-|^x-amz-(decoded-content-length|checksum-|trailer|copy-source|tagging|acl|server-side)/
+
+/** @throws Problem `condition_unsupported` for a header that would otherwise be ignored, although it decides what is done */
+function rejectUncheckedConditions(operation: AnyOperation, { headers }: FastifyRequest): void {
+  const { method, takes } = operation.http
+  const isRead = method === 'GET' || method === 'HEAD'
+  const bound = new Set<string>(Object.values(operation.http.headers ?? {}))
+  const unchecked = CONDITIONS.filter(
+    (name) => headers[name] !== undefined && !bound.has(name) && !(isRead && IGNORED_BY_READS.has(name)),
+  )
+  if (!isRead && headers['content-range'] !== undefined) unchecked.push('content-range')
+  if (takes === 'bytes') unchecked.push(...Object.keys(headers).filter((name) => S3_HEADER.test(name)))
+  if (/^STREAMING-/.test(String(headers['x-amz-content-sha256'] ?? '')))
+    unchecked.push('x-amz-content-sha256')
+  const [first] = unchecked
+  if (first === undefined) return
+  const detail = `${operation.http.method} ${operation.http.path} does not implement the header ${first}. Nothing was done.`
+  throw new Problem('condition_unsupported', { detail })
+}
+
 function headerFields(operation: AnyOperation, request: FastifyRequest): Fields {
   const fields: Fields = {}
   for (const [field, header] of Object.entries(operation.http.headers ?? {})) {
     const text = header === 'x-request-id' ? request.id : request.headers[header]
     if (typeof text !== 'string') continue
+    // A client without a position may send it empty.
+    if (field === LAST_EVENT_ID && text === '') continue
     const value = header === 'prefer' ? preferred(operation, field, text) : text
     if (value !== undefined) fields[field] = value
   }

@@ -182,6 +182,8 @@ export function sendBytes(
   // Scripts in objects of tenants must not run on this origin, whatever their type.
   reply.code(status).headers({
     'cache-control': 'private, no-cache',
+    // Its credential is never a cookie, so a page that embeds it has been given the key; CORS decides who reads it.
+    'cross-origin-resource-policy': 'cross-origin',
     'content-security-policy': "default-src 'none'; sandbox",
     ...headers,
     ...(headers['vary'] !== undefined && { vary: `${reply.getHeader('vary')}, ${headers['vary']}` }),

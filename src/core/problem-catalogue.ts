@@ -32,6 +32,16 @@ export const PROBLEMS = {
   ),
   unknown_parameter: row(400, 'Unknown query parameter', 'Remove it or correct its spelling.'),
   body_incomplete: row(400, 'The body ended before it was complete', 'Send it again; nothing was stored.'),
+  digest_mismatch: row(
+    400,
+    'The body does not have the announced digest',
+    'Send the body again; nothing was stored.',
+  ),
+  condition_unsupported: row(
+    400,
+    'The route does not check this condition',
+    'Send the request without the header that `detail` names, or use a route that checks it.',
+  ),
   header_invalid: row(400, 'A header is not valid', 'See `detail`.'),
   request_malformed: row(400, 'The request is not valid HTTP', 'Check the request line.'),
   batch_refused: row(400, 'JSON-RPC batches are not accepted', 'Send one message per request.'),
@@ -97,6 +107,11 @@ export const PROBLEMS = {
     401,
     'The gateway sent no identity',
     'A gateway sends x-tenant-id, x-workspace-id, x-auth-subject and x-pg-role (anon or service), each once.',
+  ),
+  anon_key_in_query: row(
+    401,
+    'This route takes no key in its URL',
+    'Send the anon key in the `apikey` header; event streams and HTTP functions alone take it in the URL.',
   ),
   service_key_in_query: row(
     401,
@@ -209,7 +224,7 @@ export const PROBLEMS = {
   number_unsafe: row(
     400,
     'A number cannot be represented exactly',
-    'Store integers beyond 2^53 - 1 as strings.',
+    'Send integers beyond 2^53 - 1 as strings, or with an exponent if the nearest double will do.',
   ),
   string_nul: row(400, 'A string holds a NUL character', 'Leave U+0000 out.'),
   unique_violation: row(

@@ -97,7 +97,15 @@ export interface RunUpdate {
   readonly ack_generation?: number
   /** Event subscriptions of this generation and before it are not needed any more; once it has ended, none is. */
   readonly unsubscribed?: number
+  /** How the execution ends as soon as its workflow has ended in Temporal. */
+  readonly ending?: Ending
 }
+
+/** What the record of an execution gets at its end, besides its steps. */
+export type Ending = Pick<
+  RunUpdate,
+  'status' | 'events' | 'output' | 'error' | 'compensation' | 'ended_at' | 'unsubscribed'
+>
 
 /** Ids of the last entries that were handled, or that are to be skipped, in the streams of events and of changes. */
 export type StreamOffsets = {

@@ -33,7 +33,8 @@ export function expected(route: Route, sent: readonly Presentation[]): string {
   const at = (carrier: Carrier) => sent.find((one) => one.carrier === carrier)?.credential
   const inUrl = at('?apikey=')
   // "only on GET /v1/events/subscribe, and only svc_anon_"
-  if (inUrl !== undefined && (route !== 'events' || !inUrl.endsWith('-anon'))) return 'service_key_in_query'
+  if (inUrl !== undefined && !inUrl.endsWith('-anon')) return 'service_key_in_query'
+  if (inUrl !== undefined && route !== 'events') return 'anon_key_in_query'
   // The Authorization header cannot be sent twice.
   if (sent.filter(({ carrier }) => carrier.startsWith('Authorization')).length > 1)
     return 'credentials_conflict'

@@ -192,6 +192,7 @@ test('model: produces every possible outcome', () => {
     ROUTES.flatMap((route) => [1, 2, 3].flatMap((size) => sets(size).map((sent) => expected(route, sent)))),
   )
   expect([...answers].sort()).toEqual([
+    'anon_key_in_query',
     'api_key_invalid',
     'credentials_conflict',
     'credentials_missing',

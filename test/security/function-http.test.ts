@@ -109,7 +109,7 @@ test('headers of the response: those of the platform stay, and a page of the cod
     'content-type': 'text/html',
     'content-security-policy': 'sandbox',
     'x-content-type-options': 'nosniff',
-    'cross-origin-resource-policy': 'same-site',
+    'cross-origin-resource-policy': 'cross-origin',
     'x-request-id': 'mine',
     'x-run-id': expect.stringMatching(/^run_/),
     'x-kept': 'yes',

@@ -29,7 +29,7 @@ export interface CredentialSources {
 /**
  * The credentials of a request, by precedence: the API key, from whichever location, and the Bearer token; without both, the
  * token of a page session, or else the identity of the gateway. An empty header is an invalid credential, not an absent one.
- * @throws Problem `service_key_in_query`, `credentials_conflict`, `token_invalid`
+ * @throws Problem `service_key_in_query`, `anon_key_in_query`, `credentials_conflict`, `token_invalid`
  */
 export function credentialsOf(
   { headers, rawHeaders, query, gateway, pageToken }: CredentialSources,
@@ -62,14 +62,15 @@ export function credentialsOf(
 function keyInUrl(value: unknown, allowed = false): string | undefined {
   if (value === undefined) return undefined
   const keys = [value].flat()
-  if (!allowed || !keys.every((key) => typeof key === 'string' && key.startsWith('svc_anon_')))
+  if (!keys.every((key) => typeof key === 'string' && key.startsWith('svc_anon_')))
     throw new Problem('service_key_in_query')
+  if (!allowed) throw new Problem('anon_key_in_query')
   if (keys.length > 1) throw new Problem('credentials_conflict')
   return String(keys[0])
 }
 
-/** How often a header was sent. */
-function countHeader(name: string, rawHeaders: readonly string[]): number {
+/** How often a header was sent. @param name in small letters */
+export function countHeader(name: string, rawHeaders: readonly string[]): number {
   let count = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const sent = rawHeaders[at]

@@ -21,8 +21,42 @@ const Key = Type.String({
 })
 const Header = (description: string) =>
   Type.Optional(Type.String({ maxLength: 1_000, pattern: '^[\\u0020-\\u007e]*$', description }))
-const IfMatch = Header('An ETag that the object must have.')
+const IfMatch = Header('An ETag that the object must have; `*`: there must be an object.')
 const IfNoneMatch = Header('An ETag that the object must not have; `*`: there must be no object.')
+const IfUnmodifiedSince = Header(
+  'A date after which the object must not have changed; ignored with `If-Match`.',
+)
+const IfModifiedSince = Header(
+  'A date; 304 if the object has not changed since. Ignored with `If-None-Match`.',
+)
+/** Conditions of requests that read. */
+const READ_CONDITIONS = {
+  if_match: IfMatch,
+  if_none_match: IfNoneMatch,
+  if_modified_since: IfModifiedSince,
+  if_unmodified_since: IfUnmodifiedSince,
+}
+const READ_HEADERS = {
+  if_match: 'if-match',
+  if_none_match: 'if-none-match',
+  if_modified_since: 'if-modified-since',
+  if_unmodified_since: 'if-unmodified-since',
+} as const
+/** Headers that are kept with an object, and sent with it. */
+const KEPT = {
+  content_type: Header('Media type; `application/octet-stream` where absent.'),
+  content_encoding: Header('The coding of the bytes, such as `gzip`; they are stored as they are.'),
+  content_disposition: Header('How browsers save it: `attachment; filename="report.pdf"`.'),
+  content_language: Header('The language of its readers, such as `de`.'),
+  cache_control: Header(
+    'How long readers may keep it: `max-age=60`. Shared caches never may, since each request has a credential.',
+  ),
+}
+const DIGESTS = {
+  content_md5: Header('MD5 of the body in base64 (RFC 1864).'),
+  content_digest: Header('`sha-256=:<base64>:` or `sha-512=:<base64>:` of the body (RFC 9530).'),
+  repr_digest: Header('The same of the stored bytes, which are those of the body.'),
+}
 
 /** The output of GET and HEAD: a stream of any type. */
 const Content = Type.Unsafe<ByteReply>(Type.Unknown({ description: 'The bytes, in their own media type.' }))
@@ -46,9 +80,11 @@ export const putObject = workspaceOperation({
     bucket: Bucket,
     key: Key,
     content: Bytes(`At most ${LIMITS.objectBytesMax} bytes.`),
-    content_type: Header('Media type; `application/octet-stream` where absent.'),
+    ...KEPT,
+    ...DIGESTS,
     if_match: IfMatch,
     if_none_match: IfNoneMatch,
+    if_unmodified_since: IfUnmodifiedSince,
   }),
   output: Type.Object({
     bucket: Type.String(),
@@ -62,14 +98,29 @@ export const putObject = workspaceOperation({
     path: PATH,
     body: 'content',
     takes: 'bytes',
-    headers: { content_type: 'content-type', if_match: 'if-match', if_none_match: 'if-none-match' },
+    headers: {
+      content_type: 'content-type',
+      content_encoding: 'content-encoding',
+      content_disposition: 'content-disposition',
+      content_language: 'content-language',
+      cache_control: 'cache-control',
+      content_md5: 'content-md5',
+      content_digest: 'content-digest',
+      repr_digest: 'repr-digest',
+      if_match: 'if-match',
+      if_none_match: 'if-none-match',
+      if_unmodified_since: 'if-unmodified-since',
+    },
     status: ({ created }) => (created === false ? 200 : 201),
     also: [200],
     etag: ({ etag }) => etag,
   },
-  run: async (scope, { bucket, key, content, content_type: type, ...conditions }) => {
+  run: async (scope, { bucket, key, content, ...options }) => {
     await requireObjectRule(scope, 'write', key)
-    const options = { ...conditions, type: type || 'application/octet-stream' }
+    if (/\baws-chunked\b/i.test(options.content_encoding ?? ''))
+      throw new Problem('media_type_unsupported', {
+        detail: 'Content-Encoding aws-chunked is not decoded here. Send the bytes as they are to be stored.',
+      })
     const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, content, options)
     return { bucket, key, ...stored }
   },
@@ -79,12 +130,12 @@ export const headObject = workspaceOperation({
   name: 'object.head',
   summary: 'Read what is known of an object, without its content',
   roles: DATA_ROLES,
-  input: Input({ bucket: Bucket, key: Key, if_match: IfMatch, if_none_match: IfNoneMatch }),
+  input: Input({ bucket: Bucket, key: Key, ...READ_CONDITIONS }),
   output: Content,
   http: {
     method: 'HEAD',
     path: PATH,
-    headers: { if_match: 'if-match', if_none_match: 'if-none-match' },
+    headers: READ_HEADERS,
     reply: 'bytes',
   },
   run: async (scope, { bucket, key, ...conditions }) => {
@@ -101,14 +152,14 @@ export const getObject = workspaceOperation({
     bucket: Bucket,
     key: Key,
     range: Header('`bytes=0-99`; a range of another unit is ignored (RFC 9110 §14.2).'),
-    if_match: IfMatch,
-    if_none_match: IfNoneMatch,
+    if_range: Header('The ETag or date of the version of which the range is; of another one, all is sent.'),
+    ...READ_CONDITIONS,
   }),
   output: Content,
   http: {
     method: 'GET',
     path: PATH,
-    headers: { range: 'range', if_match: 'if-match', if_none_match: 'if-none-match' },
+    headers: { range: 'range', if_range: 'if-range', ...READ_HEADERS },
     reply: 'bytes',
   },
   run: async (scope, { bucket, key, ...conditions }) => {
@@ -121,12 +172,16 @@ export const deleteObject = workspaceOperation({
   name: 'object.delete',
   summary: 'Delete an object',
   roles: WRITERS_AND_USERS,
-  input: Input({ bucket: Bucket, key: Key }),
+  input: Input({ bucket: Bucket, key: Key, if_match: IfMatch, if_unmodified_since: IfUnmodifiedSince }),
   output: Type.Object({ bucket: Type.String(), key: Type.String(), deleted: Type.Literal(true) }),
-  http: { method: 'DELETE', path: PATH },
-  run: async (scope, { bucket, key }) => {
+  http: {
+    method: 'DELETE',
+    path: PATH,
+    headers: { if_match: 'if-match', if_unmodified_since: 'if-unmodified-since' },
+  },
+  run: async (scope, { bucket, key, ...conditions }) => {
     await requireObjectRule(scope, 'delete', key)
-    await objectsOf(scope).delete({ bucket: checkBucket(bucket), key })
+    await objectsOf(scope).delete({ bucket: checkBucket(bucket), key }, conditions)
     return { bucket, key, deleted: true as const }
   },
 })

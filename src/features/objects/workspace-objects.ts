@@ -21,13 +21,17 @@ import { sql } from '../../infra/postgres/sql.ts'
 import { retryTransient } from '../../infra/retry.ts'
 import type { ObjectClients, SealedIdentity } from '../../infra/s3/clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from '../../infra/s3/errors.ts'
+import { type Conditions, isSameVersion, readConditions, writeConditions } from './conditions.ts'
+import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { ObjectLedger, type StoredObject, type Upload } from './usage-ledger.ts'
 
-/** Conditions and ranges, as RFC 9110 writes them. */
-export interface Conditions {
-  readonly if_match?: string | undefined
-  readonly if_none_match?: string | undefined
-  readonly range?: string | undefined
+/** Headers that the store keeps with an object. */
+interface KeptHeaders {
+  readonly content_type?: string | undefined
+  readonly content_encoding?: string | undefined
+  readonly content_disposition?: string | undefined
+  readonly content_language?: string | undefined
+  readonly cache_control?: string | undefined
 }
 
 export interface Listed {
@@ -54,35 +58,39 @@ export class WorkspaceObjects {
   /**
    * Stores the stream as it comes; stores nothing if it ends early.
    * @returns `etag`; `size` in bytes; `created`: there was no such object before
-   * @throws Problem `quota_exceeded`, `EntityTooLarge`, `body_incomplete`, `PreconditionFailed`, `AccessDenied`, …
+   * @throws Problem `quota_exceeded`, `EntityTooLarge`, `body_incomplete`, `digest_mismatch`, `PreconditionFailed`, …
    */
   async put(
     object: StoredObject,
     source: ByteSource,
-    options: Conditions & { type: string },
+    options: Conditions & KeptHeaders & AnnouncedDigests,
   ): Promise<{ etag: string; size: number; created: boolean }> {
     const max = LIMITS.objectBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
+    expectedDigests(options)
     const target = targetOf(object)
-    const upload = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key }, source)
+    const checked = { ...source, chunks: verified(source.chunks, options) }
+    const upload = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key }, checked)
     return upload.during(() => this.#upload(target, upload, options))
   }
 
-  async #upload(target: Target, upload: Upload, options: Conditions & { type: string }) {
-    const found = await this.#exists(target)
+  async #upload(target: Target, upload: Upload, options: Conditions & KeptHeaders) {
+    const known = await this.#describe(target)
+    const conditions = writeConditions(options, known)
     return this.#once(async (s3) => {
       const { ETag } = await upload.send((Body, abortSignal) => {
         const length = upload.length === undefined ? {} : { ContentLength: upload.length }
-        const input = { ...target, Body, ...length, ContentType: options.type, ...conditionsOf(options) }
+        const input = { ...target, Body, ...length, ...keptHeaders(options), ...conditions }
         return s3.send(new PutObjectCommand(input), { abortSignal })
       })
-      return { etag: ETag ?? '', size: upload.bytes, created: !found }
+      return { etag: ETag ?? '', size: upload.bytes, created: known === undefined }
     })
   }
 
   /** @returns the object, a range of it, or 304 */
   async get(object: StoredObject, conditions: Conditions): Promise<ByteReply> {
-    const input = { ...targetOf(object), ...conditionsOf(conditions) }
+    const target = targetOf(object)
+    const input = { ...target, ...readConditions(await this.#rangeOf(target, conditions)) }
     return this.#ask(input, async (s3, until): Promise<ByteReply> => {
       const got = await s3.send(new GetObjectCommand(input)).catch(unchanged)
       if (!('$metadata' in got)) return got
@@ -93,20 +101,31 @@ export class WorkspaceObjects {
     })
   }
 
+  /** Without the range if its `If-Range` names another version; else only of that version, which may change meanwhile. */
+  async #rangeOf(target: Target, conditions: Conditions): Promise<Conditions> {
+    const { if_range, range, ...others } = conditions
+    if (if_range === undefined || range === undefined) return conditions
+    const known = await this.#describe(target)
+    if (known === undefined || known instanceof Problem || !isSameVersion(if_range, known)) return others
+    return { ...others, range, if_match: conditions.if_match ?? known.ETag }
+  }
+
   /** As `get`, without the body. */
   async head(object: StoredObject, conditions: Conditions): Promise<ByteReply> {
-    const input = { ...targetOf(object), ...conditionsOf(conditions) }
+    const input = { ...targetOf(object), ...readConditions(conditions) }
     return this.#ask(input, async (s3): Promise<ByteReply> => {
       const got = await s3.send(new HeadObjectCommand(input)).catch(unchanged)
       return '$metadata' in got ? { status: 200, headers: headersOf(got) } : got
     })
   }
 
-  /** @throws Problem `NoSuchKey`, which S3 itself does not report */
-  async delete(object: StoredObject): Promise<void> {
+  /** @throws Problem `NoSuchKey`, which S3 itself does not report; `PreconditionFailed` */
+  async delete(object: StoredObject, conditions: Conditions): Promise<void> {
     const target = targetOf(object)
-    if (!(await this.#exists(target))) throw new Problem('NoSuchKey')
-    await this.#ask(target, (s3) => s3.send(new DeleteObjectCommand(target)))
+    const known = await this.#describe(target)
+    if (known === undefined) throw new Problem('NoSuchKey')
+    const input = { ...target, ...writeConditions(conditions, known) }
+    await this.#ask(target, (s3) => s3.send(new DeleteObjectCommand(input)))
     await this.#ledger.reconcile({ bucket: target.Bucket, key: target.Key })
   }
 
@@ -159,13 +178,16 @@ export class WorkspaceObjects {
     return this.#ask(target, (s3) => bytesOf(s3, target))
   }
 
-  /** False if there is no such object. Other errors are left to the next call, since the reply to HEAD has no body. */
-  async #exists(target: Target): Promise<boolean> {
+  /**
+   * What the store has; undefined if there is no such object. Other problems are returned, and left to the next call if they do not
+   * matter: the reply to HEAD has no body that would tell more.
+   */
+  async #describe(target: Target): Promise<HeadObjectCommandOutput | Problem | undefined> {
     try {
-      await this.#ask(target, (s3) => s3.send(new HeadObjectCommand(target)))
-      return true
+      return await this.#ask(target, (s3) => s3.send(new HeadObjectCommand(target)))
     } catch (error) {
-      return !(error instanceof Problem && error.code === 'NoSuchKey')
+      if (!(error instanceof Problem)) throw error
+      return error.code === 'NoSuchKey' ? undefined : error
     }
   }
 
@@ -215,11 +237,14 @@ interface Target {
 
 const targetOf = ({ bucket, key }: StoredObject) => ({ Bucket: bucket, Key: storedKey(key) })
 
-function conditionsOf({ if_match, if_none_match, range }: Conditions) {
+function keptHeaders(options: KeptHeaders) {
+  const { content_encoding, content_disposition, content_language, cache_control } = options
   return {
-    ...(if_match !== undefined && { IfMatch: if_match }),
-    ...(if_none_match !== undefined && { IfNoneMatch: if_none_match }),
-    ...(range !== undefined && { Range: range }),
+    ContentType: options.content_type || 'application/octet-stream',
+    ...(content_encoding && { ContentEncoding: content_encoding }),
+    ...(content_disposition && { ContentDisposition: content_disposition }),
+    ...(content_language && { ContentLanguage: content_language }),
+    ...(cache_control && { CacheControl: cache_control }),
   }
 }
 
@@ -239,7 +264,12 @@ function headersOf(
   described: HeadObjectCommandOutput & { readonly ContentRange?: string | undefined },
 ): Record<string, string> {
   const { ContentType, ContentLength, ContentRange, ETag, LastModified } = described
+  const { ContentEncoding, ContentDisposition, ContentLanguage, CacheControl } = described
   return {
+    ...(ContentEncoding && { 'content-encoding': ContentEncoding }),
+    ...(ContentDisposition && { 'content-disposition': ContentDisposition }),
+    ...(ContentLanguage && { 'content-language': ContentLanguage }),
+    ...(CacheControl && { 'cache-control': privately(CacheControl) }),
     'accept-ranges': 'bytes',
     'content-type': ContentType ?? 'application/octet-stream',
     ...(ContentLength !== undefined && { 'content-length': String(ContentLength) }),
@@ -247,6 +277,14 @@ function headersOf(
     ...(ETag !== undefined && { etag: ETag }),
     ...(LastModified !== undefined && { 'last-modified': LastModified.toUTCString() }),
   }
+}
+
+/** Directives for the reader alone: a shared cache would serve the object to requests without its right. */
+function privately(directives: string): string {
+  const kept = directives
+    .split(',')
+    .filter((one) => !/^\s*(public|private|s-maxage|proxy-revalidate)\b/i.test(one))
+  return ['private', ...kept.map((one) => one.trim()).filter((one) => one !== '')].join(', ')
 }
 
 /** Makes a reply of 304, which the SDK reports as an error. */

@@ -166,7 +166,8 @@ function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['
       removeDetail()
       release()
       results.effectEnded()
-      if (gate.isPaused) await waitWhileClosed(services)
+      // A cancelled call says what has become of it, whatever the gate.
+      if (gate.isPaused && !CancellationScope.current().consideredCancelled) await waitWhileClosed(services)
     }
   }
   if (slot === undefined) return call

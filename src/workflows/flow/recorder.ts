@@ -3,6 +3,7 @@
 import type { LocalActivityOptions } from '@temporalio/common'
 import { CancellationScope, proxyLocalActivities, proxySinks } from '@temporalio/workflow'
 import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
+import { storageFlaw } from '../../../flows-dsl/storable.ts'
 import { decisionOf } from '../../../flows-dsl/tasks/approve.ts'
 import type { StepEvent, StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { Activities, Records } from '../../activities/contract.ts'
@@ -18,6 +19,7 @@ const STATUS = {
   completed: 'completed',
   faulted: 'faulted',
   skipped: 'skipped',
+  cancelled: 'cancelled',
 } as const
 
 export class Recorder {
@@ -275,10 +277,11 @@ function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): 
 /** In the sandbox, the time of the current workflow task. */
 const now = () => new Date().toISOString()
 
-/** Marks a result with a secret as `cut`: the record masks the secret, so a rerun cannot reuse the result. */
+/** Marks a result that the record masks (a secret) or cannot store as `cut`, so that no rerun reuses it. */
 function recordedAnswer(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
   if (answer === undefined) return {}
   if (JSON.stringify(answer).length > LIMITS.stepAnswerCharsMax) return { cut: true }
+  if (storageFlaw(answer) !== undefined) return { cut: true }
   return holdsHandle(answer) ? { answer, cut: true } : { answer }
 }
 
@@ -319,7 +322,7 @@ const OPTIONS: LocalActivityOptions = {
 const activities = proxyLocalActivities<Activities>(OPTIONS)
 
 /** Not cancellable: an execution or a branch that is cancelled must still be recorded. */
-function recordRun(update: RunUpdate, summary: string): Promise<void> {
+export function recordRun(update: RunUpdate, summary: string): Promise<void> {
   return CancellationScope.nonCancellable(() =>
     activities.recordRun.executeWithOptions({ ...OPTIONS, summary }, [update]),
   )

@@ -89,15 +89,11 @@ describe('error reports', () => {
     ['recursion', 'const f = (): number => f() + 1\nexport default f', /call stack/],
     ['endless message', 'export default () => { throw new Error("x".repeat(5e6)) }', /./],
     ['exit', 'export default () => Deno.exit(0)', /ended before it returned/],
-    [
-      'process.exit',
-      'export default async () => (await import(String("node:process"))).default.exit(3)',
-      /ended before it returned/,
-    ],
+    ['process.exit', 'export default () => (globalThis as any).process.exit(3)', /ended before it returned/],
     [
       'abort',
       'export default async () => (await import(String("node:process"))).default.abort()',
-      /ended before it returned/,
+      /no modules of Node/,
     ],
   ])('error: %s: reported with its own message', async (_name, source, detail) => {
     const reply = await run(source, { config: { timeout: '5s' } })
@@ -135,7 +131,6 @@ describe('time limit', () => {
       'worker in an endless loop',
       'export default () => { new Worker("data:text/javascript,for(;;){}", { type: "module" }); return new Promise(() => {}) }',
     ],
-    ['reads stdin', 'export default async () => { Deno.stdin.readSync(new Uint8Array(9)); return 1 }'],
   ])('time limit: %s: 504 function_timeout', async (_name, source) => {
     const startedMs = performance.now()
     const reply = await run(source, { config: { timeout: '1s' } })
@@ -205,13 +200,13 @@ describe('forged output', () => {
   test.each([
     [
       'text on stdout',
-      'console.table([1]); Deno.stdout.writeSync(new TextEncoder().encode("hello\\nready 2.0.0\\n"))',
+      'console.table([1]); (Deno as any).stdout?.writeSync(new TextEncoder().encode("hello\\nready 2.0.0\\n"))',
     ],
     [
       'frame with a guessed nonce',
-      `Deno.stdout.writeSync(new TextEncoder().encode("\\n${'0'.repeat(32)} result 4\\nfake"))`,
+      `(Deno as any).stdout?.writeSync(new TextEncoder().encode("\\n${'0'.repeat(32)} result 4\\nfake"))`,
     ],
-    ['half a megabyte', 'Deno.stdout.writeSync(new Uint8Array(500_000))'],
+    ['half a megabyte', '(Deno as any).stdout?.writeSync(new Uint8Array(500_000))'],
     [
       'writer closed afterwards',
       'Object.defineProperty(globalThis, "Deno", { value: undefined }); JSON.stringify = () => "fake"',

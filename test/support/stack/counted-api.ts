@@ -45,7 +45,7 @@ export async function startCountedApi(
     ...given,
     ...(await through('DATABASE_APP_URL', () => roundTrips(() => seen.trips++))),
     ...(await through('REDIS_URL', () => (chunk) => {
-      seen.streams += String(chunk).match(/\r\nx(add|read|range|revrange)\r\n/gi)?.length ?? 0
+      seen.streams += String(chunk).match(STREAM_COMMAND)?.length ?? 0
     })),
     ...(await through('S3_ENDPOINT', () => () => {
       seen.objects += 1
@@ -64,6 +64,9 @@ export async function startCountedApi(
   }
   return { app, platform, seen, lines, close }
 }
+
+/** A read, or the script that appends: its two keys are a stream of a tenant and what was dropped of it (infra/valkey/stream-log.ts). */
+const STREAM_COMMAND = /\r\nx(read|range|revrange)\r\n|\r\ntenon:\{ten_[^\r]*\r\n\$\d+\r\ntenon:\{ten_/gi
 
 /** A proxy between the application and a server that passes on what it counts. */
 async function countingWire(

@@ -171,9 +171,19 @@ test('Twilio: parameters in another order are accepted; another URL, a changed v
   expect(ask({ ...TWILIO, url, body: '{"a":2}', headers })).toBeUndefined()
 })
 
-test('HMAC with an id header: that is the id of the delivery; without its prefix: refused', () => {
-  const verify = { ...HMAC.verify, id: 'x-event-id' } as WebhookVerification
-  expect(ask({ ...HMAC, verify, headers: { ...HMAC.headers, 'x-event-id': 'e1' } })?.id).toBe('e1')
+test('signature of the body: headers that it does not cover change no id, so a captured delivery is no other one', () => {
+  const named = {
+    'x-delivery': 'd2',
+    'x-event-id': 'd2',
+    'webhook-id': 'd2',
+    'x-github-delivery': 'd2',
+    'idempotency-key': 'd2',
+  }
+  for (const delivery of [GITHUB, SHOPIFY, TWILIO, HMAC]) {
+    const { id } = ask(delivery) ?? {}
+    expect(id).toMatch(/^sha256:/)
+    expect(ask({ ...delivery, headers: { ...delivery.headers, ...named } })?.id).toBe(id)
+  }
   expect(ask({ ...HMAC, headers: { 'x-sign': (HMAC.headers['x-sign'] ?? '').slice(3) } })).toBeUndefined()
 })
 

@@ -120,7 +120,7 @@ async function archiveExecution(
   { id, flow_name }: ExpiredRow,
 ): Promise<void> {
   const object = { bucket, key: `executions/${flow_name}/${id}.json` }
-  await objectsOf(service).put(object, { chunks: recordOf(scope, id) }, { type: 'application/json' })
+  await objectsOf(service).put(object, { chunks: recordOf(scope, id) }, { content_type: 'application/json' })
 }
 
 /** The record of an execution as JSON, a part of its steps at a time: together they may have gigabytes. */

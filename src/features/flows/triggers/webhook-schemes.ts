@@ -25,7 +25,7 @@ const SIGNATURES_MAX = 8
 
 /**
  * Verifies a delivery. The id is the same for each attempt and for a replay, so that a replay starts nothing: it derives from
- * what the signature covers, unless a header of the flow's choice or a token says otherwise.
+ * what the signature covers. A token covers nothing; then a header of the sender names the delivery.
  * @returns undefined if no secret matches, or its signed time differs from our clock by more than `webhookToleranceMs`
  */
 export function verifyDelivery(
@@ -102,7 +102,7 @@ function twilioParameters(body: Buffer): string {
 }
 
 const hmac: Scheme<Extract<WebhookVerification, { scheme: 'hmac' }>> = (delivery, secrets, verification) => {
-  const { header, algorithm, encoding, prefix = '', id = '' } = verification
+  const { header, algorithm, encoding, prefix = '' } = verification
   const text = headerOf(delivery, header)
   const given = encoding === 'hex' ? prefix + text.slice(prefix.length).toLowerCase() : text
   const isPrefixed = text.startsWith(prefix)
@@ -111,7 +111,7 @@ const hmac: Scheme<Extract<WebhookVerification, { scheme: 'hmac' }>> = (delivery
     secrets,
     (secret) => prefix + macOf(algorithm, secret, delivery.body).toString(encoding),
   )
-  return isValid && isPrefixed ? { id: ownIdOf(delivery, [id]) ?? digestOf(delivery.body) } : undefined
+  return isValid && isPrefixed ? { id: digestOf(delivery.body) } : undefined
 }
 
 const bearer: Scheme = (delivery, secrets) => {

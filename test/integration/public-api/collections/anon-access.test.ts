@@ -22,7 +22,11 @@ beforeAll(async () => {
       access: { anon: { read: false, create: true } },
     })
     for (const right of RIGHTS) {
-      await declare(world.a, `${right}_${store}`, { store, schema, access: { anon: { read: true, [right]: true } } })
+      await declare(world.a, `${right}_${store}`, {
+        store,
+        schema,
+        access: { anon: { read: true, [right]: true } },
+      })
     }
   }
 })

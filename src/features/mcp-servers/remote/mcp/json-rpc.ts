@@ -4,7 +4,7 @@
  */
 
 import { createParser } from 'eventsource-parser'
-import { isObject, parseJson } from '../../../../core/json.ts'
+import { isObject, parseForeignJson } from '../../../../core/json.ts'
 import { Problem } from '../../../../core/problem.ts'
 import type { Bounds, Inbound } from '../../../../infra/http-client/egress.ts'
 import type { Progress } from '../../calls/call-client.ts'
@@ -153,7 +153,7 @@ function parse(text: string): unknown {
 /** Undefined if it is not JSON, or has names that could pollute prototypes. */
 function parsed(text: string): unknown {
   try {
-    return parseJson(text)
+    return parseForeignJson(text)
   } catch {
     return undefined
   }

@@ -1,0 +1,81 @@
+/** Digests that a sender announces for the bytes of an upload: `Content-MD5` (RFC 1864), `Content-Digest` and `Repr-Digest` (RFC 9530). */
+
+import { createHash } from 'node:crypto'
+import { Problem } from '../../core/problem.ts'
+
+export interface AnnouncedDigests {
+  readonly content_md5?: string | undefined
+  readonly content_digest?: string | undefined
+  readonly repr_digest?: string | undefined
+}
+
+interface Expected {
+  readonly header: string
+  readonly algorithm: 'md5' | 'sha256' | 'sha512'
+  readonly digest: Buffer
+}
+
+/** RFC 9530 §5; the other algorithms of its registry are deprecated. */
+const ALGORITHMS = { 'sha-256': 'sha256', 'sha-512': 'sha512' } as const
+const BYTES = { md5: 16, sha256: 32, sha512: 64 }
+
+/**
+ * Passes an upload on, the last chunk only after the digest of all bytes was compared: of a body that differs, the store never
+ * gets the end.
+ * @throws Problem `digest_mismatch`; `header_invalid` for a header that is malformed, or has no known algorithm
+ */
+export async function* verified(
+  chunks: AsyncIterable<Uint8Array>,
+  announced: AnnouncedDigests,
+): AsyncGenerator<Uint8Array> {
+  const expected = expectedDigests(announced).map((one) => ({ ...one, hash: createHash(one.algorithm) }))
+  if (expected.length === 0) return yield* chunks
+  let last: Uint8Array | undefined
+  for await (const chunk of chunks) {
+    if (last !== undefined) yield last
+    for (const { hash } of expected) hash.update(chunk)
+    last = chunk
+  }
+  for (const { header, digest, hash } of expected) {
+    if (hash.digest().equals(digest)) continue
+    const detail = `The body does not have the digest of ${header}. Nothing was stored: send it again.`
+    throw new Problem('digest_mismatch', { detail })
+  }
+  if (last !== undefined) yield last
+}
+
+/** @throws Problem `header_invalid` */
+export function expectedDigests({
+  content_md5,
+  content_digest,
+  repr_digest,
+}: AnnouncedDigests): readonly Expected[] {
+  return [
+    ...(content_md5 === undefined ? [] : [expect('Content-MD5', 'md5', content_md5)]),
+    ...digestsIn('Content-Digest', content_digest),
+    ...digestsIn('Repr-Digest', repr_digest),
+  ]
+}
+
+/** A dictionary of byte sequences (RFC 8941 §3.2, §3.3.5): `sha-256=:…:`. Unknown algorithms beside a known one are ignored. */
+function digestsIn(header: string, text: string | undefined): Expected[] {
+  if (text === undefined) return []
+  const found = text.split(',').flatMap((member) => {
+    const [, name = '', base64 = ''] = /^\s*([\w-]+)=:([A-Za-z0-9+/]*={0,2}):\s*$/.exec(member) ?? []
+    const algorithm = ALGORITHMS[name as keyof typeof ALGORITHMS]
+    return algorithm === undefined ? [] : [expect(header, algorithm, base64)]
+  })
+  if (found.length > 0) return found
+  throw new Problem('header_invalid', {
+    detail: `${header} has no digest that is checked here. Write \`sha-256=:<base64>:\` or \`sha-512=:<base64>:\`.`,
+  })
+}
+
+function expect(header: string, algorithm: Expected['algorithm'], base64: string): Expected {
+  const digest = Buffer.from(base64, 'base64')
+  if (digest.length === BYTES[algorithm] && digest.toString('base64') === base64)
+    return { header, algorithm, digest }
+  throw new Problem('header_invalid', {
+    detail: `${header} is no digest of ${BYTES[algorithm]} bytes in base64.`,
+  })
+}
