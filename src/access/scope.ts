@@ -2,7 +2,7 @@
 
 import { type IdPrefix, type IdSource, typeId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
-import { type Actor, type EndUser, isPublicRole, type Principal } from '../core/policy.ts'
+import { type Actor, causesOf, type EndUser, isPublicRole, type Principal } from '../core/policy.ts'
 import type { TenantId, WorkspaceRef } from '../core/tenant.ts'
 import { Statements } from '../infra/postgres/database.ts'
 import type { Sql } from '../infra/postgres/sql.ts'
@@ -34,6 +34,7 @@ function contextOf(actor: Actor, tenant = '', workspace = ''): SessionContext {
     tenant,
     workspace,
     statementTimeoutMs,
+    causedBy: JSON.stringify(causesOf(actor)),
     ...(chainDepth !== undefined && { chainDepth }),
     ...(role === 'user' && user !== undefined && { user: sessionUser(user, actor) }),
   }

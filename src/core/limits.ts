@@ -142,7 +142,7 @@ export const LIMITS = {
   users: {
     claimsBytesMax: 8_192,
     claimsDepthMax: 5,
-    linkSeconds: { sign_up: 86_400, email: 86_400, reset: 3_600 },
+    linkSeconds: { sign_up: 86_400, email: 86_400, reset: 3_600, identity: 3_600 },
     mailIntervalMs: 60_000,
     mailsWindowMs: 3_600_000,
     mailRetryMs: 120_000,

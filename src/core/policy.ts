@@ -101,6 +101,22 @@ export interface Principal {
   }
 }
 
+/**
+ * The subjects behind what an actor causes, so that none of them approves what follows from it. Whoever has an anon key is
+ * unknown: it is in the pages of applications.
+ */
+export function causesOf({
+  subject,
+  role,
+  onBehalfOf,
+  onBehalfOfUser,
+  user = onBehalfOfUser,
+}: Actor): string[] {
+  if (role === 'anon') return []
+  const address = user?.emailVerified ? user.email : undefined
+  return [...new Set([subject, onBehalfOf, user?.id, address])].filter((one) => one !== undefined)
+}
+
 /** The names of groups of people. */
 export const GROUP_PATTERN = '^[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?$'
 

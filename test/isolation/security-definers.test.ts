@@ -27,6 +27,7 @@ test('security definer functions: callable by the listed roles, with a fixed sea
     { name: 'accounts_named', roles: ['tenon_admin'] },
     { name: 'append_audit', roles: ['tenon_operator'] },
     { name: 'append_mcp_calls', roles: ['tenon_admin'] },
+    { name: 'causes_with', roles: ['tenon_admin'] },
     { name: 'change_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'consume_quota', roles: inside },
     { name: 'create_collection_table', roles: ['tenon_admin', 'tenon_operator'] },

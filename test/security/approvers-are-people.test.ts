@@ -11,6 +11,7 @@ import {
   type Caller,
   call,
   createTestWorkspace,
+  eventually,
   type TestWorkspace,
   tokenOf,
   unique,
@@ -77,12 +78,21 @@ const APPROVERS = "['role:workspace_admin', 'role:tenant_admin', 'role:service',
 
 interface Way {
   readonly starter?: () => Promise<Caller>
+  /** Instead of a starter: what makes an event of this type (`unique`, unless it is the platform's own). */
+  readonly event?: { readonly type?: string; readonly make: (type: string) => Promise<unknown> }
   /** After the question was asked. @returns who decides */
   readonly decider: () => Promise<Caller>
   /** Before it was asked. */
-  readonly before?: () => Promise<void>
+  readonly before?: () => Promise<unknown>
 }
 
+const ORDERS = unique('orders')
+const ordersDeclared = () => ({
+  workspace_id: place.workspace_id,
+  collection: ORDERS,
+  store: 'relational',
+  schema: { type: 'object', properties: { sum: { type: 'integer' } }, additionalProperties: false },
+})
 let made: Person
 const WAYS: Readonly<Record<string, Way>> = {
   'the starter': { decider: async () => mallory.as },
@@ -137,6 +147,36 @@ const WAYS: Readonly<Record<string, Way>> = {
     },
     decider: async () => made.as,
   },
+  'the maker of the key that published the event': {
+    event: { make: async (topic) => post(await key(mallory.as), '/v1/events/publish', { topic, data: {} }) },
+    decider: async () => mallory.as,
+  },
+  'an account of the maker of the key that published the event': {
+    before: async () => {
+      made = await admin(mallory.as)
+    },
+    event: { make: async (topic) => post(await key(mallory.as), '/v1/events/publish', { topic, data: {} }) },
+    decider: async () => made.as,
+  },
+  'the maker of the key that wrote the document of the event': {
+    before: () => post(workspace.operator, '/v1/schemas', ordersDeclared()),
+    event: {
+      type: `collections.${ORDERS}.created`,
+      make: async () => post(await key(mallory.as), `/v1/collections/${ORDERS}/documents`, { sum: 1 }),
+    },
+    decider: async () => mallory.as,
+  },
+  'the maker of the key that started the execution which published the event': {
+    event: {
+      make: async (type) => {
+        const flow = await runs.publish(
+          `  - tell: { emit: { event: { with: { type: ${type}, data: {} } } } }`,
+        )
+        await post(await key(mallory.as), `/v1/flows/${flow}/executions`)
+      },
+    },
+    decider: async () => mallory.as,
+  },
   'an account that somebody else made afterwards': { decider: async () => (await admin(carol.as)).as },
   'an account that got its groups afterwards': {
     before: async () => {
@@ -162,11 +202,36 @@ const ROUTES = [
   (id: string, as: Caller) => runs.send(id, 'patch-data', { context: { approved: true } }, as),
 ] as const
 
-async function ask(as: Caller, approvers = APPROVERS): Promise<{ run: string; apr: string; title: string }> {
+interface Asked {
+  readonly run: string
+  readonly apr: string
+  readonly title: string
+}
+
+const board = (title: string, approvers: string) =>
+  `  - board: { approve: { title: ${title}, approvers: ${approvers} } }`
+
+async function ask(as: Caller, approvers = APPROVERS): Promise<Asked> {
   const title = unique('Pay')
-  const flow = await runs.publish(`  - board: { approve: { title: ${title}, approvers: ${approvers} } }`)
+  const flow = await runs.publish(board(title, approvers))
   const run =
     'apikey' in as ? (await post(as, `/v1/flows/${flow}/executions`)).id : await runs.start(flow, {}, as)
+  return asked(run, title)
+}
+
+async function askByEvent({ type = unique('paid'), make }: NonNullable<Way['event']>): Promise<Asked> {
+  const title = unique('Pay')
+  const more = `schedule: { on: { one: { with: { type: ${type} } } } }\n`
+  const flow = await runs.publish(board(title, APPROVERS), { more })
+  await make(type)
+  const run = await eventually(async () => {
+    const { flows, operator: as } = workspace
+    return (await ok(call('GET', `${flows}/definitions/${flow}/executions`, { as }))).data[0]?.id
+  })
+  return asked(run, title)
+}
+
+async function asked(run: string, title: string): Promise<Asked> {
   const { approvals } = await runs.until(
     run,
     (one) => one.status === 'waiting' && one.approvals?.length === 1,
@@ -181,9 +246,9 @@ async function expectUndecided(run: string): Promise<void> {
 
 describe('four eyes', () => {
   test.each(Object.keys(WAYS))('decided by %s: refused by every route, the run still waits', async (name) => {
-    const { starter = async () => mallory.as, before = async () => {}, decider } = WAYS[name] as Way
+    const { starter = async () => mallory.as, event, before = async () => {}, decider } = WAYS[name] as Way
     await before()
-    const { run, apr } = await ask(await starter())
+    const { run, apr } = event === undefined ? await ask(await starter()) : await askByEvent(event)
     const as = await decider()
     for (const [n, route] of ROUTES.entries()) {
       const { status, body } = await route(run, as, apr)

@@ -65,7 +65,8 @@ export function renderPage(title: string, body: string, settings: PageSettings):
       'content-type': 'text/html; charset=utf-8',
       'content-security-policy': policy.join('; '),
       'x-frame-options': 'DENY',
-      'referrer-policy': 'no-referrer',
+      // With `no-referrer`, browsers would send their forms with the origin `null`, as those of other sites may have.
+      'referrer-policy': 'same-origin',
       'cache-control': 'no-store',
     },
   }

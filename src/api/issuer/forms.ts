@@ -35,15 +35,16 @@ function formFields(text: string): Form {
 }
 
 /**
- * Rejects forms of other sites, in addition to SameSite cookies. With the referrer policy of these pages, browsers send
- * the origin `null`.
+ * Rejects forms of other sites, in addition to SameSite cookies: also those without an origin (`null`), such as of a sandboxed
+ * frame. A browser may know this API by another address, and then says itself that the form is of the same site.
  * @param origin of this API
  * @throws Problem `forbidden`
  */
 export function rejectCrossSite({ headers }: FastifyRequest, origin: string): void {
   const site = headers['sec-fetch-site']
-  const foreign = headers.origin !== undefined && headers.origin !== origin && headers.origin !== 'null'
-  if (foreign || (site !== undefined && site !== 'same-origin' && site !== 'none'))
+  const isOther = headers.origin !== undefined && headers.origin !== origin && site !== 'same-origin'
+  const isForeign = site !== undefined && site !== 'same-origin' && site !== 'none'
+  if (isOther || isForeign || headers.origin === 'null')
     throw new Problem('forbidden', { detail: 'This form comes from another site.' })
 }
 

@@ -3,8 +3,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
+import { LOGIN_ERRORS, originOf, type Page } from '../../access/issuer/pages.ts'
+import { confirmByMailPage, connectIdentityPage } from '../../access/issuer/users/identity-pages.ts'
+import type { Refusal } from '../../access/issuer/users/user-pages.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
-import { show } from './forms.ts'
+import { formOf, show } from './forms.ts'
 import { EXPIRED, interactionOf, interactionPath, undefinedIfExpired } from './interaction.ts'
 import { continueSignIn, isUserPrompt, signInPage, type UserSignIn } from './user-sign-in.ts'
 
@@ -54,9 +57,50 @@ async function end(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyRepl
   const { issuer, prompt, request } = signIn
   const answer = { ...visitOf(signIn), parameters: parametersOf(request), clientId: prompt.clientId }
   const user = await issuer.providerService.end(answer, paramOf(request, 'provider'))
-  if ('text' in user) return show(reply, signInPage(issuer, prompt, interactionPath(request), user))
-  return continueSignIn(signIn, user, reply)
+  const path = interactionPath(request)
+  if ('text' in user) return show(reply, signInPage(issuer, prompt, path, user))
+  if (!('ask' in user)) return continueSignIn(signIn, user, reply)
+  if (user.ask === 'mail') return show(reply, confirmByMailPage(prompt.workspace, user.provider, path))
+  const asked = await issuer.providerService.unconfirmed(answer, user.ticket)
+  return show(reply, asked === undefined ? EXPIRED : passwordStepPage(signIn, asked, user.ticket))
 }
+
+/** Connects an identity to the user who has its address, with the password of that user. */
+export async function connectIdentity(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyReply> {
+  const { issuer, prompt, request } = signIn
+  const { ticket = '', password = '' } = formOf(request)
+  const visit = visitOf(signIn)
+  const asked = await issuer.providerService.unconfirmed(visit, ticket)
+  if (asked === undefined) return show(reply, EXPIRED)
+  const credentials = { email: asked.user.email, password, network: visit.network }
+  const user = await issuer.signIn.identifyUser(visit.by, credentials, visit.workspace, prompt.clientId)
+  if (typeof user === 'string')
+    return show(reply, passwordStepPage(signIn, asked, ticket, LOGIN_ERRORS[user]))
+  const isConnected = await issuer.providerService.connect(
+    visit.by,
+    visit.workspace,
+    asked.user,
+    asked.identity,
+  )
+  return isConnected ? continueSignIn(signIn, user, reply) : show(reply, EXPIRED)
+}
+
+function passwordStepPage(
+  { prompt, request }: UserSignIn,
+  { user, identity }: Asked,
+  ticket: string,
+  refused?: Refusal,
+): Page {
+  const action = `${interactionPath(request)}/identity`
+  const form = { ticket, action, formTarget: originOf(prompt) }
+  return connectIdentityPage(
+    prompt.workspace,
+    { ...form, email: user.email, provider: identity.provider },
+    refused,
+  )
+}
+
+type Asked = NonNullable<Awaited<ReturnType<EmbeddedIssuer['providerService']['unconfirmed']>>>
 
 const visitOf = ({ interaction, prompt, request }: UserSignIn) => ({
   by: interaction.by,

@@ -20,7 +20,7 @@ import { isUserEmail, isUserName, type MailOutcome } from '../../access/issuer/u
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import { formOf, passwordError, rejectCrossSite, requesterOf, show, tokenOf } from './forms.ts'
 import { EXPIRED, interactionOf, interactionPath, undefinedIfExpired } from './interaction.ts'
-import { mountProviderSignIn } from './provider-sign-in.ts'
+import { connectIdentity, mountProviderSignIn } from './provider-sign-in.ts'
 import { mountUserAccount } from './user-account-routes.ts'
 import { enterCode, isUserPrompt, signInPage, signInUser, usePasskey } from './user-sign-in.ts'
 
@@ -101,6 +101,7 @@ async function submitStep(
   if (step === 'sign-in') return signInUser(signIn, reply)
   if (step === 'code') return enterCode(signIn, reply)
   if (step === 'passkey') return usePasskey(signIn, reply)
+  if (step === 'identity') return connectIdentity(signIn, reply)
   if (step === 'sign-up') return show(reply, await signUp(issuer, prompt, request))
   return show(reply, step === 'forgot' ? await forgot(issuer, prompt, request) : EXPIRED)
 }
@@ -145,6 +146,7 @@ const DONE = {
   sign_up: ['Your e-mail address is confirmed', 'Your account is ready. You can sign in now.'],
   email: ['Your e-mail address has changed', 'All devices are signed out. Sign in with the new address.'],
   invitation: ['Your password is set', 'Your account is ready. You can sign in now.'],
+  identity: ['Your sign-in is confirmed', 'You can sign in this way from now on.'],
   reset: ['Your password is set', 'All devices are signed out. Sign in with the new password.'],
 } as const
 
@@ -161,7 +163,9 @@ async function submitLink({ userService }: EmbeddedIssuer, request: FastifyReque
   const by = requesterOf(request)
   const outcome = sets
     ? await userService.setPassword(by, token, password)
-    : await userService.confirm(by, token, password)
+    : link.purpose === 'identity'
+      ? await userService.connectIdentity(by, token)
+      : await userService.confirm(by, token, password)
   if ('done' in outcome) {
     const [title, text] = DONE[link.purpose]
     return userNoticePage(workspace, title, text, { returnTo: link.returnTo })

@@ -8,7 +8,7 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { allowedTopics, requireTopicRules } from '../../access/user-settings.ts'
 import { checkJson, checkNumbers } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
+import { causesOf, DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
 import { bodyProblem } from '../operation-helpers.ts'
@@ -55,6 +55,7 @@ export const publishEvent = workspaceOperation({
     const { chainDepth } = scope.actor
     await events.publish(
       cloudEvent({ id, source: events.source, topic, time, data: data ?? null, chainDepth }),
+      causesOf(scope.actor),
     )
     return { id, topic, time }
   },

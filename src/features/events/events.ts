@@ -131,9 +131,11 @@ export class Events {
     return stream === 'events' ? eventsOf(this.#ref.tenantId) : changesOf(this.#ref)
   }
 
-  async publish(event: CloudEvent): Promise<void> {
+  /** @param causes the subjects behind the event, whom subscribers do not get to know */
+  async publish(event: CloudEvent, causes: readonly string[]): Promise<void> {
     const { type: topic, source } = event
-    await this.#streams.publish(eventsOf(this.#ref.tenantId), { topic, source, text: JSON.stringify(event) })
+    const message = { topic, source, text: JSON.stringify(event), causedBy: JSON.stringify(causes) }
+    await this.#streams.publish(eventsOf(this.#ref.tenantId), message)
   }
 
   /**

@@ -171,6 +171,7 @@ interface Row {
   readonly user_reads: boolean
   readonly more_behind: string | null
   readonly chain_depth: number
+  readonly caused_by: string | null
 }
 
 export class Outbox {
@@ -226,12 +227,12 @@ const roundRobin = (after: string): Sql => sql`
     from ranked
   )
   select seq, tenant_id, workspace_id, topic, collection, verb, document_id, version, document::text, deleted::text, owner, at, event_id, anon_reads,
-    user_reads, chain_depth,
+    user_reads, chain_depth, caused_by,
     (select max(tenant_id) from tenants having count(*) = ${LIMITS.relayTenantsMax}) as more_behind
   from placed where place <= ${LIMITS.relayChangesMax} and ahead < ${LIMITS.relayBytesMax} order by place`
 
 function toMessage(row: Row): OutboxMessage {
-  const { seq, tenant_id, workspace_id, collection, verb, document, at, chain_depth } = row
+  const { seq, tenant_id, workspace_id, collection, verb, document, at, chain_depth, caused_by } = row
   const topic = row.topic ?? `collections.${collection}.${verb}`
   const source = sourceOf(workspace_id)
   const event = cloudEvent({
@@ -246,7 +247,11 @@ function toMessage(row: Row): OutboxMessage {
   const text = isWhole ? JSON.stringify(event) : withDocument(JSON.stringify(event), document)
   const key = changesOf({ tenantId: tenant_id, workspaceId: workspace_id })
   const readers = { anon: row.anon_reads, user: row.user_reads }
-  const message = { topic, source, text, readers, ...(row.deleted !== null && { deleted: row.deleted }) }
+  const message = {
+    ...{ topic, source, text, readers },
+    ...(row.deleted !== null && { deleted: row.deleted }),
+    ...(caused_by !== null && { causedBy: caused_by }),
+  }
   return { tenantId: tenant_id, seq, key, message }
 }
 

@@ -127,6 +127,9 @@ create table tenon.executions (
   compensated text generated always as (case when compensation is null then null
     when compensation -> 'failures' = '[]' then 'completed' else 'failed' end) stored,
   started_by text not null,
+  -- The other subjects behind it, who may not approve in it either (`fourEyes`): of an event that started it, of the execution
+  -- that it repeats or that started it, and those on whose behalf its starter acted.
+  caused_by text[] not null default '{}',
   trigger_kind text not null default 'manual'
     check (trigger_kind in ('manual', 'schedule', 'webhook', 'event', 'flow', 'rerun')),
   trigger_id text,
@@ -192,6 +195,19 @@ create trigger count_starts after insert on tenon.executions referencing new tab
 
 -- Writes the event `platform.execution.<verb>` of an execution that has ended, is held or is overdue, in the same transaction.
 -- Its data contain no text of the flow's own but the type and title of the error.
+-- The subjects behind an execution: those given, and those behind the executions that are given by id and workspace, which may be
+-- another of the tenant.
+create function tenon.causes_with(subjects text[], executions text[], workspaces text[]) returns text[]
+  stable language sql security definer set search_path = tenon, pg_temp as $$
+  select coalesce(array_agg(distinct by), '{}') from (
+    select unnest(subjects) as by
+    union all
+    select unnest(e.started_by || e.caused_by) from unnest(executions, workspaces) as given(id, workspace)
+      join executions e on e.tenant_id = tenon.tenant() and e.workspace_id = given.workspace and e.id = given.id
+  ) as behind $$;
+revoke execute on function tenon.causes_with from public;
+grant execute on function tenon.causes_with to tenon_admin;
+
 create function tenon.emit_execution_event() returns trigger
   language plpgsql set search_path = tenon, pg_temp as $$
 declare
@@ -214,8 +230,9 @@ declare
       'status', new.error -> 'status', 'title', new.error -> 'title', 'instance', new.error -> 'instance') end,
     'compensated', new.compensated));
 begin
-  insert into outbox (topic, document, bytes, chain_depth)
-    values ('platform.execution.' || verb, data, length(data::text), coalesce(new.chain_depth, 0));
+  insert into outbox (topic, document, bytes, chain_depth, caused_by)
+    values ('platform.execution.' || verb, data, length(data::text), coalesce(new.chain_depth, 0),
+      to_json(new.started_by || new.caused_by)::text);
   return null;
 end $$;
 create trigger emit_execution_event after update on tenon.executions for each row

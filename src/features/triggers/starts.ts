@@ -6,6 +6,7 @@ import { fieldOf } from '../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { seededIds, typeId, uuidOf } from '../../core/ids.ts'
 import { sql } from '../../infra/postgres/sql.ts'
+import type { Entry } from '../../infra/valkey/streams.ts'
 import { CHAIN_DEPTH } from '../events/events.ts'
 
 /** The same id for the same seed. @param msecs the time that it carries, milliseconds since the epoch */
@@ -19,6 +20,23 @@ export const eventIdentity = (event: JsonObject): readonly unknown[] => [
   fieldOf(event, 'source'),
   fieldOf(event, 'id'),
 ]
+
+/** The attribute of an event that waits for others or starts an execution: the subjects behind it. No subscriber gets it. */
+const CAUSES = 'tenoncauses'
+
+/** The event of an entry, with the subjects behind it. @throws SyntaxError */
+export function eventWithCauses({ text, causedBy }: Pick<Entry, 'text' | 'causedBy'>): JsonObject {
+  const event = JSON.parse(text) as JsonObject
+  return causedBy === undefined ? event : { ...event, [CAUSES]: JSON.parse(causedBy) }
+}
+
+export const causesIn = (event: JsonObject): readonly string[] =>
+  (fieldOf(event, CAUSES) ?? []) as readonly string[]
+
+export function withoutCauses(event: JsonObject): JsonObject {
+  const { [CAUSES]: _causes, ...rest } = event
+  return rest
+}
 
 /** The time of an event's id, milliseconds since the epoch. */
 export function eventTime(event: JsonObject | undefined): number {

@@ -47,18 +47,22 @@ create table tenon.user_links (
   digest bytea primary key check (octet_length(digest) = 32),
   tenant_id text not null,
   workspace_id text not null,
-  purpose text not null check (purpose in ('sign_up', 'invitation', 'reset', 'email')),
+  purpose text not null check (purpose in ('sign_up', 'invitation', 'reset', 'email', 'identity')),
   -- Null for a sign-up, whose user does not exist yet, and for a reset that was requested for an unknown address.
   user_id text,
   -- The recipient. For `sign_up` and `email`, the address that the link verifies.
   email text not null check (email = lower(email)),
-  -- Of a sign-up.
+  -- Of a sign-up; for `identity`, of the provider.
   name text not null default '',
   password text,
+  -- For `identity`: which one the user connects.
+  issuer text,
+  subject text,
   -- The origin of the application that the person came from; empty if there is none.
   return_to text not null default '',
   expires_at timestamptz(3) not null,
   check (purpose <> 'sign_up' or (user_id is null and password is not null)),
+  check (purpose <> 'identity' or num_nonnulls(user_id, issuer, subject) = 3),
   foreign key (tenant_id, workspace_id) references tenon.workspaces (tenant_id, id),
   foreign key (tenant_id, workspace_id, user_id) references tenon.users (tenant_id, workspace_id, id) on delete cascade
 );

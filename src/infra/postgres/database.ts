@@ -79,7 +79,11 @@ export class Database implements StatementExecutor {
   batch(context: SessionContext, statements: readonly Sql[], group?: BatchGroup): Promise<Row[][]> {
     return group === undefined
       ? this.#runAlone(context, statements)
-      : this.#batcher.join(context, statements, group)
+      : this.#batcher.join(
+          group === 'reading' ? { ...context, causedBy: undefined } : context,
+          statements,
+          group,
+        )
   }
 
   #runAlone(context: SessionContext, statements: readonly Sql[], bounds?: MergedBounds): Promise<Row[][]> {
@@ -204,15 +208,13 @@ async function run(
   statements: readonly Sql[],
   bounds?: MergedBounds,
 ): Promise<Row[][]> {
-  const { role, tenant, workspace, statementTimeoutMs, chainDepth, user } = context
+  const { role, tenant, workspace, statementTimeoutMs, chainDepth, causedBy, user } = context
   // All settings are transaction-local (third argument `true`): they last until the next batch or the end of the transaction.
   const settings = [
-    user === undefined
-      ? sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
-          set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true))`
-      : sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
-          set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true),
-          set_config('tenon.user', ${user}, true))`,
+    sql`select num_nulls(set_config('role', ${role}, true), set_config('tenon.tenant', ${tenant}, true),
+      set_config('tenon.workspace', ${workspace}, true), set_config('statement_timeout', ${statementTimeoutMs}, true)
+      ${causedBy === undefined ? sql`` : sql`, set_config('tenon.caused_by', ${causedBy}, true)`}
+      ${user === undefined ? sql`` : sql`, set_config('tenon.user', ${user}, true)`})`,
     ...(chainDepth === undefined
       ? []
       : [sql`select set_config('tenon.chain_depth', ${chainDepth}, true) is null`]),

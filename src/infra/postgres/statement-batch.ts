@@ -36,6 +36,8 @@ export interface SessionContext {
   readonly statementTimeoutMs: number
   /** Chain depth that is written with changes of documents; 0 by default. */
   readonly chainDepth?: number
+  /** JSON array of the subjects that are written with changes of documents as those behind them. */
+  readonly causedBy?: string | undefined
   /** JSON of the end user, for the role `tenon_user`: `tenon.caller()` in roles.sql. */
   readonly user?: string
 }

@@ -14,6 +14,8 @@ export interface Message {
   readonly readers?: { readonly anon: boolean; readonly user: boolean }
   /** The deleted document as JSON, if rules decide who may know of it. Subscribers do not receive it. */
   readonly deleted?: string
+  /** JSON array of the subjects behind it. Subscribers do not receive it. */
+  readonly causedBy?: string
 }
 
 /** Key of a stream. One read covers the streams of several tenants, so Valkey must be a single node, not a cluster. */
@@ -124,8 +126,8 @@ export function appendEntries(
 }
 
 /** `topic` comes first: the scripts read it there. */
-function fieldsOf({ topic, source, text, readers, deleted }: Message): string[] {
-  const fields = ['topic', topic, 'source', source, 'event', text]
+function fieldsOf({ topic, source, text, readers, deleted, causedBy }: Message): string[] {
+  const fields = ['topic', topic, 'source', source, 'event', text, 'caused_by', causedBy ?? '']
   if (readers !== undefined) fields.push('readers', READER_NAMES.filter((name) => readers[name]).join(' '))
   if (deleted !== undefined) fields.push('deleted', deleted)
   return fields

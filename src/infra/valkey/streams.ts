@@ -251,8 +251,9 @@ function factsOf(log: unknown, info: unknown): StreamFacts {
 
 /** The fields are in the order in which `appendEntries` writes them. */
 function toEntry([id, fields]: [string, string[]]): Entry {
-  const [, topic = '', , source = '', , text = '', , readers, , deleted] = fields
-  const entry = { id, topic, source, text, frame: `id: ${id}\ndata: ${text}\n\n` }
+  const [, topic = '', , source = '', , text = '', , causedBy = '', , readers, , deleted] = fields
+  const frame = `id: ${id}\ndata: ${text}\n\n`
+  const entry = { id, topic, source, text, frame, ...(causedBy !== '' && { causedBy }) }
   if (readers === undefined) return entry
   const names = readers.split(' ')
   return {

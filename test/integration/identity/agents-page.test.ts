@@ -276,6 +276,7 @@ describe('agents page: removal', () => {
     const [grant = ''] = grantsIn(page)
     for (const headers of [
       { origin: 'https://evil.test' },
+      { origin: 'null' },
       { 'sec-fetch-site': 'cross-site' },
       { 'sec-fetch-site': 'same-site' },
     ])

@@ -49,7 +49,7 @@ describe('page', () => {
     ])
     for (const [name, value] of [
       ['x-frame-options', 'DENY'],
-      ['referrer-policy', 'no-referrer'],
+      ['referrer-policy', 'same-origin'],
       ['cache-control', 'no-store'],
       ['x-content-type-options', 'nosniff'],
     ] as const)
@@ -70,6 +70,8 @@ describe('page', () => {
     expect((await new Browser(REDIRECT).open(page.url)).status).toBe(404)
     for (const headers of [
       { origin: 'https://evil.test' },
+      { origin: 'null' },
+      { origin: 'null', 'sec-fetch-site': 'same-origin' },
       { 'sec-fetch-site': 'cross-site' },
       { 'sec-fetch-site': 'same-site' },
     ])

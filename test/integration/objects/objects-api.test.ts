@@ -1,7 +1,6 @@
 /** Objects through the API: bodies survive a round trip, stored under the storage identity of the workspace. */
 
 import { createHash, randomBytes } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import {
@@ -11,6 +10,7 @@ import {
   type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
+import { readApiProcess } from '../../support/stack/shared-api.ts'
 import { openToAnon } from '../../support/stack/workspace-settings.ts'
 
 interface StoringWorkspace extends TestWorkspace {
@@ -159,22 +159,9 @@ describe('round trips', () => {
 
 /** Memory of the API process, found by its port. */
 async function residentBytes(): Promise<number> {
-  const { port } = new URL(inject('tenon').url)
-  apiPid ??= (
-    await Promise.all(
-      (
-        await readdir('/proc')
-      ).map(async (pid) => {
-        const read = (file: string) => readFile(`/proc/${pid}/${file}`, 'utf8').catch(() => '')
-        const api = (await read('cmdline')).includes('api.mjs')
-        return api && (await read('environ')).split('\0').includes(`TENON_PORT=${port}`) ? pid : ''
-      }),
-    )
-  ).find((pid) => pid !== '')
-  const status = await readFile(`/proc/${apiPid}/status`, 'utf8')
+  const status = await readApiProcess('status')
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) * 1_024
 }
-let apiPid: string | undefined
 
 describe('conditions and ranges', () => {
   const path = () => pathOf('digits')

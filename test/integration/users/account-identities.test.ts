@@ -13,6 +13,7 @@ import { mailTo } from '../../support/clients/mails.ts'
 import {
   accountPageOf,
   addUser,
+  connectIdentity,
   createUserApp,
   type TestUser,
   type UserApp,
@@ -37,20 +38,21 @@ beforeAll(async () => {
 afterAll(() => provider?.close())
 
 /** The page after a sign-in at the provider. */
-async function signInThere(email: string, sub: string): Promise<Seen> {
+async function signInThere(email: string, sub: string, browser = new Browser(REDIRECT)): Promise<Seen> {
   provider.person = { sub, email, email_verified: true }
-  const browser = new Browser(REDIRECT)
   const page = await browser.open(authorization(app.clientId).url)
   return browser.open(`${page.url.split('?')[0]}/providers/idp`)
 }
 
 const isSignedIn = ({ url }: Seen) => new URL(url).searchParams.has('code')
 
-/** A user who has signed in at the provider with the same address. */
+/** A user who has signed in at the provider with the same address, and entered the password. */
 async function connectedUser() {
   const user = await addUser(app)
   const sub = unique('sub')
-  expect(isSignedIn(await signInThere(user.email, sub))).toBe(true)
+  const browser = new Browser(REDIRECT)
+  const page = await signInThere(user.email, sub, browser)
+  expect(isSignedIn(await connectIdentity(browser, page, user.password))).toBe(true)
   return { ...user, sub }
 }
 

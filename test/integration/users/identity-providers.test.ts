@@ -18,6 +18,7 @@ import { codeAt, enrol, forgetUsedCodes } from '../../support/clients/second-fac
 import {
   addUser,
   addUserClient,
+  connectIdentity,
   createUserApp,
   idOf,
   newUser,
@@ -123,15 +124,55 @@ describe('person', () => {
     await asSuperuser("delete from tenon.user_identities where subject = 'sub-1'")
   })
 
-  test('with the address of a user: is that user, who gets a mail', async () => {
+  test('with the address of a user who has a password: enters it once, gets a mail, and is that user from then on', async () => {
     const user = await addUser(app)
     newPerson({ email: user.email })
+    const browser = new Browser(REDIRECT)
+    const page = await choose(browser)
+    expect([page.status, page.html]).toEqual([200, expect.stringContaining('Enter your password')])
+    const wrong = await connectIdentity(browser, page, 'a wrong password')
+    expect([wrong.status, isSignedIn(wrong)]).toEqual([401, false])
+    // A ticket of another sign-in, or none.
+    const other = new Browser(REDIRECT)
+    const elsewhere = await other.open(authorization(app.clientId).url)
+    for (const html of [page.html, ''])
+      expect(isSignedIn(await connectIdentity(other, { ...elsewhere, html }, user.password))).toBe(false)
+    expect((await userOf(user.email)).identities).toEqual([])
+    expect(isSignedIn(await connectIdentity(browser, page, user.password))).toBe(true)
     expect(claimsOf((await tokens())['access_token']).sub).toBe(user.id)
     await mailTo(user.email, 'has changed')
     await eventually(
       async () => (await entriesOfWorkspace(app.workspace, '&operation=user.connect_identity'))[0],
     )
     expect(isSignedIn(await trySignIn(new Browser(REDIRECT), authorization(app.clientId), user))).toBe(true)
+  })
+
+  test('with the address of a user, whose password changes before it is entered: is refused', async () => {
+    const user = await addUser(app)
+    newPerson({ email: user.email })
+    const browser = new Browser(REDIRECT)
+    const page = await choose(browser)
+    const { operator: as } = app.workspace
+    await ok(call('POST', `/v1/users/${user.id}/sign-out`, { as, body: {} }))
+    expect(isSignedIn(await connectIdentity(browser, page, user.password))).toBe(false)
+    expect((await userOf(user.email)).identities).toEqual([])
+  })
+
+  test('with the address of a user without a password: uses a mailed link once, and is that user from then on', async () => {
+    const { email } = newPerson()
+    const { sub } = claimsOf((await tokens())['access_token'])
+    provider.person = { ...provider.person, sub: unique('sub') }
+    const page = await choose()
+    expect([page.status, isSignedIn(page)]).toEqual([200, false])
+    expect(page.html).toContain('Look into your mail')
+    const { link } = await mailTo(email, 'may sign in')
+    const mailed = new Browser('nowhere:')
+    const form = await mailed.open(link)
+    expect([form.status, isSignedIn(await choose())]).toEqual([200, false])
+    expect((await mailed.submit(form, { action: 'confirm' })).status).toBe(200)
+    expect((await mailed.submit(form, { action: 'confirm' })).status).toBe(404)
+    expect(claimsOf((await tokens())['access_token']).sub).toBe(sub)
+    await mailTo(email, 'has changed')
   })
 
   test('with the address of a user, not verified: is refused', async () => {
@@ -165,7 +206,7 @@ describe('person', () => {
     const user = await enrol(app, await addUser(app))
     newPerson({ email: user.email })
     const browser = new Browser(REDIRECT)
-    const page = await choose(browser)
+    const page = await connectIdentity(browser, await choose(browser), user.password)
     expect([page.status, page.html]).toEqual([200, expect.stringContaining('Enter a code')])
     const ticket = /name="ticket" value="([^"]+)"/.exec(page.html)?.[1] ?? ''
     await forgetUsedCodes(user)
@@ -294,12 +335,12 @@ describe('response that is not valid', () => {
   })
 
   test('used before, or of another provider: is refused', async () => {
-    const user = await enrol(app, await addUser(app))
+    const user = await addUser(app)
     newPerson({ email: user.email })
     await configure(app.workspace, { auth: { providers: [settings(), settings({ id: 'other' })] } })
     const browser = new Browser(REDIRECT)
     const page = await choose(browser)
-    expect(page.html).toContain('Enter a code')
+    expect(page.html).toContain('Enter your password')
     expect(await browser.open(page.url)).toMatchObject({ status: 401 })
     const elsewhere = page.url.replace('/providers/idp/', '/providers/other/')
     expect(await browser.open(elsewhere)).toMatchObject({

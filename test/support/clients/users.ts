@@ -53,7 +53,7 @@ export async function addUserClient(workspace: TestWorkspace, redirectUris: stri
   return (await ok(call('POST', '/v1/oauth-clients', { as: workspace.operator, body }))).client_id
 }
 
-type Step = 'sign-in' | 'sign-up' | 'forgot' | 'code' | 'passkey'
+type Step = 'sign-in' | 'sign-up' | 'forgot' | 'code' | 'passkey' | 'identity'
 
 /** The address of another page of an authorization, at the same browser. */
 const stepOf = (page: Seen, step: Step): string => {
@@ -116,6 +116,12 @@ export async function addUserByInvitation(
   const set = await browser.submit(await browser.open(url), { action: 'set', password, again: password })
   if (set.status !== 200) throw new Error(`${set.status} ${set.html}`)
   return { ...user, id }
+}
+
+/** Sends the password that a sign-in at an identity provider asks for, since a user has the address. @returns the page that follows */
+export function connectIdentity(browser: Browser, page: Seen, password: string): Promise<Seen> {
+  const ticket = /name="ticket" value="([^"]+)"/.exec(page.html)?.[1] ?? ''
+  return submitStep(browser, page, 'identity', { action: 'identity', ticket, password })
 }
 
 const invite = ({ workspace }: UserApp, email: string) =>

@@ -19,7 +19,7 @@ const CODE_FIELD = field(
 /** Recovery codes have letters. */
 const ANY_CODE_FIELD = field('Code', 'name="code" autocomplete="one-time-code" maxlength="40" required')
 
-const hidden = (name: string, value: string) =>
+export const hidden = (name: string, value: string) =>
   `<input type="hidden" name="${name}" value="${escapeHtml(value)}">`
 
 /** Asks for a code after the password. @param action path that takes the form @param formTarget origin that it may redirect to */

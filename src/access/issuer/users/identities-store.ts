@@ -12,10 +12,10 @@ import type { Identity } from './identity-providers.ts'
 import type { UserAccount } from './users-store.ts'
 
 /**
- * How an identity became one of a user: a new one, an invited one, or one with the same verified address. `disconnected`: not
- * at all, since that user has disconnected an identity of the issuer.
+ * How an identity became one of a user: a new one, or an invited one. Not at all: `disconnected`, since the user with its verified
+ * address has disconnected an identity of the issuer; else that user, who has a password or none, must confirm it first.
  */
-type Connection = 'created' | 'accepted' | 'connected' | 'disconnected'
+type Connection = 'created' | 'accepted' | 'disconnected' | 'with_password' | 'without_password'
 
 /** An identity as the page of the user's own account shows it. */
 export interface KnownIdentity {
@@ -71,7 +71,7 @@ export class IdentitiesStore {
   }
 
   /**
-   * Gives a user the identity: the one with its verified address, who thereby accepts an invitation, or a new one.
+   * Gives a user the identity: a new one, or one who was invited at its verified address and thereby accepts.
    * @param mayCreate whether a person without an invitation gets an account
    * @returns undefined if there is no such user, or a disabled one; `full` if the quota allows no further user
    */
@@ -93,12 +93,25 @@ export class IdentitiesStore {
       })
   }
 
+  /** Gives a user who has confirmed it the identity. @returns false if it is one already, or the user has changed since */
+  async attach(
+    { tenantId, workspaceId, id, generation }: UserAccount,
+    { issuer, subject }: Pick<Identity, 'issuer' | 'subject'>,
+  ): Promise<boolean> {
+    const row = await this.#system.row(sql`
+      insert into user_identities (tenant_id, workspace_id, issuer, subject, user_id)
+      select ${tenantId}, ${workspaceId}, ${issuer}, ${subject}, id from users
+        where id = ${id} and generation = ${generation} and disabled_at is null
+      on conflict do nothing returning user_id`)
+    return row !== undefined
+  }
+
   #connect({ tenantId, workspaceId }: WorkspaceRef, identity: Identity, mayCreate: boolean) {
     const { issuer, subject, verifiedEmail, name } = identity
     const id = typeId('usr', randomIds.uuid())
     return this.#system.row<{ id: string; how: Connection }>(sql`
       with known as (
-        select id, email_verified_at, disabled_at, exists (select from user_identities i
+        select id, email_verified_at, disabled_at, password is not null as has_password, exists (select from user_identities i
             where i.tenant_id = users.tenant_id and i.workspace_id = users.workspace_id and i.user_id = users.id
               and i.issuer = ${issuer} and i.disconnected_at is not null) as disconnected from users
         where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and email = ${verifiedEmail} for update
@@ -111,13 +124,13 @@ export class IdentitiesStore {
         from known k where u.id = k.id and k.email_verified_at is null and k.disabled_at is null returning u.id
       ), chosen as (
         select id, 'created' as how from created union all select id, 'accepted' from accepted
-        union all select id, 'connected' from known
-          where email_verified_at is not null and disabled_at is null and not disconnected
       ), stored as (
         insert into user_identities (tenant_id, workspace_id, issuer, subject, user_id)
         select ${tenantId}, ${workspaceId}, ${issuer}, ${subject}, id from chosen returning user_id
       )
       select user_id as id, (select how from chosen) as how from stored
-      union all select id, 'disconnected' from known where disconnected`)
+      union all select id, case when disconnected then 'disconnected' when has_password then 'with_password'
+          else 'without_password' end
+        from known where disconnected or email_verified_at is not null and disabled_at is null`)
   }
 }

@@ -1,9 +1,11 @@
-/** Forms for identities of users at identity providers, on the page of the own account. They need no scripts. */
+/** Pages and forms for identities of users at identity providers: at a sign-in, and on the page of the own account. They need no scripts. */
 
-import { escapeHtml } from '../pages.ts'
+import { errorText, escapeHtml, type Page, renderPage } from '../pages.ts'
+import { hidden } from './factor-pages.ts'
 import type { KnownIdentity } from './identities-store.ts'
 import type { StoredProvider } from './identity-provider-settings.ts'
-import { button, PRESENT_PASSWORD, paragraph, section } from './user-pages.ts'
+import { button, CURRENT_PASSWORD, PRESENT_PASSWORD, paragraph, type Refusal, section } from './user-pages.ts'
+import type { UserWorkspace } from './users-store.ts'
 
 /** The name of the provider; the host of its issuer if the workspace does not offer it any more. */
 export const providerName = (
@@ -35,4 +37,37 @@ export function identitySections(
     section('Disconnected places', [list, PRESENT_PASSWORD, button('identity_connect', 'Connect it again')]),
   )
   return [...connected, ...disconnected]
+}
+
+/** The form by which the user of an address connects an identity with the same address. */
+interface IdentityForm {
+  readonly ticket: string
+  /** Path that takes the form. */
+  readonly action: string
+  /** Origin that it may redirect to. */
+  readonly formTarget: string
+  readonly email: string
+  readonly provider: string
+}
+
+/** Asks for the password once, since whoever has the address at the provider need not be the user. */
+export function connectIdentityPage(
+  { brand }: UserWorkspace,
+  { ticket, action, formTarget, email, provider }: IdentityForm,
+  refused?: Refusal,
+): Page {
+  const text = paragraph(
+    `There is an account for <b>${escapeHtml(email)}</b> here. Enter its password once, so that ${escapeHtml(provider)} may sign you in to it from now on.`,
+  )
+  const fields = [hidden('ticket', ticket), CURRENT_PASSWORD, button('identity', 'Continue')]
+  const target = `<form method="post" action="${escapeHtml(action)}">${fields.join('')}</form>`
+  const body = `${text}${errorText(refused?.text ?? '')}${target}`
+  return renderPage('Enter your password', body, { brand, status: refused?.status ?? 200, formTarget })
+}
+
+/** For an account without a password. @param path of the interaction */
+export function confirmByMailPage({ brand }: UserWorkspace, provider: string, path: string): Page {
+  const text = `There is an account with your e-mail address here. We have sent it a mail: open its link within an hour, to confirm that ${escapeHtml(provider)} may sign you in to it. Then sign in again.`
+  const back = paragraph(`<a href="${escapeHtml(`${path}/sign-in`)}">Sign in</a>`)
+  return renderPage('Look into your mail', `<p role="status">${text}</p>${back}`, { brand })
 }

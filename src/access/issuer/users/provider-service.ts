@@ -1,6 +1,7 @@
 /** Signs users in whom an identity provider of their workspace has identified. */
 
 import { AuthorizationResponseError } from 'openid-client'
+import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { AttemptThrottle } from '../../authentication/attempt-throttle.ts'
 import type { IssuerAudit, Requester } from '../audit-events.ts'
@@ -10,13 +11,14 @@ import { CODE_ERRORS } from './factor-pages.ts'
 import { providerName } from './identity-pages.ts'
 import type { StoredProvider } from './identity-provider-settings.ts'
 import type { Identity } from './identity-providers.ts'
+import { Tickets } from './tickets.ts'
 import type { Refusal } from './user-pages.ts'
 import { isUserEmail, isUserName } from './user-service.ts'
 import type { UserAccount, UserWorkspace } from './users-store.ts'
 
 type Services = Pick<
   IssuerServices,
-  'config' | 'log' | 'users' | 'userMails' | 'identityProviders' | 'identitiesStore'
+  'config' | 'log' | 'secrets' | 'users' | 'userLinks' | 'userMails' | 'identityProviders' | 'identitiesStore'
 >
 
 /** The sign-in that a browser continues. */
@@ -34,6 +36,21 @@ interface Answer extends Visit {
   readonly parameters: URLSearchParams
   /** The client, for the audit log. */
   readonly clientId: string
+}
+
+/** What somebody at a provider is asked for first, who has the address of a user: that user's password, or to open a mail. */
+export type Confirmation =
+  | { readonly ask: 'password'; readonly ticket: string }
+  | { readonly ask: 'mail'; readonly provider: string }
+
+/** An identity that a user with a password has not connected yet. */
+interface Unconfirmed {
+  readonly userId: string
+  readonly generation: number
+  readonly issuer: string
+  readonly subject: string
+  readonly provider: string
+  readonly at: string
 }
 
 const UNKNOWN: Refusal = { status: 404, text: 'This way to sign in is not offered here any more.' }
@@ -72,10 +89,13 @@ const unverified = ({ name }: StoredProvider): Refusal => ({
 export class ProviderService {
   readonly #services: Services
   readonly #audit: IssuerAudit
+  readonly #tickets: Tickets
   readonly #throttle = new AttemptThrottle()
+  readonly #mails = new AttemptThrottle(LIMITS.users.mailIntervalMs)
 
   constructor(services: Services, audit: IssuerAudit) {
     this.#services = services
+    this.#tickets = new Tickets(services.secrets)
     this.#audit = audit
   }
 
@@ -99,7 +119,7 @@ export class ProviderService {
   }
 
   /** @returns the user, whose second factor is still to be checked */
-  async end(answer: Answer, providerId: string): Promise<UserAccount | Refusal> {
+  async end(answer: Answer, providerId: string): Promise<UserAccount | Refusal | Confirmation> {
     const { by, workspace, clientId } = answer
     const { tenantId, workspaceId } = workspace
     const user = await this.#identify(answer, providerId)
@@ -110,7 +130,29 @@ export class ProviderService {
     return user
   }
 
-  async #identify(answer: Answer, providerId: string): Promise<UserAccount | Refusal> {
+  /** The user who is asked for the password, and the identity; undefined if it took too long. */
+  async unconfirmed(
+    { workspace, at }: Pick<Visit, 'workspace' | 'at'>,
+    ticket: string,
+  ): Promise<{ readonly user: UserAccount; readonly identity: Unconfirmed } | undefined> {
+    const identity = this.#tickets.read<Unconfirmed>('identity', ticket)
+    if (identity === undefined || identity.at !== at) return undefined
+    const user = await this.#services.users.find(identity.userId)
+    const isSame = user?.workspaceId === workspace.workspaceId && user.generation === identity.generation
+    return isSame ? { user, identity } : undefined
+  }
+
+  /** Connects an identity to a user who has confirmed it. @returns false if the user has changed since */
+  async connect(by: Requester, { brand }: UserWorkspace, user: UserAccount, identity: Unconfirmed) {
+    const { identitiesStore, userMails } = this.#services
+    if (!(await identitiesStore.attach(user, identity))) return false
+    this.#audit.userChanged(by, user, 'user.connect_identity')
+    const recipient = { to: user.email, brandName: brand.name }
+    userMails.factorsChanged(recipient, `${identity.provider} can sign in to it now.`)
+    return true
+  }
+
+  async #identify(answer: Answer, providerId: string): Promise<UserAccount | Refusal | Confirmation> {
     const { workspace, at, parameters, network } = answer
     const { identityProviders } = this.#services
     const provider = workspace.providers.find(({ id }) => id === providerId)
@@ -131,9 +173,9 @@ export class ProviderService {
     return this.#userOf(answer, provider, identity)
   }
 
-  /** The user with the identity; the first time, the one with its verified address, or a new one. */
-  async #userOf({ by, workspace }: Answer, provider: StoredProvider, identity: Identity) {
-    const { users, identitiesStore, userMails } = this.#services
+  /** The user with the identity; the first time a new or an invited one, or what the one with its verified address is asked for. */
+  async #userOf({ by, workspace, at }: Answer, provider: StoredProvider, identity: Identity) {
+    const { users, identitiesStore } = this.#services
     const known = await identitiesStore.find(workspace, identity)
     if (known?.isConnected === false) return disconnected(provider)
     if (known !== undefined) return (await users.find(known.userId)) ?? INACTIVE
@@ -145,11 +187,33 @@ export class ProviderService {
     if (connected?.how === 'disconnected') return disconnected(provider)
     const user = connected && (await users.find(connected.id))
     if (user === undefined) return CLOSED
+    if (connected?.how === 'with_password') return this.#askPassword(user, provider, identity, at)
+    if (connected?.how === 'without_password') return this.#askByMail(user, workspace, provider, identity)
     this.#audit.userChanged(by, user, connected?.how === 'created' ? 'user.verify' : 'user.connect_identity')
-    const text = `${provider.name} can sign in to it now.`
-    if (connected?.how === 'connected')
-      userMails.factorsChanged({ to: user.email, brandName: workspace.brand.name }, text)
     return user
+  }
+
+  #askPassword({ id, generation }: UserAccount, { name }: StoredProvider, identity: Identity, at: string) {
+    const { issuer, subject } = identity
+    const asked: Unconfirmed = { userId: id, generation, issuer, subject, provider: name, at }
+    return {
+      ask: 'password',
+      ticket: this.#tickets.issue('identity', asked, LIMITS.users.factorSeconds),
+    } as const
+  }
+
+  async #askByMail(
+    user: UserAccount,
+    { brand }: UserWorkspace,
+    { name }: StoredProvider,
+    identity: Identity,
+  ) {
+    const { userLinks, userMails } = this.#services
+    if (this.#mails.admit(user.id, 1)) {
+      const token = await userLinks.identity(user, identity, name)
+      userMails.connectIdentity({ to: user.email, brandName: brand.name }, name, token)
+    }
+    return { ask: 'mail', provider: name } as const
   }
 
   /** Disconnects an identity of the user, or connects it again. @returns false if the user has no such identity */

@@ -2,7 +2,7 @@
 
 import type { Secrets } from '../../../infra/crypto/secrets.ts'
 
-type Purpose = 'second-factor' | 'totp-setup' | 'passkey' | 'identity-provider'
+type Purpose = 'second-factor' | 'totp-setup' | 'passkey' | 'identity-provider' | 'identity'
 
 export class Tickets {
   readonly #secrets: Secrets

@@ -8,15 +8,18 @@ import type { Database } from '../../../infra/postgres/database.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
+import type { Identity } from './identity-providers.ts'
 import { USER_COLUMNS, type UserAccount } from './users-store.ts'
 
-type Purpose = 'sign_up' | 'invitation' | 'reset' | 'email'
+type Purpose = 'sign_up' | 'invitation' | 'reset' | 'email' | 'identity'
 
 /** A valid link. */
 export interface UserLink extends WorkspaceRef {
   readonly purpose: Purpose
   /** The recipient. */
   readonly email: string
+  /** Of the person at a sign-up, or of the provider of an identity. */
+  readonly name: string
   /** The origin of the application that the person came from; empty if there is none. */
   readonly returnTo: string
   /** Of the password that was chosen at the sign-up, or that the user has. */
@@ -114,10 +117,25 @@ export class UserLinks {
     return { token, isTaken: users.length > 0 }
   }
 
+  /** A link that connects an identity to the user. @param provider its name */
+  async identity(
+    { id, email }: UserAccount,
+    { issuer, subject }: Pick<Identity, 'issuer' | 'subject'>,
+    provider: string,
+  ): Promise<string> {
+    const { token, digest } = newLinkToken()
+    const insert = sql`
+      insert into user_links (digest, tenant_id, workspace_id, purpose, user_id, email, name, issuer, subject, expires_at)
+      select ${digest}, tenant_id, workspace_id, 'identity', id, ${email}, ${provider}, ${issuer}, ${subject},
+        ${secondsFrom('identity')} from users where id = ${id}`
+    await this.#system.batch(FORGET_EXPIRED, insert)
+    return token
+  }
+
   /** The link of a token; undefined if it is none, was used, has expired, or its user or workspace is not active. */
   read(token: string): Promise<UserLink | undefined> {
     return this.#system.row<UserLink>(sql`
-      select l.purpose, l.tenant_id as "tenantId", l.workspace_id as "workspaceId", l.email, l.return_to as "returnTo",
+      select l.purpose, l.tenant_id as "tenantId", l.workspace_id as "workspaceId", l.email, l.name, l.return_to as "returnTo",
         coalesce(l.password, u.password) as "passwordHash"
       from user_links l join tenants t on t.id = l.tenant_id join workspaces w on w.id = l.workspace_id
         left join users u on u.id = l.user_id
@@ -162,6 +180,17 @@ export class UserLinks {
     )
   }
 
+  /** Connects the identity of a link to its user. @returns undefined if it is too late, or the identity is known by now */
+  connectIdentity(token: string): Promise<UserAccount | undefined> {
+    return this.#use(sql`
+      with link as (${taken(token, 'identity')}), stored as (
+        insert into user_identities (tenant_id, workspace_id, issuer, subject, user_id)
+        select l.tenant_id, l.workspace_id, l.issuer, l.subject, u.id from link l
+          join users u on u.id = l.user_id and u.email = l.email and u.disabled_at is null
+        on conflict do nothing returning user_id)
+      select ${USER_COLUMNS} from users u join stored on u.id = stored.user_id`)
+  }
+
   async #use(statement: Sql): Promise<UserAccount | undefined> {
     const user = await this.#system.row<UserAccount>(statement)
     if (user !== undefined) this.#forget(user.id)
@@ -172,4 +201,4 @@ export class UserLinks {
 /** Deletes a link, so that it is used once. */
 const taken = (token: string, purpose: Purpose): Sql => sql`
   delete from user_links where digest = ${digestOf(token)} and purpose = ${purpose} and expires_at > now()
-  returning tenant_id, workspace_id, user_id, email, name, password`
+  returning tenant_id, workspace_id, user_id, email, name, password, issuer, subject`

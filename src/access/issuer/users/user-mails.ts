@@ -123,6 +123,20 @@ If it was not you, ignore this mail. Your password stays as it is.`,
     })
   }
 
+  /** To a user without a password. @param provider its name */
+  connectIdentity(recipient: Recipient, provider: string, token: string): void {
+    this.#send(recipient, {
+      subject: `Confirm that ${provider} may sign in to ${recipient.brandName}`,
+      text: `Someone who has signed in at ${provider} with this e-mail address wants to sign in to your account at ${recipient.brandName}.
+
+If it was you, confirm within ${hours('identity')} that ${provider} may sign you in:
+
+${this.linkTo(token)}
+
+If it was not you, ignore this mail. Your account stays as it is.`,
+    })
+  }
+
   changeEmail(recipient: Recipient, token: string): void {
     this.#send(recipient, {
       subject: `Confirm your new e-mail address for ${recipient.brandName}`,

@@ -32,7 +32,7 @@ export const button = (action: string, label: string) =>
   `<button name="action" value="${action}">${label}</button>`
 export const plainButton = (action: string, label: string) =>
   `<button class="plain" name="action" value="${action}" formnovalidate>${label}</button>`
-const CURRENT_PASSWORD = passwordField('Password', 'password', 'autocomplete="current-password"')
+export const CURRENT_PASSWORD = passwordField('Password', 'password', 'autocomplete="current-password"')
 /** Of an action on the account page. */
 const presentField = (label: string) => passwordField(label, 'current', 'autocomplete="current-password"')
 export const PRESENT_PASSWORD = presentField('Your password')
@@ -140,20 +140,26 @@ export function userNoticePage(
 }
 
 /** The page of a link: it changes nothing until its form is sent, since mail scanners open links. */
-export function linkPage({ purpose, email }: UserLink, { brand }: UserWorkspace, refused?: Refusal): Page {
+export function linkPage(
+  { purpose, email, name }: UserLink,
+  { brand }: UserWorkspace,
+  refused?: Refusal,
+): Page {
   const setsPassword = purpose === 'invitation' || purpose === 'reset'
   const address = `<b>${escapeHtml(email)}</b>`
   const text = {
     sign_up: `Confirm that ${address} is yours, with the password that you chose when you signed up. If you did not sign up, close this page.`,
     email: `Confirm that ${address} becomes the address of your account, with your password. If you did not ask for it, close this page.`,
     invitation: `You are invited with the address ${address}. Choose a password.`,
+    identity: `Confirm that ${escapeHtml(name)} may sign in to the account of ${address}. If you have not just signed in at ${escapeHtml(name)}, close this page.`,
     reset: `Choose another password for the account of ${address}. All devices will be signed out.`,
   }[purpose]
   const hidden = `<input type="hidden" name="email" value="${escapeHtml(email)}" autocomplete="username">`
   const fields = setsPassword
     ? [hidden, ...NEW_PASSWORD, button('set', 'Set the password')]
-    : [hidden, CURRENT_PASSWORD, button('confirm', 'Confirm')]
-  const title = setsPassword ? 'Set your password' : 'Confirm your e-mail address'
+    : [hidden, ...(purpose === 'identity' ? [] : [CURRENT_PASSWORD]), button('confirm', 'Confirm')]
+  const confirms = purpose === 'identity' ? 'Confirm your sign-in' : 'Confirm your e-mail address'
+  const title = setsPassword ? 'Set your password' : confirms
   const body = `${paragraph(text)}${errorText(refused?.text ?? '')}${form(fields.join(''))}`
   return renderPage(title, body, { brand, status: refused?.status ?? 200 })
 }

@@ -158,6 +158,18 @@ export class UserService {
     return { done: link, workspace }
   }
 
+  /** Connects the identity of a mailed link to a user without a password. */
+  async connectIdentity(by: Requester, token: string): Promise<LinkOutcome> {
+    const opened = await this.open(token)
+    const user = opened && (await this.#services.userLinks.connectIdentity(token))
+    if (opened === undefined || user === undefined) return { failed: 'invalid' }
+    const { link, workspace } = opened
+    this.#audit.userChanged(by, user, 'user.connect_identity')
+    const recipient = { to: user.email, brandName: workspace.brand.name }
+    this.#services.userMails.factorsChanged(recipient, `${link.name} can sign in to it now.`)
+    return { done: link, workspace }
+  }
+
   /** Mails a link to the new address, and a notice to the present one. */
   async changeEmail(workspace: UserWorkspace, user: UserAccount, form: AddressForm): Promise<MailOutcome> {
     const admitted = this.#admit('email', workspace, form)

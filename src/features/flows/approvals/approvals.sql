@@ -85,17 +85,17 @@ revoke execute on function tenon.people_behind from public;
 grant execute on function tenon.people_behind to tenon_admin;
 
 -- Why a subject may not decide an approval, beyond what its workflow checks:
---   excluded     one of the people behind the subject is behind the execution (`authors`)
+--   excluded     one of the people behind the subject is behind the execution (`authors`, whom the workflow knows, and `causes`)
 --   decided      one of them has decided already, under another name
 --   unconfirmed  the authors made the account, a link to it or its groups, or anybody did after the question was asked; until
 --                an account or client confirms it that the authors have not made
 -- An account whose own address is asked, and was verified, needs no confirmation: the mailbox tells who it is.
 -- @param four_eyes false: only changes after the question count
 create function tenon.decision_refusal(
-    subject text, approvers text[], authors text[], four_eyes boolean, decided text[], asked_at timestamptz) returns text
+    subject text, approvers text[], authors text[], causes text[], four_eyes boolean, decided text[], asked_at timestamptz) returns text
   stable language sql security definer set search_path = tenon, pg_temp as $$
   with recursive own as (select tenon.people_behind(array[subject]) as people),
-  barred as (select tenon.people_behind(authors) as people),
+  barred as (select tenon.people_behind(authors || causes) as people),
   reached(id) as (
     select by from barred cross join unnest(people) as by where not tenon.is_operator(by)
     union

@@ -55,7 +55,8 @@ export function mayDecide({ by, as }: Decider): Sql {
  * excludes at least the starter.
  */
 export const refusalOf = (by: Sql): Sql => sql`tenon.decision_refusal(${by}, a.approvers,
-  a.excluded || array(select s.started_by from executions s where s.id = a.execution_id), cardinality(a.excluded) > 0,
+  a.excluded || array(select s.started_by from executions s where s.id = a.execution_id),
+  array(select unnest(s.caused_by) from executions s where s.id = a.execution_id), cardinality(a.excluded) > 0,
   array(select d ->> 'by' from jsonb_array_elements(a.decisions) as d), a.asked_at)`
 
 /**
@@ -83,7 +84,7 @@ export async function requireIndependent(
 
 const REFUSALS = {
   excluded: (by: string) =>
-    `A person behind \`${by}\` has started the execution or changed its data, also if it was with a key, and may not decide (fourEyes). Another approver decides.`,
+    `A person behind \`${by}\` has started the execution, also with a key or by an event, or has changed its data, and may not decide (fourEyes). Another approver decides.`,
   decided: (by: string) => `A person behind \`${by}\` has decided already, under another name.`,
   unconfirmed: (by: string) =>
     `Whoever started the execution made, reset or regrouped the account behind \`${by}\`, or somebody did after this was asked for. A role above that of the account, held by somebody else, confirms first that it is its person's: POST /v1/accounts/${by.startsWith('acct_') ? by : '{id}'}/confirm.`,

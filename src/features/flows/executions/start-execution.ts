@@ -8,13 +8,14 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { typeId, uuidOf } from '../../../core/ids.ts'
 import { checkJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import { causesOf } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { FlowRunInput, RunReuse, RunTrigger, Subflow } from '../../../core/run.ts'
 import { withoutHandles } from '../../../core/secret-handle.ts'
-import { workflowId } from '../../../core/tenant.ts'
+import { refOf, type WorkspaceRef, workflowId } from '../../../core/tenant.ts'
 import type { Json } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
-import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { nextChainDepth } from '../../operation-helpers.ts'
 import { shareOf } from '../../version-aliases.ts'
 import { findFlow } from '../definitions.ts'
@@ -37,6 +38,8 @@ export interface ExecutionStart {
   /** The subject that starts it, or on whose behalf it is started. */
   readonly by: string
   readonly trigger: RunTrigger
+  /** The other subjects behind it; by default those behind the scope. */
+  readonly causes?: readonly string[] | undefined
   /** An alias of the flow that selects the version. */
   readonly alias?: string | undefined
   /** A key of the caller's own, such as an order or a customer. */
@@ -45,6 +48,12 @@ export interface ExecutionStart {
   readonly rerunOf?: string | undefined
   /** Results that it reuses of that one. */
   readonly reuse?: RunReuse | undefined
+}
+
+/** A start with all subjects behind it, in its workspace. */
+interface AdmittedStart extends ExecutionStart {
+  readonly causes: readonly string[]
+  readonly ref: WorkspaceRef
 }
 
 /** An execution whose row is written. */
@@ -152,7 +161,8 @@ export async function admitExecution(
   asked: ExecutionStart,
 ): Promise<Admitted | undefined> {
   // A handle of a secret means nothing in another execution.
-  const start = { ...asked, input: withoutHandles(asked.input as Json) }
+  const causes = (asked.causes ?? causesOf(scope.actor)).filter((subject) => subject !== asked.by)
+  const start = { ...asked, input: withoutHandles(asked.input as Json), causes, ref: scope.ref }
   const { id, trigger } = start
   // A caller waits for the answer. Events, schedules and webhooks start an execution that fails and shows its error.
   const isInteractive = trigger.kind === 'manual' || trigger.kind === 'rerun'
@@ -203,13 +213,11 @@ const selectedVersion = ({
   ${version}::integer as version, ${expected_duration_ms}::bigint as expected_duration_ms`
 
 /** The row of an execution. @param selected `workflow_id, flow_id, version, expected_duration_ms` */
-function insertExecution(
-  { id, input, by, trigger, correlationKey, rerunOf }: ExecutionStart,
-  selected: Sql,
-): Sql {
-  return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by,
+function insertExecution(start: AdmittedStart, selected: Sql): Sql {
+  const { id, input, by, trigger, correlationKey, rerunOf } = start
+  return sql`insert into executions (id, workflow_id, flow_id, version, status, input, started_by, caused_by,
       trigger_kind, trigger_id, chain_depth, correlation_key, rerun_of, overdue_at)
-    select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by},
+    select ${id}, c.workflow_id, c.flow_id, c.version, 'pending', ${JSON.stringify(input)}::jsonb, ${by}, ${causesBehind(start)},
       ${trigger.kind}, ${trigger.id ?? null}, coalesce(${trigger.chain_depth ?? null}::smallint, nullif(current_setting('tenon.chain_depth', true), '')::smallint), ${correlationKey ?? null},
       ${rerunOf ?? null}, now() + c.expected_duration_ms * interval '1 millisecond'
     from (${selected}) c
@@ -217,13 +225,28 @@ function insertExecution(
       where executions.status = 'faulted' and executions.error = ${NOT_STARTED}::jsonb`
 }
 
+/** The causes of an execution, and those of the executions among them and of the one that it repeats, in SQL. */
+function causesBehind({ causes, rerunOf, ref }: AdmittedStart): Sql {
+  const executions = causes.flatMap((subject) => {
+    const workspaceId = refOf(subject)?.workspaceId
+    return workspaceId === undefined ? [] : [{ id: runIdOf(subject), workspaceId }]
+  })
+  if (rerunOf !== undefined) executions.push({ id: rerunOf, workspaceId: ref.workspaceId })
+  if (executions.length === 0) return sql`${textArray(causes)}::text[]`
+  return sql`tenon.causes_with(${textArray(causes)}::text[], ${textArray(executions.map(({ id }) => id))}::text[],
+    ${textArray(executions.map(({ workspaceId }) => workspaceId))}::text[])`
+}
+
+/** The id of the execution, or of the function's run, whose workflow acts as this subject. */
+const runIdOf = (subject: string): string => typeId('run', subject.split(':').at(-1) ?? '')
+
 /** Writes an execution together with its slot, or queues it. @returns true if it may start */
 async function acquire(
   scope: WorkspaceScope,
   row: AdmittedRow,
   concurrency: Concurrency,
   run: FlowRunInput,
-  start: ExecutionStart,
+  start: AdmittedStart,
 ): Promise<boolean> {
   const isChild = start.trigger.kind === 'flow'
   const [, [slot] = []] = (await scope
@@ -330,7 +353,7 @@ export async function startSubflow(scope: WorkspaceScope, asked: { [name: string
   const id = scope.newId('run')
   const by = typeof started_by === 'string' ? started_by : scope.actor.subject
   // The execution that runs this activity.
-  const parent = typeId('run', scope.actor.subject.split(':').at(-1) ?? '')
+  const parent = runIdOf(scope.actor.subject)
   const which = sql`v.document_name = ${String(name)} and v.namespace = ${String(namespace)}
     and (${String(version)} = 'latest' or v.document_version = ${String(version)})`
   const admitted = await admitExecution(scope, which, {

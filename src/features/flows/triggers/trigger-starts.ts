@@ -15,7 +15,14 @@ import type { FlowTriggerInput, Triggered } from '../../../core/run.ts'
 import { decodeUtf8 } from '../../../core/utf8.ts'
 import type { Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
-import { derivedRunId, eventIdentity, eventTime, wasDueBeforeResumption } from '../../triggers/starts.ts'
+import {
+  causesIn,
+  derivedRunId,
+  eventIdentity,
+  eventTime,
+  wasDueBeforeResumption,
+  withoutCauses,
+} from '../../triggers/starts.ts'
 import { admitExecution, hasStarted, startFlow } from '../executions/start-execution.ts'
 import type { EventSpec } from './events.ts'
 import { scheduleSpec } from './schedules.ts'
@@ -53,6 +60,7 @@ export async function admitSchedule(scope: WorkspaceScope, input: FlowTriggerInp
     id: scope.newId('run'),
     input: {},
     by: due.published_by,
+    causes: [],
     trigger: { kind: 'schedule', id: input.trigger_id },
   })
   if (admitted === undefined) return { skipped: 'The flow was deleted.' }
@@ -96,7 +104,7 @@ export async function startByDelivery(
   const start = async () => {
     if (!isNew && (await hasStarted(scope, id))) return
     const trigger = { kind: 'webhook', id: triggerId } as const
-    await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, trigger })
+    await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, causes: [], trigger })
   }
   const result = { execution_id: id, deduplicated: !isNew }
   if (spec.respond === undefined) {
@@ -197,9 +205,10 @@ export async function startByEvents(
   if (due === undefined || due.paused || due.version !== version) return
   const id = deriveExecutionId(triggerId, events)
   if (await hasStarted(scope, id)) return
-  const input = inputOf(events, (due.spec as unknown as EventSpec).read)
+  const input = inputOf(events.map(withoutCauses), (due.spec as unknown as EventSpec).read)
   const trigger = { kind: 'event', id: triggerId, chain_depth: depth } as const
-  await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, trigger })
+  const causes = [...new Set(events.flatMap(causesIn))]
+  await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, causes, trigger })
 }
 
 /** Derives the id of the execution from the trigger and the events. Its time is that of the last event's id. */
