@@ -114,6 +114,8 @@ export const LIMITS = {
   authorizationCodeSeconds: 60,
   /** From the sign-in; a refresh does not extend it. */
   refreshSeconds: 1_209_600,
+  /** For which a refresh token may be used again after its first use. */
+  refreshGraceSeconds: 60,
   signInSeconds: 28_800,
   interactionSeconds: 900,
   invitationDays: 7,

@@ -26,6 +26,7 @@ import {
   scopesOf,
 } from '../support/clients/mcp.ts'
 import {
+  asSuperuser,
   call,
   createTestWorkspace,
   eventually,
@@ -215,7 +216,15 @@ describe('token', () => {
     const end = await signIn(new Browser(REDIRECT), flow, someone)
     const { body } = await exchange(clientId, flow, end)
     if (kind === 'code') await exchange(clientId, flow, end)
-    else for (const _ of [1, 2]) await refresh(clientId, body['refresh_token'])
+    else {
+      await refresh(clientId, body['refresh_token'])
+      // As if the grace were over.
+      await asSuperuser(
+        "update tenon.issuer_state set consumed_at = consumed_at - interval '1 hour' where client_id = $1",
+        [clientId],
+      )
+      await refresh(clientId, body['refresh_token'])
+    }
     const [reused] = await recorded('token.reuse', 1, own)
     expect(reused).toMatchObject({
       outcome: 'denied',

@@ -53,11 +53,11 @@ export function agentsPage(
 }
 
 function grantSection(grant: GivenAccess): string {
-  const { id, clientName, hosts, resource, resourceName, access } = grant
+  const { id, clientName, destinations, resource, resourceName, access } = grant
   const name = resourceName === '' ? '' : `<b>${escapeHtml(resourceName)}</b><br>`
   const facts = {
     'It acts at': `${name}<code>${escapeHtml(resource)}</code>`,
-    'It returns you to': hosts.map((host) => `<code>${escapeHtml(host)}</code>`).join(', '),
+    'It returns you to': destinations.map((name) => `<code>${escapeHtml(name)}</code>`).join(', '),
     'You allowed it': timeText(grant.givenAt),
     'It ends by itself': `by ${timeText(grant.endsAt)}`,
     'Last renewed': grant.renewedAt === null ? 'not since you allowed it' : timeText(grant.renewedAt),

@@ -16,7 +16,8 @@ import { type Egress, hostAndPort, type Inbound } from '../../infra/http-client/
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
 import { networkOf } from '../rate-limit/memory-buckets.ts'
 import type { IssuerAudit, Requester } from './audit-events.ts'
-import { isRedirectUri, type OAuthClient, type OAuthClients } from './oauth-clients-store.ts'
+import type { OAuthClient, OAuthClients } from './oauth-clients-store.ts'
+import { REDIRECT_URI_RULE, usableRedirectUris } from './redirect-uris.ts'
 
 const { bytesMax, timeoutMs, freshSeconds, failureMs, failuresMax, concurrentMax } = LIMITS.clientDocuments
 const BOUNDS = { bytesMax, timeoutMs }
@@ -150,11 +151,11 @@ function documentIn(id: string, { status, headers, body }: Inbound): ReadDocumen
   if (document.client_id !== id) throw new DocumentFailure('its client_id is not its URL')
   if ('client_secret' in document || 'client_secret_expires_at' in document)
     throw new DocumentFailure('it contains a secret')
-  const redirectUris = document.redirect_uris.filter(isRedirectUri)
+  const redirectUris = usableRedirectUris(document.redirect_uris)
   const fault = faultOf(document, redirectUris)
   if (fault !== undefined) throw new DocumentFailure(fault)
   const name = document.client_name ?? new URL(id).host
-  return { name, redirectUris: [...new Set(redirectUris)], freshSeconds: freshSecondsOf(headers) }
+  return { name, redirectUris, freshSeconds: freshSecondsOf(headers) }
 }
 
 function parsed(body: Buffer): unknown {
@@ -165,7 +166,7 @@ function parsed(body: Buffer): unknown {
   }
 }
 
-/** A document is for many issuers, so what another one may need is ignored: further grants, redirect URIs of other schemes. */
+/** A document is for many issuers, so what another one may need is ignored: further grants, other redirect URIs. */
 function faultOf(document: Static<typeof Document>, usable: readonly string[]): string | undefined {
   const { client_name: name = '', grant_types: grants, response_types: responses } = document
   const { token_endpoint_auth_method: method = 'none' } = document
@@ -174,7 +175,7 @@ function faultOf(document: Static<typeof Document>, usable: readonly string[]): 
   if (method !== 'none') return 'token_endpoint_auth_method must be none'
   if (grants?.includes('authorization_code') === false) return 'grant_types must include authorization_code'
   if (responses?.includes('code') === false) return 'response_types must include code'
-  if (usable.length === 0) return 'no redirect URI is an https URL, or http of a loopback address'
+  if (usable.length === 0) return `no redirect URI is ${REDIRECT_URI_RULE}`
   return usable.length > LIMITS.redirectUrisMax
     ? `it has more than ${LIMITS.redirectUrisMax} redirect URIs`
     : undefined

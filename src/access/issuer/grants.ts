@@ -8,6 +8,7 @@ import type { Account } from './accounts-store.ts'
 import type { IssuerAudit, Requester } from './audit-events.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { StoredGrant } from './issuer-state.ts'
+import { destinationOf } from './redirect-uris.ts'
 
 /** A scope, and the tools that it reaches at a hosted server. */
 export interface ScopeAccess {
@@ -49,8 +50,8 @@ export interface GivenAccess {
   /** True if the client registered itself: its name is not verified. */
   readonly registered: boolean
   readonly clientId: string
-  /** Of the redirect URIs of the client. */
-  readonly hosts: readonly string[]
+  /** Hosts and schemes of the redirect URIs of the client. */
+  readonly destinations: readonly string[]
   readonly resource: string
   /** Empty if a hosted server is not published. */
   readonly resourceName: string
@@ -122,7 +123,7 @@ export class Grants {
       ...{ id, clientId, resource, givenAt, endsAt, renewedAt },
       clientName: client?.name ?? clientId,
       registered: client?.registered === true,
-      hosts: [...new Set(client?.redirectUris.map((uri) => new URL(uri).host))],
+      destinations: [...new Set(client?.redirectUris.map(destinationOf))],
       resourceName: resource === audience ? 'The REST API' : (server?.name ?? ''),
       access: accessWithTools(scopes, server, tools),
     }

@@ -2,6 +2,7 @@
 
 import { hash } from 'node:crypto'
 import { type Adapter, type AdapterPayload, errors } from 'oidc-provider'
+import { LIMITS } from '../../core/limits.ts'
 import type { Secrets } from '../../infra/crypto/secrets.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
@@ -39,7 +40,7 @@ export interface StoredGrant {
   readonly renewedAt: string | null
 }
 
-/** A code or refresh token that was presented a second time; its whole family was deleted (RFC 9700 §4.14.2). */
+/** A used code, or a refresh token used long ago, that was presented again; its whole family was deleted (RFC 9700 §4.14.2). */
 export class TokenReused extends errors.InvalidGrant {
   readonly accountId: string | undefined
 
@@ -198,15 +199,18 @@ class ModelState implements Adapter {
   async findByUserCode(): Promise<undefined> {}
 
   /**
-   * Consumes a code or a refresh token. A second use, late or at the same time, deletes the whole family: the grant,
-   * its refresh tokens, and with the grant its access tokens (RFC 9700 §4.14.2).
+   * Consumes a code or a refresh token. A second use deletes the whole family: the grant, its refresh tokens, and with the
+   * grant its access tokens (RFC 9700 §4.14.2). A refresh token may be used again for `LIMITS.refreshGraceSeconds` after its
+   * first use: by windows of one client that share it, or after a lost response.
    * @throws TokenReused at the second use
    */
   async consume(id: string): Promise<void> {
     const key = keyOf(this.#model, id)
-    const consumed = await this.#system.row<{ id: Buffer }>(
-      sql`update issuer_state set consumed_at = now() where id = ${key} and consumed_at is null returning id`,
-    )
+    const graceSeconds = this.#model === 'RefreshToken' ? LIMITS.refreshGraceSeconds : 0
+    const consumed = await this.#system.row<{ id: Buffer }>(sql`
+      update issuer_state set consumed_at = coalesce(consumed_at, now())
+      where id = ${key} and (consumed_at is null or consumed_at > now() - make_interval(secs => ${graceSeconds}))
+      returning id`)
     if (consumed !== undefined) return
     const family = await this.#system.rows<FamilyRow>(sql`
       delete from issuer_state where grant_key = (select grant_key from issuer_state where id = ${key})

@@ -15,7 +15,8 @@ import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
 import type { TenantBounds } from './accounts-store.ts'
-import { isClientId, isDocumentId, isLoopback, isPlainHost } from './client-ids.ts'
+import { isClientId, isDocumentId } from './client-ids.ts'
+import { REDIRECT_URI_RULE, usableRedirectUris } from './redirect-uris.ts'
 
 export interface OAuthClient extends TenantBounds {
   readonly id: string
@@ -209,25 +210,26 @@ export class Registration {
       return errorReply('temporarily_unavailable', 'too many registrations from this address', 429)
     if (!Value.Check(Metadata, body))
       return errorReply('invalid_client_metadata', 'redirect_uris is needed; see RFC 7591')
-    const error = metadataError(body)
+    // A client names what it can do at any issuer: what this one does not offer is left out (RFC 7591 §2).
+    const redirectUris = usableRedirectUris(body.redirect_uris)
+    const error = metadataError(body, redirectUris)
     if (error !== undefined) return error
     const name = body.client_name ?? 'A client without a name'
-    const id = await this.#clients.register(name, body.redirect_uris)
+    const id = await this.#clients.register(name, redirectUris)
     if (id === undefined) return errorReply('temporarily_unavailable', 'there are too many clients', 503)
-    return { status: 201, body: clientMetadata(id, name, body.redirect_uris) }
+    return { status: 201, body: clientMetadata(id, name, redirectUris) }
   }
 }
 
-function metadataError(metadata: Metadata): RegistrationReply | undefined {
-  const { redirect_uris: uris, grant_types: grants, response_types: responses, client_name: name } = metadata
+function metadataError(metadata: Metadata, usable: readonly string[]): RegistrationReply | undefined {
+  const { grant_types: grants, response_types: responses, client_name: name } = metadata
   const hidden = hiddenIn(name ?? '')
   if (hidden !== undefined) return errorReply('invalid_client_metadata', `client_name ${hidden}`)
-  if (!uris.every(isRedirectUri))
-    return errorReply('invalid_redirect_uri', 'each is an https URL, or http of a loopback address')
-  if (grants && (!grants.includes('authorization_code') || !grants.every((grant) => GRANTS.includes(grant))))
-    return errorReply('invalid_client_metadata', `grant_types may be ${GRANTS.join(' and ')}`)
-  if (responses?.some((type) => type !== 'code'))
-    return errorReply('invalid_client_metadata', 'response_types may be code')
+  if (usable.length === 0) return errorReply('invalid_redirect_uri', `one must be ${REDIRECT_URI_RULE}`)
+  if (grants?.includes('authorization_code') === false)
+    return errorReply('invalid_client_metadata', 'grant_types must include authorization_code')
+  if (responses?.includes('code') === false)
+    return errorReply('invalid_client_metadata', 'response_types must include code')
   return undefined
 }
 
@@ -248,14 +250,3 @@ const errorReply = (error: string, text: string, status = 400): RegistrationRepl
   status,
   body: { error, error_description: text },
 })
-
-/** True for a valid redirect URI: normalised as in browsers, without user, password, fragment or asterisk. */
-export function isRedirectUri(text: string): boolean {
-  if (!URL.canParse(text)) return false
-  const { href, protocol, hostname, username, password, hash } = new URL(text)
-  // `https://app.test` and `https://app.test/` are equal URLs but different strings.
-  const plain = text === href || `${text}/` === href
-  if (!isPlainHost(hostname)) return false
-  const bare = username === '' && password === '' && hash === '' && !/[#*]/.test(text)
-  return plain && bare && (protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname)))
-}

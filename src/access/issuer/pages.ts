@@ -7,6 +7,7 @@ import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import { EFFECTS, type Effect, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
 import { documentHostOf } from './client-ids.ts'
 import type { ScopeAccess } from './grants.ts'
+import { destinationOf, staysOnDevice, webOriginOf } from './redirect-uris.ts'
 import type { Prompt } from './sign-in.ts'
 import type { Brand } from './users/users-store.ts'
 
@@ -134,27 +135,26 @@ export function loginPage(prompt: Prompt, refused?: keyof typeof LOGIN_ERRORS): 
   const text = `<p><b>${escapeHtml(prompt.clientName)}</b> asks you to sign in.</p>`
   const error = refused && LOGIN_ERRORS[refused]
   const body = `${text}${errorText(error?.text ?? '')}${form(fields.join(''))}`
-  return page('Sign in', body, error?.status ?? 200, originOf(prompt))
+  return page('Sign in', body, error?.status ?? 200, formTargetOf(prompt))
 }
 
 export function consentPage(prompt: Prompt): Page {
   const { clientName, email, isAllowed, access, resource, serverName } = prompt
-  const host = escapeHtml(new URL(prompt.redirectUri).host)
   const others = `${button('deny', 'Deny')}${button('leave', 'Sign in with another account')}`
   if (!isAllowed) {
     const text = `<p>${escapeHtml(email)} may not use <b>${escapeHtml(clientName)}</b> for this.</p>`
-    return page('Not for this account', `${text}${form(others)}`, 403, originOf(prompt))
+    return page('Not for this account', `${text}${form(others)}`, 403, formTargetOf(prompt))
   }
-  const warning = `${clientWarning(prompt)}${prompt.registered && prompt.isLocal ? LOCAL_WARNING : ''}`
+  const warning = `${clientWarning(prompt)}${prompt.registered && staysOnDevice(prompt.redirectUri) ? LOCAL_WARNING : ''}`
   const server = serverName === '' ? '' : `<b>${escapeHtml(serverName)}</b><br>`
   const body = `<p><b>${escapeHtml(clientName)}</b> wants to act for you, ${escapeHtml(email)}, at ${server}<code>${escapeHtml(resource)}</code></p>
-<p>It will be able to:</p>${accessList(access)}<p>You will be sent to <code>${host}</code>. Allow it only if you have just begun this there.</p>${warning}
+<p>It will be able to:</p>${accessList(access)}<p>You will be sent to ${destinationText(prompt.redirectUri)}. Allow it only if you have just begun this there.</p>${warning}
 <p>You can take it back at any time under <a href="../agents">your agents</a>.</p>`
   return page(
     'Allow access?',
     `${body}${form(`${button('allow', 'Allow')}${others}`)}`,
     200,
-    originOf(prompt),
+    formTargetOf(prompt),
   )
 }
 
@@ -286,5 +286,14 @@ export function plainPage(title: string, text: string, status: number): Page {
   return page(title, `<p>${escapeHtml(text)}</p>`, status)
 }
 
-/** Browsers apply `form-action` to redirects as well, so the policy names the client's origin. */
-export const originOf = ({ redirectUri }: Prompt) => new URL(redirectUri).origin
+/** Names the host, or the scheme that an application on the device has claimed. */
+function destinationText(redirectUri: string): string {
+  const name = `<code>${escapeHtml(destinationOf(redirectUri))}</code>`
+  return webOriginOf(redirectUri) === undefined
+    ? `the application on this device that opens ${name} links`
+    : name
+}
+
+/** Browsers apply `form-action` to redirects as well, so the policy names the client's origin, or its scheme. */
+export const formTargetOf = ({ redirectUri }: Prompt): string =>
+  webOriginOf(redirectUri) ?? destinationOf(redirectUri)

@@ -21,6 +21,7 @@ import { consentedVersion } from './grants.ts'
 import { grantIdOf } from './issuer-state.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
 import { plainPage } from './pages.ts'
+import { isNative, webOriginOf } from './redirect-uris.ts'
 import type { ResourceIndicators } from './resource-indicators.ts'
 import type { IssuerSettings } from './sign-in.ts'
 import { ALGORITHM, type KeySet } from './signing-keys.ts'
@@ -128,7 +129,7 @@ function flows(settings: IssuerSettings): Configuration {
     },
     // Pages of a client may request its tokens; other pages may not.
     clientBasedCORS: (_context, origin, client) =>
-      (client.redirectUris ?? []).some((uri) => new URL(uri).origin === origin),
+      (client.redirectUris ?? []).some((uri) => webOriginOf(uri) === origin),
     features: {
       devInteractions: { enabled: false },
       dPoP: { enabled: false },
@@ -296,13 +297,13 @@ function machineClient(id: string, secretHash: string) {
   } satisfies AdapterPayload
 }
 
-/** A client with a loopback address is native: its port may vary (RFC 8252 §7.3). */
+/** The port of a loopback address of a native client may vary (RFC 8252 §7.3). */
 function publicClient({ id, name, redirectUris }: OAuthClient) {
   return {
     client_id: id,
     client_name: name,
     token_endpoint_auth_method: 'none',
-    application_type: redirectUris.some((uri) => uri.startsWith('http:')) ? 'native' : 'web',
+    application_type: isNative(redirectUris) ? 'native' : 'web',
     grant_types: ['authorization_code', 'refresh_token'],
     response_types: ['code'],
     redirect_uris: [...redirectUris],

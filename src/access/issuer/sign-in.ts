@@ -11,7 +11,6 @@ import type { ServerVersion } from '../authentication/mcp-server-registry.ts'
 import type { Account } from './accounts-store.ts'
 import type { ConsentOutcome, IssuerAudit, Requester } from './audit-events.ts'
 import type { ClientDocuments } from './client-documents.ts'
-import { isLoopback } from './client-ids.ts'
 import { accessWithTools, type ScopeAccess, versionKey, versionScope } from './grants.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import type { OAuthClient } from './oauth-clients-store.ts'
@@ -54,8 +53,6 @@ export interface Prompt {
   /** True if the client registered itself: its name is not verified. */
   readonly registered: boolean
   readonly redirectUri: string
-  /** True if the client can be reached on the user's own machine only, where other programs could use its address. */
-  readonly isLocal: boolean
   /** True if neither client nor resource determines the tenant. */
   readonly asksTenant: boolean
   /** The scopes that the client will be granted. */
@@ -110,7 +107,6 @@ export class SignIn {
       clientName: client.name,
       registered: client.registered,
       redirectUri: String(details.params['redirect_uri']),
-      isLocal: client.redirectUris.every((uri) => isLoopback(new URL(uri).hostname)),
       asksTenant: (await this.#tenantOf(details, client)) === undefined,
       ...(await this.#accessOf(details)),
       resource,

@@ -4,7 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import { USER_ACCOUNT_PAGE } from '../../access/authentication/holder-session.ts'
 import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
-import { LOGIN_ERRORS, originOf, type Page, plainPage } from '../../access/issuer/pages.ts'
+import { LOGIN_ERRORS, type Page, plainPage } from '../../access/issuer/pages.ts'
+import { webOriginOf } from '../../access/issuer/redirect-uris.ts'
 import { USER_LINK_PAGE } from '../../access/issuer/users/user-mails.ts'
 import {
   checkMailPage,
@@ -120,7 +121,11 @@ async function signUp(
   if (!isUserName(name)) return refuse(BAD_NAME)
   const error = passwordError(form)
   if (error !== undefined) return refuse({ status: 400, text: error })
-  const visitor = { by: requesterOf(request), network: networkOf(request.ip), returnTo: originOf(prompt) }
+  const visitor = {
+    by: requesterOf(request),
+    network: networkOf(request.ip),
+    returnTo: webOriginOf(prompt.redirectUri) ?? '',
+  }
   const outcome = await userService.signUp(prompt.workspace, { ...visitor, email, name, password })
   return outcome === 'sent'
     ? checkMailPage(prompt.workspace, path, 'sign-up')
@@ -135,7 +140,11 @@ async function forgot(
   const email = (formOf(request)['email'] ?? '').trim()
   const path = interactionPath(request)
   if (!isUserEmail(email)) return forgotPage(prompt, path, BAD_EMAIL)
-  const visitor = { by: requesterOf(request), network: networkOf(request.ip), returnTo: originOf(prompt) }
+  const visitor = {
+    by: requesterOf(request),
+    network: networkOf(request.ip),
+    returnTo: webOriginOf(prompt.redirectUri) ?? '',
+  }
   const outcome = await userService.forgot(prompt.workspace, { ...visitor, email })
   return outcome === 'sent'
     ? checkMailPage(prompt.workspace, path, 'forgot')

@@ -2,7 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
-import { LOGIN_ERRORS, originOf, type Page } from '../../access/issuer/pages.ts'
+import { formTargetOf, LOGIN_ERRORS, type Page } from '../../access/issuer/pages.ts'
 import type { InteractionRequest } from '../../access/issuer/sign-in.ts'
 import { CODE_ERRORS, codePage } from '../../access/issuer/users/factor-pages.ts'
 import { PASSKEY_ERRORS, PASSKEY_SCRIPT, passkeySignIn } from '../../access/issuer/users/passkey-pages.ts'
@@ -50,7 +50,7 @@ export async function signInUser(signIn: UserSignIn, reply: FastifyReply): Promi
 }
 
 const codeStepPage = (prompt: UserPrompt, path: string, ticket: string, refused?: Refusal): Page =>
-  codePage(prompt.workspace, { ticket, action: `${path}/code`, formTarget: originOf(prompt) }, refused)
+  codePage(prompt.workspace, { ticket, action: `${path}/code`, formTarget: formTargetOf(prompt) }, refused)
 
 /** Ends a sign-in with a second factor. */
 export async function enterCode(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyReply> {

@@ -2,7 +2,7 @@
 
 import { hash, randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
-import { isRedirectUri } from '../../access/issuer/oauth-clients-store.ts'
+import { REDIRECT_URI_RULE, usableRedirectUris } from '../../access/issuer/redirect-uris.ts'
 import {
   adminOperation,
   Holder,
@@ -35,7 +35,8 @@ const Audience = Type.Unsafe<'accounts' | 'users'>(
 const RedirectUris = Type.Array(Type.String({ minLength: 1, maxLength: 2_000 }), {
   maxItems: LIMITS.redirectUrisMax,
   uniqueItems: true,
-  description: 'https, or http of a loopback address, whose port may then be any.',
+  description:
+    'https, http of a loopback address, whose port may then be any, or a scheme of an application, such as `cursor://host/path`.',
 })
 
 const OAuthClient = Type.Object({
@@ -180,12 +181,8 @@ function checkClient(kind: 'machine' | 'public', role: string | undefined, uris:
     throw fieldProblem('role', 'Through a public client people act in their own role.')
   if (kind === 'public' && uris.length === 0)
     throw fieldProblem('redirect_uris', 'A public client needs one.')
-  const bad = uris.find((uri) => !isRedirectUri(uri))
-  if (bad !== undefined)
-    throw fieldProblem(
-      'redirect_uris',
-      'Each is an https URL, or http of a loopback address; without a fragment.',
-    )
+  if (usableRedirectUris(uris).length < uris.length)
+    throw fieldProblem('redirect_uris', `Each is ${REDIRECT_URI_RULE}; without a fragment.`)
 }
 
 /** @throws Problem `validation_failed` */

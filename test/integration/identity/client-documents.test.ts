@@ -187,14 +187,19 @@ describe('client with a document', () => {
       const { status, url } = await new Browser('nowhere:').open(begin(id, { redirect_uri }).url)
       return url.includes('/interaction/') ? 'sign-in' : status
     }
-    for (const good of ['http://127.0.0.1/cb', 'http://127.0.0.1:43210/cb', WEB])
+    for (const good of [
+      'http://127.0.0.1/cb',
+      'http://127.0.0.1:43210/cb',
+      WEB,
+      'cursor://anysphere/callback',
+    ])
       expect([good, await statusFor(good)]).toEqual([good, 'sign-in'])
     for (const bad of [
       'http://127.0.0.1:43210/other',
       'http://localhost:43210/cb',
       `${WEB}/`,
       'https://agent.test:444/callback',
-      'cursor://anysphere/callback',
+      'cursor://anysphere/other',
       'http://agent.test/',
     ])
       expect([bad, await statusFor(bad)]).toEqual([bad, 400])
@@ -231,7 +236,10 @@ describe('document', () => {
     'with a secret': [secret, 'it contains a secret'],
     'for a shared secret': [{ token_endpoint_auth_method: 'client_secret_post' }, 'must be none'],
     'for a key': [{ token_endpoint_auth_method: 'private_key_jwt' }, 'must be none'],
-    'without a usable redirect URI': [{ redirect_uris: ['http://agent.test/', 'app:/'] }, 'no redirect URI'],
+    'without a usable redirect URI': [
+      { redirect_uris: ['http://agent.test/', 'javascript:alert(1)'] },
+      'no redirect URI',
+    ],
     'without the code grant': [{ grant_types: ['client_credentials'] }, 'must include authorization_code'],
     'with a hidden name': [{ client_name: 'Agent\u202e' }, 'client_name'],
     'with too many redirect URIs': [

@@ -7,8 +7,8 @@ import {
   escapeHtml,
   field,
   form,
+  formTargetOf,
   NEW_PASSWORD,
-  originOf,
   type Page,
   passwordField,
   renderPage,
@@ -72,7 +72,7 @@ export function userSignInPage(prompt: UserPrompt, path: string, ways: SignInWay
   return renderPage('Sign in', body, {
     brand,
     status: refused?.status ?? 200,
-    formTarget: originOf(prompt),
+    formTarget: formTargetOf(prompt),
     ...(ways.script !== undefined && { script: ways.script }),
   })
 }
@@ -87,7 +87,10 @@ export function continuePage(prompt: UserPrompt): Page {
   ]
   const text = `<p>You are signed in as <b>${escapeHtml(email)}</b>. Continue only if you have just begun this yourself.</p>`
   const { brand } = workspace
-  return renderPage('Continue?', `${text}${form(fields.join(''))}`, { brand, formTarget: originOf(prompt) })
+  return renderPage('Continue?', `${text}${form(fields.join(''))}`, {
+    brand,
+    formTarget: formTargetOf(prompt),
+  })
 }
 
 /** @param given what was entered before */

@@ -196,16 +196,14 @@ describe('sign-in', () => {
 })
 
 describe('refresh', () => {
-  test('refresh token: used: replaced, valid once (issue 6, 3: refresh rotation)', async () => {
+  test('refresh token: used: replaced, valid for a minute more (issue 6, 3: refresh rotation)', async () => {
     const one = await tokensOf(app, ada)
     const two = await refresh(app, one.body['refresh_token'])
     expect(two.status).toBe(200)
     expect(two.body['refresh_token']).not.toBe(one.body['refresh_token'])
     expect((await getMe(two.body['access_token'])).status).toBe(200)
-    expect(await refresh(app, one.body['refresh_token'])).toMatchObject({
-      ...{ status: 400, body: { error: 'invalid_grant' } },
-    })
-    expect(await refresh(app, two.body['refresh_token'])).toMatchObject({ status: 400 })
+    expect((await refresh(app, one.body['refresh_token'])).status).toBe(200)
+    expect((await refresh(app, two.body['refresh_token'])).status).toBe(200)
   })
 
   test('refresh token: revoked: refused', async () => {
