@@ -34,6 +34,5 @@ test.each(['2024-03-01', 'soon', '2024-03-01T00:00:00', '2024-03-01T00:00:00.1.2
   (text) => {
     const message = `date "${text}" does not match format "%Y-%m-%dT%H:%M:%SZ"`
     expect(values('try fromdate catch .', text)).toEqual(values('.', message))
-    expect(JSON.stringify(values('fromdate', text))).toContain('does not match')
   },
 )
