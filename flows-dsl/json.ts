@@ -97,3 +97,23 @@ export function omitUndefined<T extends object>(
 ): Omit<T, OptionalKeys<T>> & { [K in OptionalKeys<T>]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T
 }
+
+/** Tests if the source of a number is an integer, written without an exponent, that a double cannot hold exactly. */
+export const losesDigits = (source: string): boolean =>
+  /^[-+]?\d{16,}$/.test(source) && !Number.isSafeInteger(Number(source))
+
+/**
+ * Parses JSON.
+ * @returns the value, and the source of its first integer that would lose digits
+ * @throws SyntaxError
+ */
+export function parseNumbersExactly(text: string): { readonly value: Json; readonly lossy?: string } {
+  if (!/\d{16}/.test(text)) return { value: JSON.parse(text) }
+  let lossy: string | undefined
+  const value = JSON.parse(text, (_key, one: unknown, given?: { readonly source?: string }) => {
+    if (typeof one === 'number' && given?.source !== undefined && losesDigits(given.source))
+      lossy ??= given.source
+    return one
+  })
+  return { value, ...(lossy !== undefined && { lossy }) }
+}

@@ -311,6 +311,10 @@ export class CompileContext extends DiagnosticList {
       return expression && { expression }
     }
     const at = value.locationOf(value.value.indexOf('${'))
+    if (/^\s*\$\{[^}]*$/.test(value.value)) {
+      const message = 'The expression is not closed; a `}` is missing.'
+      return this.report('expression_partial', at, message, 'Put `}` at the end of the text.')
+    }
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
     const hint = 'Write a text with values in it as ${ "Hello, \\(.name)!" }, and ${ itself as ${ "${" }.'
     return this.report('expression_partial', at, 'An expression must be the whole of the string.', hint)

@@ -23,7 +23,7 @@ import {
 } from '../diagnostics/diagnostics.ts'
 import { unreachableTasks } from '../graph/reachability.ts'
 import type { FlowIR, TaskNode } from '../ir.ts'
-import { pointerTo, utf8Length } from '../json.ts'
+import { losesDigits, pointerTo, utf8Length } from '../json.ts'
 import { type Catalogue, CompileContext } from './compile-context.ts'
 import { compileDefinition } from './definition.ts'
 import { type Location, type MapEntry, nodeAt, type RejectedNode, type SourceNode } from './source-nodes.ts'
@@ -62,6 +62,7 @@ const LEXEMES_MAX = 50_000
 const SYNTAX_ERRORS_MAX = 20
 /** Keys whose texts are expressions without `${ }`. */
 const EXPRESSION_KEY = /(?:^|([{,])|\s)\s*(as|from|if|in|until|when|exceptWhen|while):\s+([^\s'"].*)$/
+const TEXT = "Write it as text, in quotes: '…'."
 const QUOTED_CHARS_MAX = 100
 const COLLECTIONS: readonly string[] = ['block-map', 'block-seq', 'flow-collection']
 
@@ -235,14 +236,21 @@ class SourceReader {
     const value = isScalar(node) ? node.value : null
     const locationOf = (offset: number) =>
       this.#locationWithin(node as Node | null, String(value), offset, location)
+    if (typeof value === 'number' && isScalar(node) && losesDigits(node.source ?? String(value)))
+      return this.#reject(
+        'number_unsafe',
+        location,
+        'The integer is beyond 2^53 and would lose digits.',
+        TEXT,
+      )
     const isNumber = typeof value === 'number' && Number.isFinite(value)
     if (value === null || typeof value === 'string' || typeof value === 'boolean' || isNumber)
       return { kind: 'scalar', ...location, value, locationOf }
     return this.#reject('yaml_value_not_json', location, 'Only values that JSON has are allowed.')
   }
 
-  #reject(code: DiagnosticCode, location: Location, message: string): RejectedNode {
-    this.#context.report(code, location, message)
+  #reject(code: DiagnosticCode, location: Location, message: string, hint?: string): RejectedNode {
+    this.#context.report(code, location, message, hint)
     return { kind: 'refused', ...location }
   }
 

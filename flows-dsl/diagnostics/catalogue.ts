@@ -101,6 +101,13 @@ const ERRORS = {
     example: task('set: { paid: ¦.inf }'),
     fix: task('set: { paid: true }'),
   },
+  number_unsafe: {
+    title: 'An integer would lose digits',
+    explanation:
+      'Numbers are doubles, which hold integers up to 2^53 - 1 exactly. A longer identifier would become another one, so write it as text. A number with an exponent, such as 1e20, is approximate on purpose and allowed.',
+    example: task('set: { id: ¦7615917337495251231 }'),
+    fix: task('set: { id: "7615917337495251231" }'),
+  },
   wrong_type: {
     title: 'A value has the wrong type',
     explanation:

@@ -1,6 +1,7 @@
 /** Collects and formats the diagnostics of a definition, and suggests the name that was meant. */
 
 import type { Location } from '../compile/source-nodes.ts'
+import { fieldOf } from '../json.ts'
 import type { DIAGNOSTICS } from './catalogue.ts'
 
 export type DiagnosticCode = keyof typeof DIAGNOSTICS
@@ -17,6 +18,18 @@ export interface Diagnostic extends Location {
 
 /** More diagnostics than this are dropped: a hostile definition could cause millions. */
 const DIAGNOSTICS_MAX = 100
+
+/** What to write instead of keys that other languages or other places have. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  retry: 'Put `retry` in the `catch` of a `try`: try: [ … ], catch: { retry: { … } }.',
+  forEach: 'Write `for: { each: item, in: … }` with the tasks in `do`.',
+  foreach: 'Write `for: { each: item, in: … }` with the tasks in `do`.',
+  while: '`while` stands beside a `for`.',
+  StartAt: 'This is Amazon States Language; a flow has `document` and `do` (Open Workflow Specification 1.0).',
+  States: 'This is Amazon States Language; a flow has `document` and `do` (Open Workflow Specification 1.0).',
+  specVersion: 'This is Serverless Workflow 0.8; a flow has `document` and `do` (version 1.0).',
+  states: 'This is Serverless Workflow 0.8; a flow has `document` and `do` (version 1.0).',
+}
 
 /** Collects the diagnostics of one definition, without duplicates. */
 export class DiagnosticList {
@@ -43,7 +56,8 @@ export class DiagnosticList {
   ): undefined {
     if (this.diagnostics.length >= DIAGNOSTICS_MAX) return
     const all = known.length > 0 && known.length <= 20 ? `Known here: ${known.join(', ')}.` : undefined
-    return this.report(code, at, message, didYouMean(name, known) ?? all)
+    const remedy = code === 'unknown_key' || code === 'task_kind_missing' ? fieldOf(REMEDIES, name) : undefined
+    return this.report(code, at, message, remedy ?? didYouMean(name, known) ?? all)
   }
 }
 

@@ -48,8 +48,11 @@ const EXPECT: Readonly<Record<string, Check>> = {
   error: isObject,
   compensation: isObject,
   steps: (value) => Array.isArray(value) && value.every(isText),
-  calls: (value) => Array.isArray(value) && value.every(isObject),
+  calls: isList,
 }
+
+/** What is compared of a call: the trace knows no more. */
+const CALL: Readonly<Record<string, Check>> = { function: isText, arguments: isObject }
 
 /**
  * The cases of a file.
@@ -65,6 +68,8 @@ function caseIn(value: Json, at: string): FlowCase {
   const fields = checked(value, at, CASE)
   if (fields['name'] === undefined) throw new SimulationInvalid(at, 'A case needs a name.')
   const expect = checked(fields['expect'] ?? {}, `${at}/expect`, EXPECT)
+  const calls = (expect['calls'] ?? []) as Json[]
+  for (const [index, call] of calls.entries()) checked(call, `${at}/expect/calls/${index}`, CALL)
   return { ...fields, expect } as unknown as FlowCase
 }
 

@@ -8,12 +8,15 @@ import { typeOf, writeShort } from './write-json.ts'
 /** The most characters of an error's own text that leave the expression. */
 const DETAIL_MAX = 400
 
+/** The most characters of a text that leaves the expression in a message of jq. */
+const PRINTED_MAX = 64
+
 /** An error within an expression. Not an `Error`: capturing a stack trace for each caught error is expensive. */
 export class JqError {
   readonly #template: string | undefined
   readonly #values: readonly Json[]
 
-  /** @param template jq's message, in which `%v` is a value with its type, `%k` a key, `%j` a value, `%s` a text, `%t` a type; undefined for the value of `error` */
+  /** @param template jq's message, in which `%v` is a value with its type, `%k` a key, `%j` a value, `%s` a text, `%p` a text that is printed outside, too, `%t` a type; undefined for the value of `error` */
   constructor(template: string | undefined, values: readonly Json[]) {
     this.#template = template
     this.#values = values
@@ -35,8 +38,9 @@ export class JqError {
   /** @param budget charged for the data in the message; without it, the message has no data but keys */
   #message(budget?: Budget): string {
     let next = 0
-    return (this.#template ?? '').replace(/%([vkjst])/g, (_, kind: string) => {
+    return (this.#template ?? '').replace(/%([vkjspt])/g, (_, kind: string) => {
       const value = this.#values[next++] ?? null
+      if (kind === 'p') return String(value).slice(0, budget === undefined ? PRINTED_MAX : undefined)
       if (kind === 't' || (kind !== 'k' && budget === undefined)) return typeOf(value)
       if (kind === 's') return String(value)
       return kind === 'j' ? writeShort(value, budget) : describe(value, budget)

@@ -101,7 +101,6 @@ export const PRELUDE: Readonly<Record<string, string>> = {
   'gsub/2': 'def gsub($re; s): sub($re; s; "g");',
   'todate/0': 'def todate: strftime("%Y-%m-%dT%H:%M:%SZ");',
   'todateiso8601/0': 'def todateiso8601: todate;',
-  'fromdate/0': 'def fromdate: strptime("%Y-%m-%dT%H:%M:%SZ") | mktime;',
   'fromdateiso8601/0': 'def fromdateiso8601: fromdate;',
   'date/0': 'def date: todate;',
   'dateadd/2': 'def dateadd(u; n): . + n;',

@@ -18,6 +18,9 @@ import {
 /** Steps of reading or writing a date, besides those for the length of the text. */
 const STEPS = 8
 
+const ISO_8601 = '%Y-%m-%dT%H:%M:%SZ'
+const FRACTION = /(:\d\d)\.\d{1,9}(?=Z$|[+-]\d\d:?\d\d$)/
+
 /** The most characters that a directive of two characters expands to: `%c`. */
 const LETTER_MAX = 24
 
@@ -26,6 +29,12 @@ export const DATES: ValueBuiltins = {
     if (!Array.isArray(input)) throw jqError('mktime requires array inputs')
     spend(budget, STEPS + input.length)
     return secondsOf(timeOfParts(input, 'mktime'))
+  },
+  // Beyond jq: fractions of a second, which are dropped, and offsets, since RFC 3339 is what events and records have.
+  'fromdate/0': ({ budget }, input) => {
+    if (typeof input !== 'string') throw jqError('strptime/1 requires string inputs and arguments')
+    spend(budget, STEPS + input.length)
+    return secondsOf(parseIsoTime(input))
   },
   'gmtime/0': ({ budget }, input) => timeAt(input, 'gmtime()', budget),
   'localtime/0': ({ budget }, input) => timeAt(input, 'localtime()', budget),
@@ -148,6 +157,15 @@ function isLeap(year: number): boolean {
   return (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0
 }
 
+/** @throws JqError if the text is no time of RFC 3339; `Z` stands for any offset in its message, as in jq */
+function parseIsoTime(text: string): BrokenDownTime {
+  const format = '%Y-%m-%dT%H:%M:%S%z'
+  const fields: TimeFields = {}
+  const plain = text.replace(FRACTION, '$1')
+  if (readFormat(plain, format, fields) !== plain.length) throw mismatch(text, ISO_8601)
+  return timeOfFields(fields)
+}
+
 interface TimeFields {
   year?: number
   century?: number
@@ -159,6 +177,8 @@ interface TimeFields {
   yearDay?: number
   afternoon?: boolean
   seconds?: number
+  /** Seconds east of UTC. */
+  offset?: number
 }
 
 type Store = (fields: TimeFields, value: number) => unknown
@@ -196,15 +216,25 @@ const NUMBERS: Readonly<
 
 const BLANKS = /[ \t-\r]*/y
 
+const mismatch = (text: string, format: string) =>
+  jqError('date "%p" does not match format "%p"', text, format)
+
 /** strptime. @returns the time and the rest of the text @throws JqError if the text does not match the format */
 function parseTime(text: string, format: string): { readonly time: BrokenDownTime; readonly rest: string } {
   const fields: TimeFields = {}
+  const end = readFormat(text, format, fields)
+  if (end < 0) throw mismatch(text, format)
+  return { time: timeOfFields(fields), rest: text.slice(end) }
+}
+
+/** @returns the position after what matches, or -1 */
+function readFormat(text: string, format: string, fields: TimeFields): number {
   let at = 0
   for (const [token] of expanded(format).matchAll(/%?[\s\S]/g)) {
     at = readToken(text, at, token, fields)
-    if (at < 0) throw jqError('date "%s" does not match format "%s"', text, format)
+    if (at < 0) return -1
   }
-  return { time: timeOfFields(fields), rest: text.slice(at) }
+  return at
 }
 
 /** @param token a directive or a character of a format @returns the position after what it matches, or -1 */
@@ -213,12 +243,23 @@ function readToken(text: string, start: number, token: string, fields: TimeField
   if (token === '%%') return text[start] === '%' ? start + 1 : -1
   if (!token.startsWith('%')) return text[start] === token ? start + 1 : -1
   if (token === '%Z') return after(text, start, /[A-Za-z]*/y)
-  // The offset is read and ignored, as in jq, whose times are UTC.
-  if (token === '%z') return after(text, start, /[+-]\d\d:?(?:\d\d)?|Z/y)
+  if (token === '%z') return readOffset(text, start, fields)
   const letter = token.slice(1)
   const begin = after(text, start, BLANKS)
   const named = fieldOf(NAMES, letter)
   return named === undefined ? readNumber(text, begin, letter, fields) : readName(text, begin, named, fields)
+}
+
+const OFFSET = /([+-])(\d\d):?(\d\d)?|Z/y
+
+/** jq ignores the offset, which yields another instant than the text names. */
+function readOffset(text: string, start: number, fields: TimeFields): number {
+  OFFSET.lastIndex = start
+  const found = OFFSET.exec(text)
+  if (found === null) return -1
+  const [whole, sign, hours = 0, minutes = 0] = found
+  fields.offset = (sign === '-' ? -1 : 1) * (Number(hours) * 3_600 + Number(minutes) * 60)
+  return start + whole.length
 }
 
 function after(text: string, start: number, pattern: RegExp): number {
@@ -271,7 +312,7 @@ function timeOfFields(fields: TimeFields): BrokenDownTime {
   const byYearDay = fields.yearDay !== undefined && fields.month === undefined
   const days = byYearDay ? daysUntil(year, 0, 1) + (fields.yearDay ?? 0) : daysUntil(year, month, day)
   const date = byYearDay ? timeOfSeconds(days * 86_400) : { year, month, day }
-  return {
+  const local = {
     ...date,
     hour: afternoon ? (hour % 12) + 12 : hour,
     minute,
@@ -279,4 +320,5 @@ function timeOfFields(fields: TimeFields): BrokenDownTime {
     weekday: weekdayOf(days),
     yearDay: days - daysUntil(year, 0, 1),
   }
+  return fields.offset ? timeOfSeconds(secondsOf(local) - fields.offset) : local
 }

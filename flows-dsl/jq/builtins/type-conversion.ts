@@ -1,7 +1,7 @@
 /** Implements the builtins that test the type of a value and convert it to another. */
 
 import { type Budget, chargeItems, checkSize, measure, spend } from '../../budget.ts'
-import { isObject, type Json, utf8Length } from '../../json.ts'
+import { isObject, type Json, parseNumbersExactly, utf8Length } from '../../json.ts'
 import { countCodePoints } from '../code-points.ts'
 import type { ValueBuiltins } from '../filter.ts'
 import { JqError, jqError } from '../jq-error.ts'
@@ -116,11 +116,15 @@ function readJson(text: string, budget: Budget): Json {
 }
 
 function parse(text: string): Json {
+  let parsed: ReturnType<typeof parseNumbersExactly> | undefined
   try {
-    return JSON.parse(text) as Json
+    parsed = parseNumbersExactly(text)
   } catch {
     if (BLANK.test(text)) throw notJson('Expected JSON value', text)
   }
+  if (parsed?.lossy !== undefined)
+    throw jqError('The integer %s is beyond 2^53 and would lose digits; keep it as text', parsed.lossy)
+  if (parsed !== undefined) return parsed.value
   try {
     return parseNamed(text)
   } catch {

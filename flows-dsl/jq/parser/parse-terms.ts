@@ -1,7 +1,7 @@
 /** Parses terms and their suffixes: paths, literals, arrays, keywords and calls. */
 
 import { didYouMean } from '../../diagnostics/diagnostics.ts'
-import { fieldOf } from '../../json.ts'
+import { fieldOf, losesDigits } from '../../json.ts'
 import { BUILTIN_NAMES } from '../builtins/builtins.ts'
 import { diagnoseRegex } from '../builtins/strings.ts'
 import { type Expression, type Node, variablesOf } from '../expression.ts'
@@ -78,7 +78,12 @@ function parseLast(reader: Reader): Expression {
 
 function parseTerm(reader: Reader): Expression {
   reader.blank()
+  const start = reader.offset
   const number = reader.match(NUMBER)
+  if (number !== undefined && losesDigits(number)) {
+    const hint = 'Write it as text, in quotes.'
+    throw reader.syntaxError('The integer is beyond 2^53 and would lose digits.', start, hint)
+  }
   // Numbers too large for a double become the largest double, as in jq's output.
   if (number !== undefined) return { op: 'literal', value: Math.min(Number(number), Number.MAX_VALUE) }
   if (reader.isNext('.')) return parseDot(reader)

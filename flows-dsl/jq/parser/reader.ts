@@ -1,5 +1,6 @@
 /** Reads the text of an expression: position, matching, the names in scope, and the nesting depth. */
 
+import { fieldOf } from '../../json.ts'
 import type { Expression, ExpressionDiagnostic } from '../expression.ts'
 
 const NESTING_MAX = 64
@@ -31,6 +32,16 @@ export interface Grammar {
   readonly operators: (reader: Reader) => Expression
   /** A term with its suffixes. */
   readonly postfix: (reader: Reader) => Expression
+}
+
+/** Signs that authors write as in other languages, and what jq has instead. */
+const OTHER_LANGUAGES: Readonly<Record<string, string>> = {
+  '=': 'jq compares with `==`.',
+  '&': 'jq has `and`.',
+  '|': 'jq has `or`; `|` passes a value on to the next filter.',
+  '`': 'Texts are in double quotes; values go into them as "\\(.name)".',
+  "'": 'Texts are in double quotes.',
+  '!': 'jq has `not`, as in `.paid | not`.',
 }
 
 export class Reader {
@@ -120,7 +131,8 @@ export class Reader {
   /** The diagnostic of a sign that cannot follow here. */
   unexpected(offset = this.offset): ExpressionSyntaxError {
     this.offset = offset
-    return this.syntaxError(`Did not expect ${this.describeNext()} here.`)
+    const hint = fieldOf(OTHER_LANGUAGES, this.text[offset] ?? '')
+    return this.syntaxError(`Did not expect ${this.describeNext()} here.`, offset, hint)
   }
 
   /** Bounds the recursion of the parser: a text of any length is rejected before the stack overflows. */

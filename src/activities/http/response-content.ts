@@ -1,7 +1,7 @@
 /** Decodes the content of responses, and excerpts those of failed calls for the error of the flow. */
 
 import type { ErrorResponse } from '../../../flows-dsl/errors.ts'
-import { clip, type Json } from '../../../flows-dsl/json.ts'
+import { clip, type Json, parseNumbersExactly } from '../../../flows-dsl/json.ts'
 import { isTooDeep } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -19,15 +19,19 @@ export function contentOf(inbound: Inbound): unknown {
 }
 
 function parseJson(body: Buffer): unknown {
-  const value = decodeJson(body)
+  const { value, lossy } = decodeJson(body)
+  if (lossy !== undefined) {
+    const detail = `The response has the integer ${lossy.slice(0, 40)}, which is beyond 2^53 and would lose digits. Ask the server to send it as text, or read the body as base64 of its text with \`output: raw\`.`
+    throw new Problem('upstream_invalid', { detail })
+  }
   if (!isTooDeep(value)) return value
   const detail = `The response is nested deeper than ${LIMITS.runInputDepthMax} levels.`
   throw new Problem('upstream_invalid', { detail })
 }
 
-function decodeJson(body: Buffer): unknown {
+function decodeJson(body: Buffer): ReturnType<typeof parseNumbersExactly> {
   try {
-    return JSON.parse(new TextDecoder().decode(body))
+    return parseNumbersExactly(new TextDecoder().decode(body))
   } catch (cause) {
     throw new Problem('upstream_invalid', {
       detail: 'The response has a JSON content type and is not valid JSON.',

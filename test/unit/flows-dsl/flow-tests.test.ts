@@ -69,6 +69,11 @@ test.each([
   [[1], '/0', 'It must be a mapping.'],
   [[{}], '/0', 'A case needs a name.'],
   [[{ name: 1 }], '/0/name', '`name` cannot be 1.'],
+  [
+    [{ name: 'a', expect: { calls: [{ task: 'put' }] } }],
+    '/0/expect/calls/0/task',
+    'The key `task` is not known. Known here: function, arguments.',
+  ],
   [[{ name: 'a', mock: {} }], '/0/mock', 'The key `mock` is not known. Did you mean mocks?'],
   [[{ name: 'a', expect: { status: 'fine' } }], '/0/expect/status', '`status` cannot be "fine".'],
   [[{ name: 'a', expect: { steps: [1] } }], '/0/expect/steps', '`steps` cannot be [1].'],

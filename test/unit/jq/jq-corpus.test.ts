@@ -33,6 +33,8 @@ const DEVIATIONS: Readonly<Record<string, string>> = {
   '-1e1000': 'numbers are doubles: what is too large is the largest',
   '[1e1000]|tojson': 'numbers are doubles; jq keeps literals as they are written',
   '[.[]|tojson]': 'numbers are doubles; jq keeps literals as they are written',
+  '1000000000000000000000': 'an integer literal that a double may not hold is refused',
+  '[9007199254740993]|.[0]+0': 'an integer literal that a double may not hold is refused',
   '. as {a:$x,b:$x}|$x': 'a name that stands twice has the last value, in objects as in arrays',
   '[.[]|toarray]': 'this build of jq has no toarray',
   'path(reduce ("a","b") as $k (.;.[$k]))': 'the path is where the value stands; jq gives another',
