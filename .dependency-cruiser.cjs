@@ -39,7 +39,11 @@ module.exports = {
       '^flows-dsl/compile/(compile|source-nodes)\\.ts',
       '^(flows-dsl/|node_modules/yaml/)',
     ),
-    only('core-is-pure', '^src/core/', '^(src/core/|(node:)?buffer$|node_modules/(lru-cache|typebox|typeid-js|uuid)/)'),
+    only(
+      'core-is-pure',
+      '^src/core/',
+      '^(src/core/|(node:)?buffer$|node_modules/(lru-cache|typebox|typeid-js|uuid)/)',
+    ),
     only(
       'infra-imports-core-alone',
       '^src/infra/',

@@ -25,7 +25,8 @@ const REMEDIES: Readonly<Record<string, string>> = {
   forEach: 'Write `for: { each: item, in: … }` with the tasks in `do`.',
   foreach: 'Write `for: { each: item, in: … }` with the tasks in `do`.',
   while: '`while` stands beside a `for`.',
-  StartAt: 'This is Amazon States Language; a flow has `document` and `do` (Open Workflow Specification 1.0).',
+  StartAt:
+    'This is Amazon States Language; a flow has `document` and `do` (Open Workflow Specification 1.0).',
   States: 'This is Amazon States Language; a flow has `document` and `do` (Open Workflow Specification 1.0).',
   specVersion: 'This is Serverless Workflow 0.8; a flow has `document` and `do` (version 1.0).',
   states: 'This is Serverless Workflow 0.8; a flow has `document` and `do` (version 1.0).',
@@ -56,7 +57,8 @@ export class DiagnosticList {
   ): undefined {
     if (this.diagnostics.length >= DIAGNOSTICS_MAX) return
     const all = known.length > 0 && known.length <= 20 ? `Known here: ${known.join(', ')}.` : undefined
-    const remedy = code === 'unknown_key' || code === 'task_kind_missing' ? fieldOf(REMEDIES, name) : undefined
+    const remedy =
+      code === 'unknown_key' || code === 'task_kind_missing' ? fieldOf(REMEDIES, name) : undefined
     return this.report(code, at, message, remedy ?? didYouMean(name, known) ?? all)
   }
 }
