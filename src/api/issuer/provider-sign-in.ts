@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
-import { LOGIN_ERRORS, originOf, type Page } from '../../access/issuer/pages.ts'
+import { formTargetOf, LOGIN_ERRORS, type Page } from '../../access/issuer/pages.ts'
 import { confirmByMailPage, connectIdentityPage } from '../../access/issuer/users/identity-pages.ts'
 import type { Refusal } from '../../access/issuer/users/user-pages.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
@@ -92,7 +92,7 @@ function passwordStepPage(
   refused?: Refusal,
 ): Page {
   const action = `${interactionPath(request)}/identity`
-  const form = { ticket, action, formTarget: originOf(prompt) }
+  const form = { ticket, action, formTarget: formTargetOf(prompt) }
   return connectIdentityPage(
     prompt.workspace,
     { ...form, email: user.email, provider: identity.provider },
