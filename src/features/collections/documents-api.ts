@@ -14,6 +14,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { CollectionName, Document, Fields, SelectedDocument, toDocument } from './document.ts'
 import { pageOf } from './page.ts'
+import type { DocumentCommand } from './plan.ts'
 import { readBodyFilter } from './query/body.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
 import { project, readOrder, readSelection, readSort, readUnset } from './query/order-and-selection.ts'
@@ -38,6 +39,13 @@ function resultDocument({ stored }: WriteResult): Document {
   return toDocument(stored)
 }
 
+/** Makes one change. @returns the document after it, which the claim of the request keeps in the same transaction */
+async function change(scope: WorkspaceScope, name: string, command: DocumentCommand): Promise<Document> {
+  const { completion } = scope
+  const keep = completion && (([result]: WriteResult[]) => completion.keep(result && resultDocument(result)))
+  return resultDocument(await write(scope, name, command, { keep }))
+}
+
 /** The fields of a body without its id, which must be that of the path. */
 function fieldsFor(id: string, { id: named, ...fields }: Fields): Fields {
   if (named === undefined || named === id) return fields
@@ -58,8 +66,7 @@ export const createDocument = workspaceOperation({
     location: ({ id }, { name }) => `/v1/collections/${name}/documents/${id}`,
     etag,
   },
-  run: async (scope, { name, document }) =>
-    resultDocument(await write(scope, name, { op: 'create', data: document })),
+  run: (scope, { name, document }) => change(scope, name, { op: 'create', data: document }),
 })
 
 /** A tuple, expressed with keywords that every dialect of JSON Schema has. */
@@ -238,7 +245,7 @@ export const patchDocument = workspaceOperation({
   },
   run: async (scope, { name, id, document, ...when }) => {
     const at = { id: documentId(id), ifVersions: versionsOf(when) }
-    return resultDocument(await write(scope, name, { op: 'merge', ...at, data: fieldsFor(id, document) }))
+    return change(scope, name, { op: 'merge', ...at, data: fieldsFor(id, document) })
   },
 })
 

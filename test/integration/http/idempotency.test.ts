@@ -264,7 +264,8 @@ test('idempotency key: reads and other repeatable methods: ignored, no cost', as
 test('OpenAPI: Idempotency-Key: documented exactly for the operations that accept it', async () => {
   const { body } = await call('GET', '/openapi.json')
   const taking = OPERATIONS.filter(
-    ({ http, reads }) => http.method === 'POST' && http.takes !== 'request' && !reads,
+    ({ http, reads }) =>
+      (http.method === 'POST' || http.method === 'PATCH') && http.takes !== 'request' && !reads,
   ).map(({ name }) => name)
   type Described = { operationId: string; parameters: { name: string }[] }
   const described = Object.values(body.paths as Record<string, Record<string, Described>>).flatMap((path) =>
