@@ -71,7 +71,10 @@ test('idempotent request: twenty at once: one effect, the others wait or get a c
     expect(done.filter((reply) => replayed(reply) === null)).toHaveLength(1)
     expect(new Set(done.map(({ body }) => body.id)).size).toBe(1)
     for (const { body, headers } of replies.filter(({ status }) => status !== 201))
-      expect([body.code, headers.get('retry-after')]).toEqual(['idempotency_in_flight', '1'])
+      expect([body.code, headers.get('retry-after')]).toEqual([
+        'idempotency_in_flight',
+        expect.stringMatching(/^[1-5]$/),
+      ])
     expect(await count(workspace)).toBe(round + 1)
   }
 })

@@ -8,8 +8,14 @@ import { asSuperuser, type Caller, call, type Reply, type TestWorkspace } from '
 
 export const DOCUMENTS = '/v1/collections/orders/documents'
 
-export const send = (method: string, as: Caller, key: string, body: unknown, path: string) =>
-  call(method, path, { as, body, headers: { 'idempotency-key': key } })
+export const send = (
+  method: string,
+  as: Caller,
+  key: string,
+  body: unknown,
+  path: string,
+  at = inject('tenon'),
+) => call(method, path, { as, body, at, headers: { 'idempotency-key': key } })
 
 export const post = (as: Caller, key: string, body: unknown, path = DOCUMENTS) =>
   send('POST', as, key, body, path)
