@@ -66,8 +66,13 @@ test.each([1, 2, 3, 4])(
     const random = randomOf(seed)
     const { workspaceId, operator, service } = await createTestWorkspace()
     const schema = { type: 'object', properties: { k: { type: 'string' } }, required: ['k'] }
-    const indexes = [{ fields: ['k'], unique: true }]
-    const declaration = { workspace_id: workspaceId, collection: 'hot', store: 'relational', schema, indexes }
+    const declaration = {
+      workspace_id: workspaceId,
+      collection: 'hot',
+      store: 'relational',
+      schema,
+      unique: [['k']],
+    }
     const declared = await call('POST', '/v1/schemas', { as: operator, body: declaration })
     expect(declared.status).toBe(201)
     const create = (k: string) =>
