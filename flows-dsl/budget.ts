@@ -16,8 +16,11 @@ export interface Budget {
 /** About 0.1 s of evaluation, well below the timeout of a workflow task. */
 export const STEPS_MAX = 1_000_000
 
+/** Levels of a value. */
+export const DEPTH_MAX = 256
+
 export function newBudget(): Budget {
-  return { steps: STEPS_MAX, depthMax: 256, sizeMax: 1_048_576, carriedMax: 4_194_304 }
+  return { steps: STEPS_MAX, depthMax: DEPTH_MAX, sizeMax: 1_048_576, carriedMax: 4_194_304 }
 }
 
 export const TOO_MANY_STEPS = 'The expressions of the flow take too many steps.'

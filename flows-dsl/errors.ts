@@ -1,6 +1,6 @@
 /** The errors of flows: RFC 7807 objects of the eight standard types (OWS 1.0 "Errors"). */
 
-import { clip, type Json } from './json.ts'
+import { clip, type Json, storableText } from './json.ts'
 
 /** The fields that all errors of one type share. `type` is a URI, `status` follows HTTP. */
 export interface ErrorKind {
@@ -83,8 +83,10 @@ export function isShortType(type: string): boolean {
   return new RegExp(SHORT_TYPE).test(type)
 }
 
-/** Errors are stored with every step, so their texts are bounded. */
+/** Errors are stored with every step, so their texts are bounded, and what cannot be stored is replaced: they stay what they are. */
 const TEXT_BYTES_MAX = 4_096
+
+const stored = (text: string): string => clip(storableText(text), TEXT_BYTES_MAX)
 
 /**
  * The only error that faults a flow; the interpreter rethrows anything else.
@@ -103,13 +105,13 @@ export class FlowError extends Error {
     detail: string,
     instance = '',
   ) {
-    super(clip(detail, TEXT_BYTES_MAX))
+    super(stored(detail))
     this.name = 'FlowError'
-    this.type = clip(type, TEXT_BYTES_MAX)
+    this.type = stored(type)
     this.status = status
-    this.title = clip(title, TEXT_BYTES_MAX)
-    this.instance = clip(instance, TEXT_BYTES_MAX)
-    if (code !== undefined) this.code = clip(code, TEXT_BYTES_MAX)
+    this.title = stored(title)
+    this.instance = stored(instance)
+    if (code !== undefined) this.code = stored(code)
     if (response !== undefined) this.response = response
   }
 

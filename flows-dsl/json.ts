@@ -58,6 +58,11 @@ export function clip(text: string, bytesMax: number): string {
   return clipped
 }
 
+/** The text with U+FFFD in place of NUL and of half surrogate pairs, which databases and UTF-8 have no place for. */
+export function storableText(text: string): string {
+  return text.toWellFormed().replaceAll('\u0000', '\ufffd')
+}
+
 /** Decodes a token of a JSON pointer (RFC 6901 §4). */
 export const unescaped = (step: string): string => step.replaceAll('~1', '/').replaceAll('~0', '~')
 

@@ -23,6 +23,7 @@ const OF_TASK = {
   held: ['suspended', 'suspendedAt'],
   completed: ['completed', 'completedAt'],
   faulted: ['faulted', 'faultedAt'],
+  cancelled: ['cancelled', 'cancelledAt'],
 } as const
 
 const OF_FLOW = {

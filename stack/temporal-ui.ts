@@ -1,4 +1,7 @@
-/** Reverse proxy for the Temporal UI, which itself checks neither the host name nor the origin of a request. */
+/**
+ * Reverse proxy for the Temporal UI, which itself checks neither the host name nor the origin of a request. It adds what operators
+ * of Tenon need: columns, views, and the way to readable payloads.
+ */
 
 import {
   createServer,
@@ -8,7 +11,8 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { pipeline } from 'node:stream'
-import { json } from 'node:stream/consumers'
+import { json, text } from 'node:stream/consumers'
+import { VIEWS_PATH, viewsScript } from './temporal-ui-views.ts'
 
 /** Methods that change nothing (RFC 9110, 9.2.1). */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
@@ -17,6 +21,8 @@ const HOP_BY_HOP = /^(connection|keep-alive|proxy-connection|te|trailer|transfer
 const MISDIRECTED = 421
 /** The request by which the UI reads its settings. */
 const SETTINGS = /^\/api\/v1\/settings(\?|$)/
+/** The page of the API at which payloads are made readable; the UI links to it below its own address. */
+const PAYLOADS_PATH = '/auth/payloads'
 
 export interface UiProxyOptions {
   readonly listen: { readonly host: string; readonly port: number }
@@ -26,6 +32,8 @@ export interface UiProxyOptions {
   readonly url: URL
   /** URL of the codec server that the UI uses unless a user sets another. */
   readonly codecEndpoint?: string
+  /** The Temporal namespace of the platform. */
+  readonly namespace: string
 }
 
 export interface UiProxy {
@@ -44,7 +52,7 @@ export async function startUiProxy(options: UiProxyOptions): Promise<UiProxy> {
     const refusal = refusalOf(request, hosts)
     if (refusal !== undefined)
       refuse(response, refusal.status, `${refusal.reason} Open ${url.origin} instead.\n`)
-    else forward(request, response, options)
+    else if (!serveOwn(request, response, options)) forward(request, response, options)
   })
   await new Promise<void>((listening, failed) => {
     server.once('error', failed).listen(listen.port, listen.host, listening)
@@ -85,6 +93,22 @@ function refuse(response: ServerResponse, status: number, text: string): void {
   response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(text)
 }
 
+/** Serves the paths that the proxy adds to the UI. @returns false for any other */
+function serveOwn(
+  { url: path = '' }: IncomingMessage,
+  response: ServerResponse,
+  { codecEndpoint, namespace }: UiProxyOptions,
+): boolean {
+  if (path === VIEWS_PATH) {
+    response.writeHead(200, { 'content-type': 'text/javascript; charset=utf-8', 'cache-control': 'no-store' })
+    response.end(viewsScript(namespace))
+    return true
+  }
+  if (codecEndpoint === undefined || path.split('?', 1)[0] !== PAYLOADS_PATH) return false
+  response.writeHead(302, { location: new URL(PAYLOADS_PATH, codecEndpoint).href }).end()
+  return true
+}
+
 function forward(
   request: IncomingMessage,
   response: ServerResponse,
@@ -92,11 +116,14 @@ function forward(
 ): void {
   const { method, url: path } = request
   const codec = SETTINGS.test(path ?? '') ? codecEndpoint : undefined
+  const isPage = method === 'GET' && /\btext\/html\b/.test(request.headers.accept ?? '')
   const headers = endToEnd(request.headers)
-  if (codec !== undefined) delete headers['accept-encoding']
+  if (codec !== undefined || isPage) delete headers['accept-encoding']
   const forwarded = open({ host, port, method, path, headers, agent: false })
   forwarded.once('response', (reply) => {
     if (codec !== undefined && reply.statusCode === 200) return void sendSettings(reply, response, codec)
+    if (isPage && /^text\/html\b/.test(reply.headers['content-type'] ?? ''))
+      return void sendPage(reply, response)
     response.writeHead(reply.statusCode ?? 502, endToEnd(reply.headers))
     pipeline(reply, response, () => {})
   })
@@ -121,9 +148,27 @@ async function sendSettings(
     const settings = (await json(reply)) as { Codec?: object }
     const body = JSON.stringify({
       ...settings,
-      Codec: { ...settings.Codec, Endpoint, IncludeCredentials: true },
+      Codec: { ...settings.Codec, Endpoint, IncludeCredentials: true, ...UNREADABLE },
     })
     response.writeHead(200, { 'content-type': 'application/json' }).end(body)
+  } catch {
+    refuse(response, 502, 'The Temporal UI does not answer.\n')
+  }
+}
+
+/** Shown instead of the UI's general text while no token has been entered. */
+const UNREADABLE = {
+  DefaultErrorMessage:
+    'Payloads are encrypted. Enter the token of an administrator to read them in this browser:',
+  DefaultErrorLink: PAYLOADS_PATH,
+}
+
+/** Adds the script that writes columns and views before the scripts of the UI run. */
+async function sendPage(reply: IncomingMessage, response: ServerResponse): Promise<void> {
+  try {
+    const page = (await text(reply)).replace(/<head[^>]*>/i, `$&<script src="${VIEWS_PATH}"></script>`)
+    const { 'content-length': _, ...headers } = endToEnd(reply.headers)
+    response.writeHead(reply.statusCode ?? 502, headers).end(page)
   } catch {
     refuse(response, 502, 'The Temporal UI does not answer.\n')
   }

@@ -8,6 +8,7 @@ import { execute } from './binaries.mjs'
 import { embedded, program, type Server, type StartContext, type Started } from './server.ts'
 import { startUiProxy } from './temporal-ui.ts'
 
+const NAMESPACE = 'default'
 const PREFERRED_PORT = 7_233
 const PREFERRED_UI_PORT = 8_233
 /**
@@ -68,6 +69,7 @@ async function start(context: StartContext): Promise<Started> {
     listen: { host: '127.0.0.1', port: uiPort },
     upstream: { host: '127.0.0.1', port: innerUiPort },
     url: new URL(uiUrl),
+    namespace: NAMESPACE,
     ...(context.codecEndpoint !== undefined && { codecEndpoint: context.codecEndpoint }),
   })
   return {
@@ -123,7 +125,7 @@ async function runServer(context: StartContext, command: string, dir: string): P
     logFile: join(context.dir, 'logs', 'temporal.log'),
     stage: 0,
     ready: async () => {
-      version = await inspect(address, 'default', false)
+      version = await inspect(address, NAMESPACE, false)
     },
   })
   return { address, version, innerUiPort }

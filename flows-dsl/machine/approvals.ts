@@ -4,6 +4,7 @@ import { FlowError, REJECTED } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
 import { type ApproveBody, AWAITED, addDecision } from '../tasks/approve.ts'
 import { excludedBy, tooFew, verdictOf } from '../tasks/approvers.ts'
+import type { Patch } from './data-patch.ts'
 import { type MachineContext, taskContextOf } from './machine-context.ts'
 import type { GrantedApproval, ReopenedApproval, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
@@ -42,14 +43,14 @@ export class Approvals {
 
   /**
    * Reopens all approvals after data of the execution changed.
-   * @param by the subject that changed them, who may not decide approvals with `fourEyes`
+   * @param who the subject that changed them and those behind it, who may not decide approvals with `fourEyes`
    * @returns why the change is refused, if too few approvers would remain or `finally` runs; then nothing is reopened
    */
-  reopen(by: string | undefined): string | undefined {
+  reopen({ by, people = [] }: Pick<Patch, 'by' | 'people'>): string | undefined {
     const { state } = this.#machine
     if (state.ending !== undefined && this.#needsApproval) return ENDING
     const authors = state.changedBy
-    if (by !== undefined && !authors?.includes(by)) state.changedBy = [...(authors ?? []), by]
+    if (by !== undefined) state.changedBy = [...new Set([...(authors ?? []), by, ...people])]
     const given = [...(state.grantedApprovals ?? []), ...(state.reopenedApprovals ?? [])].map((one) =>
       this.#withoutAuthors(one),
     )

@@ -8,6 +8,7 @@ import type { ErrorObject, FlowError } from '../errors.ts'
 import type { Lists } from './children.ts'
 import type { MachineContext } from './machine-context.ts'
 import type { CompletedTask, RunResult, RunState } from './state.ts'
+import { hasUnsettled, remember } from './unsettled-calls.ts'
 
 const ATTEMPTS = 4
 const FIRST_DELAY_MS = 1_000
@@ -31,7 +32,7 @@ export class Compensator {
   /** Remembers a completed task, except one that ends the execution: compensations are not compensated themselves. */
   add(undo: CompletedTask): void {
     const { compensation, ending } = this.#state
-    if ((compensation ?? ending) === undefined) this.#state.completed.push(undo)
+    if ((compensation ?? ending) === undefined) remember(this.#state, undo)
   }
 
   begin(because: { readonly error: ErrorObject } | { readonly cancelled: true }): void {
@@ -67,7 +68,19 @@ export class Compensator {
     this.#proceed()
   }
 
+  /** Goes on when the outcome of every cancelled call is known, as it waited for them. */
+  settled(): void {
+    if (this.#state.compensation?.isWaiting !== true) return
+    delete this.#state.compensation.isWaiting
+    this.#proceed()
+  }
+
   #proceed(): void {
+    const { compensation } = this.#state
+    if (compensation !== undefined && hasUnsettled(this.#state)) {
+      compensation.isWaiting = true
+      return
+    }
     const undo = this.#state.completed.at(-1)
     if (undo === undefined) this.#end(this.#result())
     else this.#run(undo)

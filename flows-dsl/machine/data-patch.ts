@@ -14,8 +14,9 @@ export interface Patch {
   readonly step?: string
   /** Replaces the step's raw input, before `input.from`. */
   readonly input?: Json
-  /** The subject that changes the data. */
+  /** The subject that changes the data, and those behind it, such as the maker of a key. */
   readonly by?: string
+  readonly people?: readonly string[]
 }
 
 /**
@@ -80,8 +81,9 @@ export type HeldDecision = { readonly retry: true } | Skip | { readonly fail: tr
 
 interface Skip {
   readonly skip: Json
-  /** The subject that supplies the output. */
+  /** The subject that supplies the output, and those behind it. */
   readonly by?: string
+  readonly people?: readonly string[]
 }
 
 const isEnding = ({ compensation, ending }: RunState) => (compensation ?? ending) !== undefined

@@ -3,12 +3,14 @@
 import { STEPS_MAX } from '../budget.ts'
 import { type ErrorObject, FlowError } from '../errors.ts'
 import type { FlowIR, Json, JsonObject, RunInfo } from '../ir.ts'
-import type { CallbackMessage, StepEvent, StepRef } from '../tasks/task.ts'
+import type { CallbackMessage, StepRef } from '../tasks/task.ts'
 import type { HeldDecision, Patch } from './data-patch.ts'
+import type { Effects } from './effects.ts'
 import { Machine, newState } from './machine.ts'
 import {
   type Command,
   type Effect,
+  type EffectOutcome,
   type EffectResult,
   pack,
   type RunResult,
@@ -17,57 +19,11 @@ import {
   unpack,
 } from './state.ts'
 
+export type { CallRequest, Effects } from './effects.ts'
 export type { RunResult, Snapshot } from './state.ts'
 
 /** The result of the execution, or its snapshot to continue from as a new workflow run. */
 export type DriverResult = RunResult | { readonly status: 'moved'; readonly snapshot: Snapshot }
-
-/** A call of a catalogue function or `http`, with evaluated arguments. */
-export interface CallRequest extends Omit<Extract<Effect, { readonly do: 'call' }>, 'do'> {
-  readonly step: StepRef
-}
-
-/** Everything that a flow does to the world. A FlowError thrown here faults the step; other errors reject the driver. */
-export interface Effects {
-  call(request: CallRequest): Promise<Json>
-  /** @param options.limits the timer is a timeout, which time paused or suspended extends */
-  sleep(durationMs: number, step: StepRef, options?: { limits: boolean }): Promise<void>
-  /** Waits for a message (`events`, `approval`), without limit, or for the result of a child flow (`workflow`). */
-  wait(what: string, details: JsonObject, step: StepRef): Promise<Json>
-  /** Called when a step becomes held, or is held no more. @param isHeld whether any step is held */
-  onHeldChanged?(isHeld: boolean): void
-  /** Called when an approval is reopened, so that nothing may start, and when all are granted again. */
-  onApprovalsReopened?(isReopened: boolean): void
-  /** Called when data of a pending approval were changed, with its new details. */
-  approvalChanged?(step: StepRef, details: JsonObject): void
-  /** A collision-resistant digest, equal for equal values; absent if the host has none. */
-  digest?(value: Json): string
-  record(event: StepEvent): void
-  /**
-   * Called after a result or message that starts nothing new: the execution goes on waiting.
-   * @param isWaiting whether it waits for timers and messages only, not for a call
-   */
-  onIdle?(isWaiting: boolean): void
-  nowMs(): number
-  /** From 0 to below 1, the same at each replay. */
-  random(): number
-  /**
-   * Starts `work`, which never rejects, synchronously. `cancel` rejects every call and sleep within it. Cancelling the
-   * execution does not cancel a shielded scope, such as that of a compensation.
-   */
-  scope(work: () => Promise<void>, options?: { isShielded: boolean }): { cancel(): void }
-  /** Whether the history is large enough to continue as new; asked after each result and message. */
-  shouldContinueAsNew?(): boolean
-  /** Resolves when all records are stored; called before the execution continues as new. */
-  flush?(): Promise<void>
-  /**
-   * Yields the thread to other executions. Called after {@link PAUSE_STEPS} evaluation steps, which is the same point in
-   * each replay; the machine gets no results and messages until the promise resolves.
-   */
-  pause?(): Promise<void>
-  /** Whether an effect rejected because the execution was cancelled. */
-  isCancellation?(error: unknown): boolean
-}
 
 interface DriverStatus {
   readonly isHeld: boolean
@@ -97,7 +53,9 @@ export class Driver {
   readonly #open = new Map<number, { cancel(): void }>()
   /** The kinds of the open waits, by the id of the effect. */
   readonly #waits = new Map<number, string>()
-  /** Open effects that a new run cannot start again: calls, and child flows. */
+  /** Effects that were cancelled, and whose outcome the machine is told. */
+  readonly #settling = new Set<number>()
+  /** Effects under way that a new run cannot start again: calls, and child flows. */
   readonly #unmovable = new Map<number, Effect['do']>()
   #resolve: (result: DriverResult) => void = () => {}
   #reject: (error: unknown) => void = () => {}
@@ -174,7 +132,7 @@ export class Driver {
   /** Retries, skips or fails a held step. @returns why that is refused, if it is */
   release(step: string, decision: HeldDecision): string | undefined {
     if (this.#machine.held()[step] === undefined) return this.#endWait(step, decision)
-    const refused = 'skip' in decision ? this.#machine.checkSkip(step, decision.by) : undefined
+    const refused = 'skip' in decision ? this.#machine.checkSkip(step, decision) : undefined
     if (refused !== undefined) return refused
     this.#reportReopened()
     this.#turn(() => this.#carryOut(this.#machine.release(step, decision)))
@@ -235,14 +193,20 @@ export class Driver {
   }
 
   #pauseIfDue(): void {
-    if (this.#machine.stepsUsed - this.#stepsAtPause < PAUSE_STEPS) return
+    const isCostly = this.#machine.stepsUsed - this.#stepsAtPause >= PAUSE_STEPS
+    if (!isCostly && !this.#machine.isPauseDue) return
     if (this.#isPausing || this.#machine.result !== undefined) return
     const paused = this.#effects.pause?.()
-    if (paused === undefined) return
+    if (paused === undefined) {
+      this.#resumeTurn()
+      return
+    }
     this.#isPausing = true
     const resume = () => {
       this.#isPausing = false
       this.#stepsAtPause = this.#machine.stepsUsed
+      this.#resumeTurn()
+      if (this.#isPausing) return
       for (let next = this.#deferred.shift(); next !== undefined; next = this.#deferred.shift()) {
         this.#turn(next)
         if (this.#isPausing) return
@@ -251,22 +215,52 @@ export class Driver {
     paused.then(resume).catch(this.#reject)
   }
 
+  /** Goes on with a turn that a pause has interrupted. */
+  #resumeTurn(): void {
+    const { isBusy } = this.#machine
+    const commands = this.#machine.resume()
+    if (isBusy) this.#turn(() => this.#carryOut(commands))
+  }
+
   #carryOut(commands: readonly Command[]): void {
+    const unsent: number[] = []
     for (const command of commands) {
-      const { id } = command
-      if ('cancel' in command) {
-        this.#open.get(id)?.cancel()
-        this.#close(id)
-      } else if (!this.#isMoving) this.#start(id, command.begin, command.step)
+      if ('cancel' in command) unsent.push(...this.#cancelEffect(command))
+      else if (!this.#isMoving) this.#start(command.id, command.begin, command.step)
     }
-    const { result } = this.#machine
+    for (const id of unsent) this.#carryOut(this.#machine.settle(id, undefined))
+    const { result, isBusy } = this.#machine
     this.#reportHeld()
     this.#reportReopened()
     if (result !== undefined) this.#resolve(result)
+    else if (isBusy) return
     else if (this.#isMoving && this.#unmovable.size === 0) this.#move()
     // A branch that ends while others wait may still cancel something, such as the timer of its deadline.
     else if (commands.every((command) => 'cancel' in command))
       this.#effects.onIdle?.(![...this.#unmovable.values()].includes('call'))
+  }
+
+  /** @returns its id if the machine waits for an outcome of it, and it was never started */
+  #cancelEffect({ id, settles }: Extract<Command, { cancel: unknown }>): readonly number[] {
+    const work = this.#open.get(id)
+    const kind = this.#unmovable.get(id)
+    this.#close(id)
+    const isUnderWay = work !== undefined && kind !== undefined
+    if (settles === true && isUnderWay) {
+      this.#settling.add(id)
+      this.#unmovable.set(id, kind)
+    }
+    work?.cancel()
+    return settles === true && !isUnderWay ? [id] : []
+  }
+
+  /** Tells the machine the outcome of an effect that was cancelled. */
+  #settle(id: number, outcome: EffectOutcome | undefined): void {
+    this.#afterPause(() => {
+      this.#settling.delete(id)
+      this.#unmovable.delete(id)
+      this.#proceed(this.#machine.settle(id, outcome))
+    })
   }
 
   /** Carries out the commands that follow a result or message, and decides whether to continue as new. */
@@ -346,13 +340,25 @@ export class Driver {
   }
 
   #complete(result: EffectResult): void {
+    const { id } = result
+    if (this.#settling.has(id)) {
+      this.#settle(id, result)
+      return
+    }
     this.#afterPause(() => {
-      if (this.#close(result.id)) this.#proceed(this.#machine.completeEffect(result))
+      // It may have been cancelled during the pause.
+      if (this.#settling.has(id)) this.#settle(id, result)
+      else if (this.#close(id)) this.#proceed(this.#machine.completeEffect(result))
     })
   }
 
   /** Handles an error of an effect that is not a FlowError: a cancellation, or a failure of the platform. */
   #fail(id: number, error: unknown): void {
+    if (this.#settling.has(id)) {
+      if (this.#effects.isCancellation?.(error) === true) this.#settle(id, undefined)
+      else this.#abort(error)
+      return
+    }
     if (!this.#close(id)) return
     if (this.#effects.isCancellation?.(error) === true) this.cancel()
     else this.#abort(error)

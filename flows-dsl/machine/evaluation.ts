@@ -15,8 +15,9 @@ import {
 import { evaluate, isTrue } from '../jq/evaluate.ts'
 import type { Expression } from '../jq/expression.ts'
 import { schemaErrors } from '../json-schema/validate.ts'
+import { storageFlaw } from '../storable.ts'
 import type { Frames } from './frames.ts'
-import type { Environment, Frame, RunState, TaskFrame } from './state.ts'
+import type { Environment, Frame, RunState, TaskFrame, UnsettledCall } from './state.ts'
 
 const ERRORS_LISTED_MAX = 5
 /** Limits the evaluation of one turn to about a second. */
@@ -28,6 +29,8 @@ export class Evaluation {
   readonly #nowMs: () => number
   readonly #budget: Budget
   #stepsBefore = 0
+  /** Values that were found to be storable: tasks pass them on by reference. */
+  readonly #storable = new WeakSet<object>()
   /** How often the budget was refilled in this turn. */
   #refills = 0
 
@@ -85,6 +88,13 @@ export class Evaluation {
     return { name, reference: pointer, startedAt: timeOf(startedMs), input: input ?? raw }
   }
 
+  /** The variables of `output.as` of a task whose call was cancelled, when its outcome is known. */
+  variablesOfSettled({ name, pointer }: TaskNode, call: UnsettledCall): JsonObject {
+    const { input, startedMs, variables, context } = call
+    const task = { name, reference: pointer, startedAt: timeOf(startedMs), input }
+    return { ...this.#constants, ...variables, context, input, task }
+  }
+
   /** The value of the template, or `dot` without one. @throws FlowError (expression) */
   filter(template: Template | undefined, dot: Json, variables: JsonObject): Json {
     if (template === undefined) return dot
@@ -118,6 +128,19 @@ export class Evaluation {
   /** Returns the value. @throws FlowError (expression) if it exceeds the size that a turn may produce */
   checkSize(value: Json): Json {
     measure(value, this.#budget)
+    return value
+  }
+
+  /**
+   * Returns the value. @throws FlowError (validation) if the record of the execution cannot store it, (runtime) if it is too large
+   * @param what the subject of the error's detail, such as `The output`
+   */
+  checkStorable(value: Json, what: string): Json {
+    const isContainer = typeof value === 'object' && value !== null
+    if (isContainer && this.#storable.has(value)) return value
+    const flaw = storageFlaw(value)
+    if (flaw !== undefined) throw new FlowError(flaw.kind, `${what} cannot be stored: it ${flaw.reason}.`)
+    if (isContainer) this.#storable.add(value)
     return value
   }
 }

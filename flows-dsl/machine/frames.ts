@@ -55,6 +55,18 @@ export class Frames {
     return undefined
   }
 
+  /** The frame and all below it, each after the one above. */
+  below(frame: Frame): Frame[] {
+    const frames = [frame]
+    for (const { children } of frames) {
+      for (const id of children) {
+        const child = this.get(id)
+        if (child !== undefined) frames.push(child)
+      }
+    }
+    return frames
+  }
+
   /** Closes a frame and all frames below it. @returns the effects among them, in the order in which they started */
   close(frame: Frame): EffectFrame[] {
     const siblings = this.get(frame.parent)?.children

@@ -7,6 +7,7 @@ import type { ChildResult } from '../tasks/task.ts'
 import type { Lists } from './children.ts'
 import type { MachineContext } from './machine-context.ts'
 import type { HandlerErrors, RunResult, RunState } from './state.ts'
+import { hasUnsettled } from './unsettled-calls.ts'
 
 /** A `finally` cannot be cancelled, so its time is bounded. */
 const FINALLY_MS = 3_600_000
@@ -112,8 +113,19 @@ export class Handlers {
     )
   }
 
+  /** Ends the execution, if it only waits until the outcome of every cancelled call is known. */
+  settled(): void {
+    const { ending } = this.#state
+    if (ending?.isWaiting === true) this.#conclude(ending.result)
+  }
+
+  /** No call may be sent after the end, and none may have an outcome that the record does not show. */
   #conclude(result: RunResult): void {
     this.#machine.cancelAll()
+    if (hasUnsettled(this.#state)) {
+      this.#state.ending = { list: 'finally', result, isWaiting: true }
+      return
+    }
     delete this.#state.ending
     this.#state.result = result
   }

@@ -1,6 +1,6 @@
 /** The state that all parts of the machine share (state, frames, agenda, commands), and the interface that it offers to task types. */
 
-import type { FlowIR, JsonObject, TaskNode } from '../ir.ts'
+import type { FlowIR, Json, JsonObject, TaskNode } from '../ir.ts'
 import { clip } from '../json.ts'
 import { taskType } from '../tasks/index.ts'
 import type { StepEvent, StepRef, TaskContext } from '../tasks/task.ts'
@@ -9,8 +9,11 @@ import { Inbox } from './event-inbox.ts'
 import { Frames } from './frames.ts'
 import type { Command, Effect, EffectFrame, Environment, Frame, RunState, TaskFrame } from './state.ts'
 import { TaskIndex } from './task-index.ts'
+import { keepCallsBelow } from './unsettled-calls.ts'
 
 const SUMMARY_BYTES_MAX = 200
+/** Tasks that are entered before the execution pauses: about 0.1 s of work, and less than the time limit of an activation on a busy machine. */
+const SLICE_TASKS_MAX = 1_000
 
 export class MachineContext {
   readonly ir: FlowIR
@@ -20,8 +23,9 @@ export class MachineContext {
   readonly inbox: Inbox
   readonly evaluation: Evaluation
   readonly environment: Environment
-  /** How many tasks were entered in this turn. */
+  /** How many tasks were entered in this turn, and since the last pause. */
   enteredInTurn = 0
+  enteredInSlice = 0
   /** A stack of work that runs before the machine waits again; the last entry runs first. */
   readonly #agenda: (() => unknown)[] = []
   #commands: Command[] = []
@@ -36,14 +40,45 @@ export class MachineContext {
     this.evaluation = new Evaluation(ir, state, this.frames, environment)
   }
 
-  /** Runs `work` and everything it schedules, until all tasks wait. @returns the commands for the driver, in order */
+  /**
+   * Runs `work` and everything it schedules, until all tasks wait or a pause is due.
+   * @returns the commands for the driver, in order
+   */
   run(work: () => void): Command[] {
-    this.evaluation.resetBudget()
-    this.enteredInTurn = 0
+    if (!this.isBusy) {
+      this.evaluation.resetBudget()
+      this.enteredInTurn = 0
+    }
     this.#commands = []
     work()
-    for (let next = this.#agenda.pop(); next !== undefined; next = this.#agenda.pop()) next()
+    this.#runAgenda()
     return this.#commands
+  }
+
+  /** Goes on after a pause. @param isOpen the execution has not ended */
+  resume(isOpen: boolean): Command[] {
+    this.enteredInSlice = 0
+    this.#commands = []
+    if (isOpen) this.#runAgenda()
+    return this.#commands
+  }
+
+  /** Whether a turn has not ended: it goes on after a pause. */
+  get isBusy(): boolean {
+    return this.#agenda.length > 0
+  }
+
+  /** Whether so many tasks were entered that others need the thread. Counted, not measured, so it is the same in each replay. */
+  get isPauseDue(): boolean {
+    return this.enteredInSlice >= SLICE_TASKS_MAX
+  }
+
+  #runAgenda(): void {
+    while (!this.isPauseDue) {
+      const next = this.#agenda.pop()
+      if (next === undefined) return
+      next()
+    }
   }
 
   /** Puts work, in this order, before all that is on the agenda already. */
@@ -65,14 +100,23 @@ export class MachineContext {
     return { begin: effect, id, step: { ...step, summary } }
   }
 
-  /** Closes a frame that is no longer needed, and cancels the effects below it. */
-  cancelFrame(frame: Frame | undefined): void {
+  /**
+   * Closes a frame that is no longer needed, and cancels the effects below it.
+   * @param owner see {@link keepCallsBelow}
+   */
+  cancelFrame(frame: Frame | undefined, owner?: TaskFrame): void {
     if (frame === undefined) return
-    for (const { id, effect } of this.frames.close(frame)) this.#commands.push({ cancel: effect.do, id })
+    keepCallsBelow(this, frame, owner)
+    const { unsettled = {} } = this.state
+    for (const { id, effect } of this.frames.close(frame)) {
+      const settles = unsettled[id] === undefined ? {} : ({ settles: true } as const)
+      this.#commands.push({ cancel: effect.do, id, ...settles })
+    }
   }
 
-  cancelChildren({ children }: Frame): void {
-    for (const id of [...children]) this.cancelFrame(this.frames.get(id))
+  /** Cancels what a task has started; the step of the task itself is recorded by the caller. */
+  cancelChildren(task: TaskFrame): void {
+    for (const id of [...task.children]) this.cancelFrame(this.frames.get(id), task)
   }
 
   cancelAll(): void {
@@ -80,11 +124,19 @@ export class MachineContext {
   }
 
   record(task: TaskFrame, what: Omit<StepEvent, 'step' | 'at_ms'>): void {
+    this.recordAt({ ...task, ...this.frames.locate(task), input: task.input ?? task.raw }, what)
+  }
+
+  /** The same for a task that has been cancelled. */
+  recordAt(
+    entry: Parameters<MachineContext['stepAt']>[0] & { readonly input: Json },
+    what: Omit<StepEvent, 'step' | 'at_ms'>,
+  ): void {
     const { environment } = this
     environment.record({
-      step: this.step(task),
+      step: this.stepAt(entry),
       at_ms: environment.nowMs(),
-      input: task.input ?? task.raw,
+      input: entry.input,
       ...what,
     })
   }

@@ -6,6 +6,7 @@
 import { durationOf, durationText } from '../compile/duration.ts'
 import { ERRORS, type ErrorObject, FinalError, FlowError } from '../errors.ts'
 import type { FlowIR, Json, JsonObject, RunInfo, Template } from '../ir.ts'
+import { storageFlaw, toStorable } from '../storable.ts'
 import type { CallbackMessage, ChildResult } from '../tasks/task.ts'
 import { Approvals } from './approvals.ts'
 import { Compensator } from './compensation.ts'
@@ -13,8 +14,9 @@ import type { HeldDecision } from './data-patch.ts'
 import { type Patch, patch } from './data-patch.ts'
 import { Handlers } from './handlers.ts'
 import { MachineContext } from './machine-context.ts'
-import type { Command, EffectResult, Environment, RunResult, RunState } from './state.ts'
+import type { Command, EffectOutcome, EffectResult, Environment, RunResult, RunState } from './state.ts'
 import { Tasks } from './task-lifecycle.ts'
+import { hasUnsettled, keepAnswer, settleCall } from './unsettled-calls.ts'
 
 /** Versions of the interpreter's rules that this build runs. A change of meaning gets a new number; an execution keeps its own. */
 const SEMANTICS: readonly number[] = [1]
@@ -122,10 +124,40 @@ export class Machine {
     return this.#context.run(() => {
       const frame = this.#context.frames.get(result.id)
       if (frame?.is !== 'effect') return
+      keepAnswer(this.#context, frame, result)
       this.#context.frames.close(frame)
-      if ('error' in result) this.#tasks.failed(frame, result.error)
+      if ('error' in result) this.#tasks.failed(frame, storableError(result.error))
       else this.#tasks.ended(frame, { output: result.output })
     })
+  }
+
+  /**
+   * Handles the outcome of an effect that was cancelled with `settles`.
+   * @param outcome undefined if it was cancelled before it was sent
+   * @returns commands for the driver
+   */
+  settle(id: number, outcome: EffectOutcome | undefined): Command[] {
+    return this.#context.run(() => {
+      settleCall(this.#context, id, outcome)
+      if (hasUnsettled(this.state)) return
+      this.#compensator.settled()
+      this.#handlers.settled()
+    })
+  }
+
+  /** Whether a turn has not ended: {@link resume} goes on with it. */
+  get isBusy(): boolean {
+    return this.result === undefined && this.#context.isBusy
+  }
+
+  /** Whether the execution should pause, so that others get the thread. */
+  get isPauseDue(): boolean {
+    return this.#context.isPauseDue
+  }
+
+  /** Goes on after a pause. @returns commands for the driver */
+  resume(): Command[] {
+    return this.#context.resume(this.isBusy)
   }
 
   /** Cancels the execution and compensates completed tasks. @returns commands for the driver */
@@ -214,13 +246,13 @@ export class Machine {
   }
 
   /** Checks that a held step may be skipped with an output by hand, and reopens approvals. @returns the reason if not */
-  checkSkip(step: string, by: string | undefined): string | undefined {
+  checkSkip(step: string, who: Pick<Patch, 'by' | 'people'>): string | undefined {
     const task = this.#context.frames.entry(step)
     if (task !== undefined && this.#context.nodes.at(task.pointer).kind === 'approve')
       return 'An approval is decided by those who may, not skipped: retry the step, or cancel the execution.'
     let refused: string | undefined
     this.#context.run(() => {
-      refused = this.#approvals.reopen(by)
+      refused = this.#approvals.reopen(who)
     })
     return refused
   }
@@ -232,7 +264,7 @@ export class Machine {
   patch(what: Patch): string | undefined {
     let refused: string | undefined
     this.#context.run(() => {
-      refused = patch(this.#context, what, () => this.#approvals.reopen(what.by))
+      refused = patch(this.#context, what, () => this.#approvals.reopen(what))
     })
     return refused
   }
@@ -291,6 +323,7 @@ export class Machine {
     const { evaluation, ir } = this.#context
     this.#atFlow('/output/as', () => {
       const result = evaluation.filter(ir.output?.as, output, evaluation.flowVariables(context))
+      evaluation.checkStorable(result, 'The output of the flow')
       this.#atFlow('/output/schema', () => {
         evaluation.validate(ir.output?.schema, result, 'The output')
         this.#keepContext(context)
@@ -335,6 +368,18 @@ export class Machine {
     const { onError, finally: last } = this.#context.ir
     if (context !== undefined && (onError ?? last) !== undefined) this.state.lastContext = context
   }
+}
+
+/** The error with a response that can be stored. */
+function storableError(error: FlowError): FlowError {
+  const { response } = error
+  if (response === undefined || storageFlaw(response as unknown as Json) === undefined) return error
+  const content = toStorable(response.content)
+  return new FlowError(
+    { ...error.toObject(), response: { ...response, content } },
+    error.message,
+    error.instance,
+  )
 }
 
 function tookTooLong({ timeoutMs = 0 }: FlowIR): FinalError {

@@ -57,6 +57,8 @@ export interface TaskFrame extends Common {
   done?: TaskResult
   /** The error of a task that is held until an operator decides. */
   held?: ErrorObject
+  /** Of a task that can be compensated: its call was answered, or, without `output`, may have had its effect. */
+  called?: { readonly output?: Json; readonly isKeyed: boolean }
 }
 
 /** An effect that has not ended. */
@@ -77,6 +79,8 @@ export type Effect =
       readonly local?: InlineOption
       /** The `timeout` of its task, in milliseconds. */
       readonly timeoutMs?: number
+      /** Its task can be compensated: once it was sent, its outcome is awaited even if it is cancelled. */
+      readonly finishes?: true
       /** An inline call in a concurrent branch, so its order among other calls is undefined. */
       readonly isConcurrent?: true
     }
@@ -96,14 +100,30 @@ export interface BufferedEvent {
   readonly consumedBy: Fork[][]
 }
 
-/** A completed task to compensate if the flow faults or is cancelled. */
+/** A task to compensate if the flow faults or is cancelled: it has completed, or its call has had its effect or may have. */
 export interface CompletedTask {
   readonly pointer: string
   readonly iteration: number
-  /** `{input, output}` of the task. */
+  /** `{input, output, outcome_unknown?}` of the task. */
   readonly data: JsonObject
+  /** Of a call with an `Idempotency-Key` whose task has not completed (`StepRef.callPath`). */
+  readonly callPath?: string
   readonly variables: JsonObject
   readonly context: Json
+}
+
+/** A call that was cancelled after it may have been sent, with what it needs when its outcome is known. */
+export interface UnsettledCall
+  extends Pick<StepRef, 'pointer' | 'iteration' | 'path' | 'callPath' | 'breadcrumbs'> {
+  readonly input: Json
+  readonly startedMs: number
+  readonly variables: JsonObject
+  readonly context: Json
+  readonly isKeyed: boolean
+  /** The record shows the step as running. */
+  readonly isOpen?: true
+  /** It belongs to the tasks of the flow, not to a compensation or a handler. */
+  readonly isUndoable?: true
 }
 
 /** Steps that were compensated, by `pointer#iteration`, and those whose compensation failed. */
@@ -153,6 +173,8 @@ export interface RunState {
   /** `source` and `id` of the latest events, to drop duplicates. */
   readonly knownEventIds: string[]
   readonly completed: CompletedTask[]
+  /** Calls that were cancelled and whose outcome is not known, by the id of the effect. The execution ends after them. */
+  unsettled?: Record<string, UnsettledCall>
   /** Granted approvals. */
   grantedApprovals?: GrantedApproval[]
   /** Reopened approvals: until they are granted again, no task starts. */
@@ -164,25 +186,37 @@ export interface RunState {
     readonly because: { readonly error: ErrorObject } | { readonly cancelled: true }
     /** Number of attempts to compensate the last of `undos`. */
     attempt: number
+    /** It goes on when no call is unsettled any more. */
+    isWaiting?: true
   }
   /** `$context` of the flow when its tasks ended, for `onError` and `finally`. */
   lastContext?: Json
   /** The result of tasks that have completed, while an approval must be granted again before `finally` may run. */
   completion?: RunResult
   /** The tasks that run at the end, and the result so far. */
-  ending?: { readonly list: 'onError' | 'finally'; readonly result: RunResult }
+  ending?: {
+    readonly list: 'onError' | 'finally'
+    readonly result: RunResult
+    /** They have ended; the execution ends when no call is unsettled any more. */
+    readonly isWaiting?: true
+  }
   result?: RunResult
 }
 
 /** A command for the driver, carried out in order. `id` identifies the effect in its result. */
 export type Command =
   | { readonly begin: Effect; readonly id: number; readonly step: StepRef }
-  | { readonly cancel: Effect['do']; readonly id: number }
+  | {
+      readonly cancel: Effect['do']
+      readonly id: number
+      /** The machine is to be told what becomes of it ({@link UnsettledCall}). */
+      readonly settles?: true
+    }
+
+export type EffectOutcome = { readonly output: Json } | { readonly error: FlowError }
 
 /** The result of an effect. */
-export type EffectResult =
-  | { readonly id: number; readonly output: Json }
-  | { readonly id: number; readonly error: FlowError }
+export type EffectResult = { readonly id: number } & EffectOutcome
 
 /** Services of the host. They return the same values at each replay. */
 export interface Environment {

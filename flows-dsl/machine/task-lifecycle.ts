@@ -1,14 +1,15 @@
 /** Runs one task: `if`, its data pipeline, the transitions of its type, its end (OWS 1.0 "Data Flow"). */
 
 import { durationOf, durationText } from '../compile/duration.ts'
-import { ERRORS, FinalError, FlowError } from '../errors.ts'
+import { ERRORS, FinalError, FlowError, OUTCOME_UNKNOWN } from '../errors.ts'
 import type { Json, TaskNode } from '../ir.ts'
-import type { ChildResult, Message, TaskResult, Transition } from '../tasks/task.ts'
+import type { Child, ChildResult, Message, TaskResult, Transition } from '../tasks/task.ts'
 import { Children, Extensions, Lists, type TaskEntry } from './children.ts'
 import { type HeldDecision, holdTask, shouldHold } from './data-patch.ts'
 import { type MachineContext, taskContextOf } from './machine-context.ts'
 import type { CompletedTask, Frame, RunState, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
+import { hasOpenCall } from './unsettled-calls.ts'
 
 const RUN_STEPS_MAX = 10_000
 /** A turn has the thread of all tenants, so `limits.tasks` does not raise this. */
@@ -55,7 +56,7 @@ export class Tasks {
     }
     const node = this.#machine.nodes.at(task.pointer)
     this.#attempt(task, () => {
-      if (key === TIMEOUT) throw tookTooLong(node)
+      if (key === TIMEOUT) throw tookTooLong(node, hasOpenCall(this.#machine, task))
       if (task.extension !== undefined) return this.#extensions.ended(node, task, ended)
       const move = typeOf(node).onChildEnd?.(
         node.body,
@@ -129,6 +130,7 @@ export class Tasks {
     this.#attempt(task, () => {
       state.steps += 1
       this.#machine.enteredInTurn += 1
+      this.#machine.enteredInSlice += 1
       const stepsMax = state.info.stepsMax ?? ir.limits?.tasks ?? RUN_STEPS_MAX
       if (state.steps > stepsMax) throw tooManySteps(stepsMax, state.entered, pointer)
       if (this.#machine.enteredInTurn > TURN_STEPS_MAX) throw tooManyAtOnce(pointer)
@@ -142,7 +144,7 @@ export class Tasks {
     const { evaluation } = this.#machine
     const variables = evaluation.variablesOf(task, { task: evaluation.taskDescriptor(node, task) })
     const raw = evaluation.validate(node.input?.schema, task.raw, 'The input')
-    task.input = evaluation.filter(node.input?.from, raw, variables)
+    task.input = evaluation.checkStorable(evaluation.filter(node.input?.from, raw, variables), 'The input')
     this.#extensions.begin(node, task)
   }
 
@@ -186,9 +188,16 @@ export class Tasks {
       this.#extensions.end(node, task, move)
       return
     }
+    for (const child of move.start ?? []) this.#checkRequest(child)
     task.taskState = move.taskState
     for (const key of move.cancel ?? []) this.#children.cancel(task, key)
     this.#children.plan(task, move.start ?? [])
+  }
+
+  /** The record shows what a task asks of its environment. @throws FlowError (validation) if it cannot be stored */
+  #checkRequest(child: Child): void {
+    if ('call' in child) this.#machine.evaluation.checkStorable(child.arguments, 'What is sent')
+    else if ('await' in child) this.#machine.evaluation.checkStorable(child.details, 'What is asked for')
   }
 
   /** `output.as` → `export.as` → `then`. */
@@ -203,9 +212,11 @@ export class Tasks {
     })
     const filtered = evaluation.filter(node.output?.as, done, variables)
     const output = evaluation.validate(node.output?.schema, filtered, 'The output')
+    evaluation.checkStorable(output, 'The output')
     if (node.export !== undefined) {
       const exported = evaluation.filter(node.export.as, output, { ...variables, output })
       evaluation.validate(node.export.schema, exported, 'What is exported')
+      evaluation.checkStorable(exported, 'What is exported')
       Object.assign(memory, { context: exported, isExported: true })
     }
     const answer = typeOf(node).returnsEffectResult ? { answer: done } : {}
@@ -215,6 +226,7 @@ export class Tasks {
       const scope = { variables: frames.variablesOf(task), context: memory.context }
       this.#events.completed({ pointer, iteration, data: { input, output }, ...scope })
     }
+    delete task.called
     this.#machine.cancelFrame(task)
     this.#proceed(task, output, next ?? node.next ?? 'continue')
   }
@@ -290,7 +302,14 @@ function tooManySteps(stepsMax: number, entered: RunState['entered'], pointer: s
   return new FinalError(ERRORS.runtime, detail, pointer)
 }
 
-function tookTooLong({ timeoutMs = 0, pointer }: TaskNode): FlowError {
+/** @param isSent a call of the task is under way, which may change something */
+function tookTooLong({ timeoutMs = 0, pointer }: TaskNode, isSent: boolean): FlowError {
   const limit = typeof timeoutMs === 'number' ? durationText(timeoutMs) : 'its timeout'
-  return new FlowError(ERRORS.timeout, `It took longer than ${limit}.`, pointer)
+  const detail = `It took longer than ${limit}.`
+  if (!isSent) return new FlowError(ERRORS.timeout, detail, pointer)
+  return new FlowError(
+    { ...ERRORS.timeout, code: OUTCOME_UNKNOWN },
+    `${detail} The call may have had its effect.`,
+    pointer,
+  )
 }

@@ -1,10 +1,10 @@
 /** Simulates a flow: the interpreter of real executions with given answers and virtual time; computes which tasks were covered. */
 
-import { REJECTED } from '../errors.ts'
+import { ERRORS, FlowError, OUTCOME_UNKNOWN, REJECTED } from '../errors.ts'
 import type { FlowIR, Json, JsonObject, TaskNode } from '../ir.ts'
 import { flowEnded, flowStarted, type LifecycleEvent, taskEvent } from '../lifecycle-events.ts'
 import { Machine, newState } from '../machine/machine.ts'
-import type { Command, Effect } from '../machine/state.ts'
+import type { Command, Effect, EffectOutcome } from '../machine/state.ts'
 import { TaskIndex, typeOf } from '../machine/task-index.ts'
 import { AWAIT_CALLBACK, OPEN_CALLBACK } from '../tasks/call.ts'
 import { MCP, toolPath } from '../tasks/call-mcp.ts'
@@ -56,11 +56,15 @@ class SimulatedRun {
   /** Calls and sub-flows among those without an answer. */
   readonly #missingCalls = new Set<number>()
   readonly #open = new Set<number>()
+  /** Calls that were cancelled and whose outcome is awaited, since they can be compensated. */
+  readonly #settling = new Set<number>()
   /** Open timers that are timeouts. */
   readonly #limits = new Set<number>()
   /** Decisions without a time that no task waits for yet. */
   readonly #early: PlannedDecision[] = []
   readonly #lifecycle: LifecycleEvent[] | undefined
+  /** All calls so far. */
+  readonly #calls = new Map<number, Extract<Effect, { do: 'call' }>>()
   #events: number = EVENTS.run
   #remainingChars = TRACE_CHARS_MAX
   #measuredChars = 0
@@ -102,7 +106,8 @@ class SimulatedRun {
     while (this.#machine.result === undefined) {
       if (this.#machine.stepsUsed > EVALUATION_STEPS_MAX)
         throw new SimulationInvalid('', 'The expressions of the flow take too long to be simulated.')
-      const next = this.#clock.next((one) => !('effect' in one) || this.#open.has(one.effect))
+      const isOpen = (id: number) => this.#open.has(id) || this.#settling.has(id)
+      const next = this.#clock.next((one) => !('effect' in one) || isOpen(one.effect))
       if (next === undefined || this.#isTimeoutOfMissing(next)) return this.#simulated()
       this.#apply(next)
       this.#decideEarly()
@@ -157,9 +162,10 @@ class SimulatedRun {
 
   #apply(input: ScheduledInput): void {
     if ('effect' in input) {
-      if (!this.#open.delete(input.effect)) return
       this.#events += EVENTS.turn
-      this.#execute(this.#machine.completeEffect({ id: input.effect, ...input.result }))
+      if (this.#settling.delete(input.effect)) this.#execute(this.#machine.settle(input.effect, input.result))
+      else if (this.#open.delete(input.effect))
+        this.#execute(this.#machine.completeEffect({ id: input.effect, ...input.result }))
     } else if ('event' in input) {
       this.#events += EVENTS.turn + 1
       this.#execute(this.#machine.event(input.event))
@@ -194,19 +200,42 @@ class SimulatedRun {
     return true
   }
 
+  /** Carries out the commands, and those that follow from what they cancel, to the end of the turn. */
   #execute(commands: readonly Command[]): void {
+    const begun = new Set<number>()
+    const settled: (readonly [id: number, outcome: EffectOutcome | undefined])[] = []
     for (const command of commands) {
-      if ('begin' in command) this.#begin(command.id, command.begin, command.step)
-      else {
-        this.#open.delete(command.id)
-        this.#missing.delete(command.id)
-        this.#missingCalls.delete(command.id)
-      }
+      const { id } = command
+      if ('begin' in command) {
+        begun.add(id)
+        this.#begin(id, command.begin, command.step)
+      } else settled.push(...this.#cancel(command, begun.has(id)))
     }
+    for (const [id, outcome] of settled) this.#execute(this.#machine.settle(id, outcome))
+    if (this.#machine.isBusy) this.#execute(this.#machine.resume())
+  }
+
+  /**
+   * @param isUnsent it began in the same turn, which an execution carries out as a whole
+   * @returns the outcome, if the machine waits for one and it is known
+   */
+  #cancel(
+    { id, settles }: Extract<Command, { cancel: unknown }>,
+    isUnsent: boolean,
+  ): (readonly [id: number, outcome: EffectOutcome | undefined])[] {
+    this.#open.delete(id)
+    const isMissing = this.#missing.delete(id)
+    this.#missingCalls.delete(id)
+    if (settles !== true) return []
+    const call = isUnsent || isMissing ? undefined : this.#calls.get(id)
+    if (call?.finishes !== true) return [[id, call && { error: cancelled() }]]
+    this.#settling.add(id)
+    return []
   }
 
   #begin(id: number, effect: Effect, step: StepRef): void {
     this.#open.add(id)
+    if (effect.do === 'call') this.#calls.set(id, effect)
     this.#events += EVENTS[effect.do]
     if (effect.do === 'sleep') {
       if (effect.limits) this.#limits.add(id)
@@ -262,6 +291,13 @@ class SimulatedRun {
     this.#trace[index] = { ...entry, ...(this.#fits(asks) ? { asks } : { cut: true }) }
   }
 }
+
+/** The outcome of a call that an execution ends when it is cancelled. */
+const cancelled = () =>
+  new FlowError(
+    { ...ERRORS.communication, code: OUTCOME_UNKNOWN },
+    'The call was cancelled before its answer arrived.',
+  )
 
 function nothingWaits({ task }: PlannedDecision, what: string): SimulationInvalid {
   const hint = 'Without `after`, a decision is made as soon as the task waits for it.'

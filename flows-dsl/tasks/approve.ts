@@ -45,6 +45,8 @@ export type Decision = {
   readonly by: string
   /** The approver that it counts for, if that is another name of the subject: an e-mail address, a role, a group. */
   readonly as?: string
+  /** The subject that made the deciding account, key or client. */
+  readonly created_by?: string
   readonly approved: boolean
   readonly at: string
   readonly form?: Json
@@ -376,9 +378,11 @@ export function decisionOf(
   if (comment !== undefined && (typeof comment !== 'string' || comment.length > COMMENT_MAX))
     return `\`comment\` must be a string of at most ${COMMENT_MAX} characters.`
   const as = approverOf(approval, given)
+  const madeBy = fieldOf(given, 'created_by')
   return {
     by,
     ...(as !== undefined && as !== normalizeApprover(by) && { as }),
+    ...(typeof madeBy === 'string' && { created_by: madeBy }),
     approved,
     at: new Date(nowMs).toISOString(),
     ...omitUndefined({ form, comment }),

@@ -214,8 +214,7 @@ function expandUri(parts: readonly string[], input: Json): string {
 function encodeField(name: string, input: Json): string {
   const value = isObject(input) ? fieldOf(input, name) : undefined
   const isText = value !== null && value !== '' && value !== undefined && typeof value !== 'object'
-  // A lone surrogate cannot be encoded; it becomes U+FFFD, as in UTF-8.
-  if (isText) return encodeURIComponent(String(value).replace(/\p{Surrogate}/gu, '\ufffd'))
+  if (isText) return encodeURIComponent(String(value))
   const detail = `\`{${name}}\` of the endpoint: ${unusable(name, value)}.`
   throw new FlowError(ERRORS.expression, detail)
 }

@@ -27,7 +27,8 @@ export interface StepRef {
 /** A change of a step. `at_ms` is the time of the host. */
 export interface StepEvent {
   readonly step: StepRef
-  readonly phase: 'started' | 'retried' | 'held' | 'completed' | 'faulted' | 'skipped'
+  /** `cancelled` with the error of a call that was cancelled after it may have been sent; other cancelled steps have no event. */
+  readonly phase: 'started' | 'retried' | 'held' | 'completed' | 'faulted' | 'skipped' | 'cancelled'
   readonly at_ms: number
   /** The outcome that the task took, such as the name of a case. */
   readonly took?: string

@@ -16,7 +16,7 @@ export const AnonInput = Type.Partial(
   Type.Object({
     collections: Type.Union([Type.Literal('read'), Type.Literal('none')], {
       description:
-        'Whether anon keys read collections that do not say so themselves (`access.anon.read` of their declaration).',
+        '`read`: anon keys read undeclared collections and those whose declaration has no `access`. `none`, the default: they read what `access.anon.read` of a declaration opens.',
     }),
     objects: Type.Union([Type.Literal('none'), Type.Literal('public')], {
       description: '`public`: anon keys read objects below the prefixes of `objects.public_read`.',
@@ -30,8 +30,8 @@ export const AnonInput = Type.Partial(
 export const Anon = Type.Required(AnonInput)
 export type Anon = Static<typeof Anon>
 
-/** The database policies have the same defaults (tenon.anon_workspace). */
-export const ANON_DEFAULTS: Anon = { collections: 'read', objects: 'none', events: 'workspace' }
+/** Closed by default; the database policies have the same defaults (tenon.anon_workspace). */
+export const ANON_DEFAULTS: Anon = { collections: 'none', objects: 'none', events: 'workspace' }
 
 const PREFIXES_MAX = 100
 export const PublicRead = Type.Array(

@@ -64,13 +64,15 @@ const INVITATION_BYTES = 32
 
 /** The embedded issuer, for administration. */
 export function issuerAdminOf(scope: AdminScope) {
-  const { publicUrl, subjectStatus, oauthClients, signingKeys } = servicesOf(scope)
+  const { publicUrl, subjectStatus, oauthClients, signingKeys, userMails } = servicesOf(scope)
   return {
     /** Creates an invitation. @returns the page where the password is set, and the digest to store */
     invite: (): { url: string; digest: Buffer } => {
       const token = randomBytes(INVITATION_BYTES).toString('base64url')
       return { url: `${publicUrl}/auth/invitation?token=${token}`, digest: hash('sha256', token, 'buffer') }
     },
+    /** Mails a link to set a password. Only if {@link canSendMail}. */
+    mailLink: (to: string, url: string): void => userMails.accountLink(to, url),
     /** The page where account holders change their own password. */
     passwordUrl: `${publicUrl}/auth/password`,
     /** Drops cached state of an account or a user that was signed out, on this node. */

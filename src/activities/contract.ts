@@ -32,6 +32,8 @@ export interface FunctionCall {
   readonly secrets?: readonly string[]
   /** How long a call to another server may take. */
   readonly timeout_ms?: number
+  /** Once it was sent, a cancellation does not end it: its outcome decides what is compensated. */
+  readonly finishes?: true
   /** The step, equal for all attempts of a call (`StepRef.callPath`): the idempotency key derives from it. */
   readonly call_path?: string
   /** The starter of the execution, for calls of tools. */

@@ -25,6 +25,7 @@ import { startScheduledRun } from '../features/functions/triggers/trigger-starts
 import { syncSchedule } from '../features/functions/triggers/trigger-store.ts'
 import { failProvisioning, provisionStep } from '../features/tenants/jobs.ts'
 import { changeState } from '../features/tenants/suspension.ts'
+import { untilCancelled } from './cancellation.ts'
 import type { Activities } from './contract.ts'
 import { callFunction } from './flow/call-function.ts'
 import { callMcpTool } from './flow/call-mcp-tool.ts'
@@ -92,10 +93,10 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
         request.function === MCP
           ? callMcpTool(await scopes.toolCaller(call, request.started_by), request, call.attempt)
           : callFunction(await scopes.active(call, 'service'), request, injected)
-      const output = withCallSecrets(record(call), secretNamesOf(call, request), work)
-      // Only invocations and tools last long enough for heartbeats.
+      const output = () => withCallSecrets(record(call), secretNamesOf(call, request), work)
+      // Only invocations and tools last long enough for heartbeats, and for a cancellation.
       const isLong = request.function === 'function.invoke' || request.function === MCP
-      return limitOutput(await (isLong ? withHeartbeat(output) : output))
+      return limitOutput(await (isLong ? withHeartbeat(untilCancelled(request, output)) : output()))
     },
     startSubflow: async (call, request) => {
       rejectSecrets(request.arguments)

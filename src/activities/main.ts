@@ -14,6 +14,7 @@ import { functionTriggerConsumers } from '../features/functions/triggers/trigger
 import { ConfigError, parseConfig } from '../infra/config.ts'
 import { type Log, openLog } from '../infra/log.ts'
 import { openEagerStartServer } from './eager-start-server.ts'
+import { awaitCloseOn } from './flow/await-close.ts'
 import { createDelivery, createEventHandler, createTaskContexts } from './flow/background-work.ts'
 import { recordSink } from './flow/record-sink.ts'
 import { createFunctionEventHandler } from './function/function-events.ts'
@@ -64,6 +65,7 @@ async function main(): Promise<void> {
     // activities run, and its own task would then be lost until it times out.
     ...(cacheSize === 0 && { maxConcurrentWorkflowTaskExecutions: 1 }),
   }
+  const records = recordSink(platform.access, log, awaitCloseOn(connection, config.TEMPORAL_NAMESPACE))
   patchSdk(config, log)
   const path = config.TENON_WORKFLOW_BUNDLE
   const workflowBundle = { code: path === undefined ? await buildBundle() : await readFile(path, 'utf8') }
@@ -71,7 +73,7 @@ async function main(): Promise<void> {
     Worker.create({
       ...shared,
       workflowBundle,
-      sinks: recordSink(platform.access, log),
+      sinks: records.sinks,
       taskQueue: QUEUES.flows,
       maxConcurrentLocalActivityExecutions: LIMITS.localCallSlots,
     }),
@@ -104,6 +106,7 @@ async function main(): Promise<void> {
   startBackgroundWork(platform, log)
   log.info({ queues: Object.values(QUEUES) }, 'worker ready')
   await Promise.all(workers.map((worker) => worker.run()))
+  await records.settled()
   await connection.close()
   await platform.close()
 }

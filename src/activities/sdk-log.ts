@@ -1,5 +1,6 @@
 /** Lines of the Temporal SDK in the log of the platform. */
 
+import { TemporalFailure } from '@temporalio/common'
 import type { LogEntry } from '@temporalio/worker'
 
 /** Fields of a line about a failed activity or workflow. */
@@ -13,7 +14,17 @@ export function sdkFields({ meta }: Pick<LogEntry, 'meta'>): Readonly<Record<str
   if (meta === undefined || !('error' in meta)) return meta ?? {}
   if (!('workflowId' in meta) && !('activityType' in meta)) return meta
   const shown = SHOWN.flatMap((name) => (name in meta ? [[name, meta[name]]] : []))
-  return { ...Object.fromEntries(shown), code: codeOf(meta['error']) }
+  const error = meta['error']
+  const cause = 'activityType' in meta ? undefined : causeOf(error)
+  return { ...Object.fromEntries(shown), code: codeOf(error), ...(cause !== undefined && { cause }) }
+}
+
+const CAUSE_CHARS_MAX = 300
+
+/** What made an activation of a workflow fail: an error of the interpreter or of the SDK, such as its time limit, and of no tenant. */
+function causeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || error instanceof TemporalFailure) return undefined
+  return error.message.slice(0, CAUSE_CHARS_MAX)
 }
 
 /** A flow names the types of errors that it raises itself. */

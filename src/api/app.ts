@@ -14,10 +14,12 @@ import type { AuthServices } from '../access/authentication/auth-services.ts'
 import { gatewayReader } from '../access/authentication/credentials.ts'
 import type { Check, Platform } from '../app/platform.ts'
 import { randomIds, typeId } from '../core/ids.ts'
+import { parseJson } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
 import { Problem } from '../core/problem.ts'
 import { holdsSecret, redactText } from '../core/redact.ts'
+import { escapesUtf8 } from '../core/utf8.ts'
 import { OPERATIONS } from '../features/index.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { type Log, plainLines } from '../infra/log.ts'
@@ -25,6 +27,7 @@ import { mountApprovalPages } from './approval-routes.ts'
 import { writeAuditEntry } from './audit.ts'
 import { methodsByPath, routePath } from './bind.ts'
 import { acceptStreams, closeUndrained, hasUploadDeadline, replyBeforeBody } from './body-streams.ts'
+import { parseText } from './body-text.ts'
 import { mountCallbacks } from './callbacks.ts'
 import { allowPages } from './cors.ts'
 import { mountDevMail } from './dev-mail.ts'
@@ -33,6 +36,7 @@ import { mountIssuer } from './issuer/issuer-routes.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
 import { PROBLEM_TYPE, toProblem, toReply } from './problems.ts'
 import { createHandler, type OperationHandler } from './request-pipeline.ts'
+import { EVENT_STREAM_HEADERS, endedStream, endsAsStream } from './response.ts'
 import { mountWebhooks } from './webhooks.ts'
 
 /** Builds the application without listening. */
@@ -72,7 +76,7 @@ export async function buildApp(platform: Platform, authServices: AuthServices): 
     for (const [name, value] of guards) reply.raw.setHeader(name, value)
     reply.header('x-request-id', request.id)
     reply.header('vary', VARY)
-    done(request.url.length > LIMITS.urlBytesMax ? new Problem('uri_too_long') : undefined)
+    done(urlProblem(request.url))
   })
   app.addHook('onRequest', (request, reply, done) => {
     if (!isPublic(request.url)) return done()
@@ -141,6 +145,16 @@ const browserGuards = (config: Config): Record<string, string> => ({
   ...(publicUrl(config).startsWith('https:') && { 'strict-transport-security': 'max-age=31536000' }),
 })
 
+/** A name or value of the query that is not UTF-8 would be read as another one. The router checks the path. */
+function urlProblem(url: string): Problem | undefined {
+  if (url.length > LIMITS.urlBytesMax) return new Problem('uri_too_long')
+  if (!url.includes('%') || escapesUtf8(url)) return undefined
+  return new Problem('request_malformed', {
+    detail: 'The URL has escapes (%XX) that are not UTF-8.',
+    hint: 'Encode names and values of the URL as UTF-8: é is %C3%A9.',
+  })
+}
+
 /** True if the route needs no credential, and so is limited by address. /healthz is not limited. */
 const isPublic = (url: string): boolean =>
   url.startsWith('/v1/') ? url.split('?', 1)[0] === FLOW_SCHEMA_PATH : url !== '/healthz'
@@ -178,23 +192,15 @@ function route(app: FastifyInstance, operation: AnyOperation, handler: Operation
 
 /** Parses JSON, and the text types that some operation takes. A body may be empty: many clients send the type anyway. */
 function parsers(app: FastifyInstance): void {
-  const json = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    ['application/json', 'application/merge-patch+json'],
-    { parseAs: 'string' },
-    (request, body, done) => {
-      if (body === '') return done(null, undefined)
-      return json(request, body as string, done)
-    },
-  )
+  parseText(app, ['application/json', 'application/merge-patch+json'], parseJson)
   // An empty body may have any type.
   app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => {
     if (body === '') return done(null, undefined)
     done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE())
   })
   const texts = new Set(OPERATIONS.flatMap((operation) => Object.keys(operation.http.texts ?? {})))
-  app.addContentTypeParser([...texts], { parseAs: 'string' }, (_request, body, done) => done(null, body))
+  parseText(app, [...texts], (text) => text)
 }
 
 /** 405 with `Allow` for a path that exists under other methods (RFC 9110 §15.5.6). */
@@ -235,6 +241,15 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
   if (problem.code === 'body_too_large') reply.removeHeader('connection')
   const wire = toReply(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
   const text = redactText(JSON.stringify(wire.body))
+  if (endsAsStream(problem, request))
+    return reply
+      .headers({
+        ...BROWSER_GUARDS,
+        ...wire.headers,
+        ...EVENT_STREAM_HEADERS,
+        'x-problem-code': problem.code,
+      })
+      .send(endedStream(text, wire.headers['retry-after']))
   return reply
     .code(wire.status)
     .headers({

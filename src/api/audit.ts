@@ -13,7 +13,7 @@ import { OPERATIONS } from '../features/index.ts'
 
 /** The audited properties of a route: those of its operation. */
 type Audited = Pick<AnyOperation, 'name' | 'reads'> &
-  Partial<Pick<AnyOperation, 'roles' | 'domain' | 'reveals'>>
+  Partial<Pick<AnyOperation, 'roles' | 'domain' | 'reveals' | 'http'>>
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -76,6 +76,10 @@ function parametersOf(operation: AnyOperation): ReadonlyMap<string, string> {
   return found
 }
 
+/** The header of this name takes precedence, for clients that cannot set it. */
+const LAST_EVENT_ID = 'last_event_id'
+const isFeed = ({ http }: AnyOperation) => http.reply === 'feed'
+
 function queryFields(operation: AnyOperation, query: Fields): Fields {
   const { rest } = operation.http
   const fieldOf = parametersOf(operation)
@@ -83,7 +87,7 @@ function queryFields(operation: AnyOperation, query: Fields): Fields {
   const others: [string, unknown][] = []
   for (const [name, value] of Object.entries(query)) {
     if (name === 'apikey' && operation.http.keyInQuery) continue
-    const field = fieldOf.get(name)
+    const field = name === LAST_EVENT_ID && isFeed(operation) ? name : fieldOf.get(name)
     if (field !== undefined) fields[field] = coerce(operation, field, value)
     else if (rest === undefined) throw unknownParameter(name, [...fieldOf.keys()])
     else others.push(...[value].flat().map((one): [string, unknown] => [name, one]))
@@ -107,6 +111,8 @@ function headerFields(operation: AnyOperation, request: FastifyRequest): Fields 
   for (const [field, header] of Object.entries(operation.http.headers ?? {})) {
     const text = header === 'x-request-id' ? request.id : request.headers[header]
     if (typeof text !== 'string') continue
+    // A client without a position may send it empty.
+    if (field === LAST_EVENT_ID && text === '') continue
     const value = header === 'prefer' ? preferred(operation, field, text) : text
     if (value !== undefined) fields[field] = value
   }

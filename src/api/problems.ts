@@ -30,14 +30,6 @@ export function toProblem(error: unknown): Problem {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const known = FRAMEWORK[code]
   if (known !== undefined) return new Problem(known, { detail: detailOf(known), cause: error })
-  if (error instanceof SyntaxError && 'statusCode' in error)
-    return new Problem('body_invalid', {
-      // Fastify's parser rejects member names that would reach the prototypes of objects.
-      detail: /forbidden/.test(error.message)
-        ? 'A member is called __proto__, or constructor with a member prototype: such names are not taken.'
-        : UNREADABLE,
-      cause: error,
-    })
   return new Problem('internal', { cause: error })
 }
 

@@ -55,10 +55,26 @@ function nextPage(operation: AnyOperation, request: FastifyRequest, output: unkn
 }
 
 /** Proxies must neither cache nor buffer a stream. */
-const HEADERS = {
+export const EVENT_STREAM_HEADERS = {
   'content-type': 'text/event-stream',
   'cache-control': 'no-store, no-transform',
   'x-accel-buffering': 'no',
+}
+
+/**
+ * True if a stream was refused for now only, to a client that asks for server-sent events: an `EventSource` never tries again
+ * after a status that is not 200 (HTML §9.2.3).
+ */
+export function endsAsStream({ status }: Problem, { headers, routeOptions }: FastifyRequest): boolean {
+  const { operation } = routeOptions.config
+  const isForNow = status === 429 || status === 503
+  return isForNow && operation?.http?.reply === 'feed' && /\btext\/event-stream\b/.test(headers.accept ?? '')
+}
+
+/** @param problem as JSON @param retryAfter seconds */
+export function endedStream(problem: string, retryAfter: string | undefined): string {
+  const retryMs = Math.max(LIMITS.feedRetryMs, Number(retryAfter ?? 0) * 1_000)
+  return `retry: ${retryMs}\nevent: end\ndata: ${problem}\n\n`
 }
 
 /**
@@ -69,7 +85,7 @@ const HEADERS = {
 export function sendEventStream(feed: Feed, reply: FastifyReply, recheck: () => Promise<void>): void {
   reply.hijack()
   const { raw } = reply
-  raw.writeHead(200, { ...(reply.getHeaders() as OutgoingHttpHeaders), ...HEADERS })
+  raw.writeHead(200, { ...(reply.getHeaders() as OutgoingHttpHeaders), ...EVENT_STREAM_HEADERS })
   raw.flushHeaders()
   let queued = ''
   const flush = () => {
@@ -96,7 +112,7 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, recheck: () => 
     await new Promise<void>((done) => raw.once('drain', done).once('close', done))
     clearTimeout(late)
   }
-  const heartbeat = setInterval(() => send(': hb\n\n'), LIMITS.feedHeartbeatMs)
+  const heartbeat = setInterval(() => void sendHeartbeat(feed, send), LIMITS.feedHeartbeatMs)
   const watch = setInterval(() => {
     recheck()
       .then(() => feed.recheck?.())
@@ -112,4 +128,11 @@ export function sendEventStream(feed: Feed, reply: FastifyReply, recheck: () => 
     close()
   }
   raw.once('close', stop)
+}
+
+/** A frame without data fires no event, but a browser keeps its id as the last one (HTML §9.2.6). */
+async function sendHeartbeat(feed: Feed, send: (text: string) => void): Promise<void> {
+  // Without its store a feed has no position; the connection is kept alive all the same.
+  const position = await feed.position?.().catch(() => undefined)
+  send(position === undefined ? ': hb\n\n' : `: hb\nid: ${position}\n\n`)
 }

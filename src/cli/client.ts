@@ -46,6 +46,17 @@ export function placeOf(error: unknown): string {
     : ` at ${[file, line, column].filter((part) => part !== undefined).join(':')}`
 }
 
+/**
+ * Prints each entry of `warnings` on stderr, whatever the command does with the answer. Diagnostics of flows, which have a line, are
+ * printed by the commands that know the file.
+ */
+function printWarnings(answer: unknown): void {
+  const { warnings } = Object(answer) as { warnings?: unknown }
+  if (!Array.isArray(warnings)) return
+  for (const { pointer, detail, line } of warnings)
+    if (line === undefined) process.stderr.write(`warning: ${pointer}: ${detail}\n`)
+}
+
 export class ApiClient {
   readonly url: string
   readonly #headers: Readonly<Record<string, string>>
@@ -73,7 +84,9 @@ export class ApiClient {
       headers: { ...(body !== undefined && { 'content-type': type }), ...headers },
       ...(body !== undefined && { body: text ? body : JSON.stringify(body) }),
     })
-    return (await response.json().catch(() => ({}))) as T
+    const answer = await response.json().catch(() => ({}))
+    if (method !== 'GET') printWarnings(answer)
+    return answer as T
   }
 
   /**

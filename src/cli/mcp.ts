@@ -31,6 +31,7 @@ interface Publication {
 }
 
 interface PublishOptions extends WorkspaceOption {
+  readonly tool?: readonly string[]
   readonly tools?: string
   readonly reads?: boolean
   readonly writes?: boolean
@@ -41,9 +42,10 @@ interface PublishOptions extends WorkspaceOption {
 const WAITS_FOR_APPROVAL = 2
 
 /**
- * Creates the server if it does not exist, replaces its draft if an option says so or it has none, publishes it, and prints
- * the version as JSON. The configuration of clients goes to stderr.
+ * Creates the server if it does not exist, replaces its draft if an option says so, publishes it, and prints the version as
+ * JSON. The configuration of clients goes to stderr.
  * @returns the exit code: 2 if the version is not active
+ * @throws Error if no tool was ever chosen: what agents get is never a default
  */
 async function publish(slug: string, options: PublishOptions): Promise<number> {
   const { client, base } = await serversClient(options.workspace)
@@ -52,7 +54,8 @@ async function publish(slug: string, options: PublishOptions): Promise<number> {
       return client.post<Server>(base, { name: slug, slug })
     throw error
   })
-  const draft = await newDraft(client, `${base}/${slug}`, server, options)
+  const draft = await newDraft(client, `${base}/${slug}`, options)
+  if (draft === undefined && server.state === 'created') throw nothingChosen(slug, options)
   if (draft !== undefined) await client.call('PUT', `${base}/${slug}/curation`, draft)
   const accept = options.acceptBreaking ? { accept: ['breaking'] } : {}
   const made = await client.post<Publication>(`${base}/${slug}/publish`, accept)
@@ -80,15 +83,11 @@ function approvalNeeded(command: string, { version, diff, reasons }: Publication
 }
 
 /** The curation that replaces the draft of a server; undefined if the draft stays as it is. */
-async function newDraft(
-  client: ApiClient,
-  path: string,
-  { state }: Server,
-  options: PublishOptions,
-): Promise<unknown> {
-  const { tools: file, reads = false, writes = false } = options
+async function newDraft(client: ApiClient, path: string, options: PublishOptions): Promise<unknown> {
+  const { tool: names = [], tools: file, reads = false, writes = false } = options
   if (file !== undefined) return JSON.parse(await readCallerFile(file))
-  if (reads || writes || state === 'created') return { tools: await defaultTools(client, path, options) }
+  if (names.length > 0) return { tools: Object.fromEntries(names.map((name) => [name, { enabled: true }])) }
+  if (reads || writes) return { tools: await allTools(client, path, options) }
   return undefined
 }
 
@@ -96,11 +95,23 @@ async function newDraft(
  * All tools of the workspace that only read; with `--writes`, all. Sources outside may have thousands, and
  * events come from all workspaces of the tenant.
  */
-async function defaultTools(client: ApiClient, path: string, { writes = false }: PublishOptions) {
+async function allTools(client: ApiClient, path: string, { writes = false }: PublishOptions) {
   const { data } = await client.get<{ data: Candidate[] }>(`${path}/candidates`)
   const isOutside = ({ candidate }: Candidate) => /^(openapi|mcp|events:stream:read)/.test(candidate)
   const wanted = data.filter((one) => !isOutside(one) && (writes || one.risk === 'read'))
   return Object.fromEntries(wanted.map(({ candidate }) => [candidate, { enabled: true }]))
+}
+
+function nothingChosen(slug: string, { workspace }: WorkspaceOption): Error {
+  const where = workspace === undefined ? '' : ` --workspace ${workspace}`
+  return new Error(
+    [
+      `Nothing is published: no tool of ${slug} is chosen yet.`,
+      `  npx tenon mcp candidates ${slug}${where}                 lists what can be a tool`,
+      `  npx tenon mcp publish ${slug} --tool <name> <name>${where}   publishes these tools`,
+      `  npx tenon mcp publish ${slug} --reads${where}            publishes all that only read, of every collection and bucket`,
+    ].join('\n'),
+  )
 }
 
 /** Prints the result of a tool. @returns 1 if the tool reports an error */
@@ -182,11 +193,9 @@ export function mcpVerbs(program: Command): void {
     publish,
     [
       WORKSPACE,
+      ['--tool <names...>', 'these tools, by the names that `mcp candidates` lists, in place of the draft'],
       ['--tools <file>', 'JSON body of PUT …/curation, in place of the draft'],
-      [
-        '--reads',
-        'all tools that only read, without those of sources, in place of the draft; default of a new server',
-      ],
+      ['--reads', 'all tools that only read, without those of sources, in place of the draft'],
       ['--writes', 'the same with tools that write'],
       ['--accept-breaking', 'approve changes that may break clients'],
     ],

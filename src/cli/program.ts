@@ -76,7 +76,11 @@ function platformVerbs(program: Command): void {
     'create the demo tenant at TENON_URL and use each service once, if it is new, and print its keys',
     async () => (await import('./demo/index.ts')).printDemo(),
   )
-  addVerb(program, 'doctor', 'check Node, ports, each server, and the roles of the database', async () =>
-    (await import('./stack/doctor.ts')).doctor(),
+  addVerb(
+    program,
+    'doctor',
+    'check Node, ports, each server, and the roles of the database',
+    async ({ deep }: { deep?: true }) => (await import('./stack/doctor.ts')).doctor(deep),
+    [['--deep', 'compare the records of executions and runs with Temporal, too']],
   )
 }

@@ -151,6 +151,8 @@ export interface FeedSink {
 export interface Feed {
   /** Starts sending. @returns a function that stops it */
   open(sink: FeedSink): () => void
+  /** The id that a client that has read all frames until now may continue after; heartbeats carry it. Default: that of the last event. */
+  position?(): Promise<string>
   /**
    * Checks again that the caller may read the feed, for rights that are not part of the credential.
    * @throws Problem whose code ends the feed
@@ -164,3 +166,7 @@ export function frame(fields: { id?: string; event?: string; data: unknown }): s
   const event = fields.event === undefined ? '' : `event: ${fields.event}\n`
   return `${event}${id}data: ${JSON.stringify(fields.data)}\n\n`
 }
+
+/** The number in Last-Event-ID of a feed that numbers its events. Any other text is no position: the feed begins with its first event. */
+export const lastNumber = (lastEventId = '0'): number =>
+  /^[0-9]{1,9}$/.test(lastEventId) ? Number(lastEventId) : 0

@@ -2,6 +2,7 @@
 
 import { LIMITS } from './limits.ts'
 import { Problem } from './problem.ts'
+import { checkNothingLost } from './strict-json.ts'
 
 /**
  * Rejects values that are too large or too deep. Measures the serialised size, not that of the request: `1e20` becomes 21
@@ -19,6 +20,21 @@ export function checkJson(name: string, value: unknown, bytesMax: number): void 
     const detail = `${name} has ${bytes} bytes; at most ${bytesMax} are taken.`
     throw new Problem('body_too_large', { detail })
   }
+}
+
+/**
+ * Rejects numbers that would not read back as they were written, as documents do.
+ * @param name the input field, for the text
+ * @throws Problem `number_unsafe`
+ */
+export function checkNumbers(name: string, value: unknown): void {
+  if (typeof value === 'object' && value !== null) {
+    for (const member of Object.values(value)) checkNumbers(name, member)
+    return
+  }
+  if (typeof value !== 'number' || Number.isFinite(value)) return
+  const detail = `${name} has a number that is too large to be kept.`
+  throw new Problem('number_unsafe', { detail })
 }
 
 /** True for an object, false for an array or null. */
@@ -51,31 +67,51 @@ function membersLeft(value: unknown, limit: number): number {
 }
 
 /**
- * Parses JSON like a request body: rejects members that could pollute prototypes when copied.
- * @throws Problem `body_invalid`
+ * Parses JSON like a request body: rejects what would not read back as it was written.
+ * @throws Problem `body_invalid`, as {@link parseForeignJson} and {@link checkNothingLost} do, or `number_unsafe`
  */
 export function parseJson(text: string): unknown {
+  const value = parseForeignJson(text)
+  checkNothingLost(text, value)
+  return value
+}
+
+/**
+ * Parses JSON of a server that is not ours, which we cannot ask to send its numbers in another way: takes them as
+ * JSON.parse does, but rejects members that could pollute prototypes when copied.
+ * @throws Problem `body_invalid`
+ */
+export function parseForeignJson(text: string): unknown {
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch (cause) {
     throw new Problem('body_invalid', { detail: 'It is not valid JSON.', cause })
   }
-  if (SUSPICIOUS.test(text) && poisoned(value, LIMITS.documentDepthMax))
-    throw new Problem('body_invalid', { detail: 'It has a member __proto__ or constructor.prototype.' })
+  const name = SUSPICIOUS.test(text) ? pollutingName(value, LIMITS.documentDepthMax) : undefined
+  if (name !== undefined)
+    throw new Problem('body_invalid', {
+      detail: `It has a member ${name}, a name that no member may have.`,
+      hint: 'Rename the member: `__proto__` and `constructor.prototype` are refused everywhere.',
+    })
   return value
 }
 
 /** An escape can spell any name. */
 const SUSPICIOUS = /__proto__|"constructor"|\\u/
 
-/** Deeper values are rejected elsewhere. */
-function poisoned(value: unknown, depth: number): boolean {
-  if (typeof value !== 'object' || value === null || depth === 0) return false
-  if (Object.hasOwn(value, '__proto__')) return true
+/** The first member that could pollute a prototype. Deeper values are rejected elsewhere. */
+function pollutingName(value: unknown, depth: number): string | undefined {
+  if (typeof value !== 'object' || value === null || depth === 0) return undefined
+  if (Object.hasOwn(value, '__proto__')) return '__proto__'
   const made: unknown = Object.hasOwn(value, 'constructor') ? value.constructor : undefined
-  if (typeof made === 'object' && made !== null && Object.hasOwn(made, 'prototype')) return true
-  return Object.values(value).some((member) => poisoned(member, depth - 1))
+  if (typeof made === 'object' && made !== null && Object.hasOwn(made, 'prototype'))
+    return 'constructor.prototype'
+  for (const member of Object.values(value)) {
+    const name = pollutingName(member, depth - 1)
+    if (name !== undefined) return name
+  }
+  return undefined
 }
 
 /** JSON without spaces, members in code-unit order (as in RFC 8785). The caller bounds the depth. */

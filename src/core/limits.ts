@@ -121,7 +121,8 @@ export const LIMITS = {
   passwordCharsMax: 256,
   /** Each password hash takes 32 MiB and 250 ms of a thread. */
   passwordsAtOnce: 2,
-  passwordWaitMs: 10_000,
+  /** Hashes that run or wait for one network in one workspace or tenant. */
+  passwordsPendingMax: 8,
   /**
    * Failed logins: at an account from one address, at an account from all addresses (higher, so that knowing a name does not
    * suffice to lock its owner out), and from one address.
@@ -321,6 +322,10 @@ export const LIMITS = {
   /** Memory of a stream; each process that adds to it may exceed this by 1/16. */
   eventsBytesMax: 134_217_728,
   changesBytesMax: 67_108_864,
+  /** A stream may exceed its length by one of so many parts before its oldest entries are dropped together. */
+  streamSlackShare: 50,
+  /** Per stream: topics whose newest dropped entry is remembered (about 200 kB). */
+  droppedTopicsMax: 2_000,
   /** A batch of the relay: tenants, changes, bytes (plus at most one document). */
   relayTenantsMax: 50,
   relayChangesMax: 500,
@@ -343,6 +348,8 @@ export const LIMITS = {
   /** A client that reads nothing for this long during the replay of past events is disconnected. */
   feedStallMs: 30_000,
   feedHeartbeatMs: 15_000,
+  /** How long a client waits at least before it asks again for a stream that was refused for now. */
+  feedRetryMs: 15_000,
   /** Mostly served from the cache (`credentialCacheMs`). */
   feedCheckMs: 1_000,
 

@@ -209,7 +209,7 @@ export const PROBLEMS = {
   number_unsafe: row(
     400,
     'A number cannot be represented exactly',
-    'Store integers beyond 2^53 - 1 as strings.',
+    'Send integers beyond 2^53 - 1 as strings, or with an exponent if the nearest double will do.',
   ),
   string_nul: row(400, 'A string holds a NUL character', 'Leave U+0000 out.'),
   unique_violation: row(

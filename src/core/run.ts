@@ -97,7 +97,15 @@ export interface RunUpdate {
   readonly ack_generation?: number
   /** Event subscriptions of this generation and before it are not needed any more; once it has ended, none is. */
   readonly unsubscribed?: number
+  /** How the execution ends as soon as its workflow has ended in Temporal. */
+  readonly ending?: Ending
 }
+
+/** What the record of an execution gets at its end, besides its steps. */
+export type Ending = Pick<
+  RunUpdate,
+  'status' | 'events' | 'output' | 'error' | 'compensation' | 'ended_at' | 'unsubscribed'
+>
 
 /** Ids of the last entries that were handled, or that are to be skipped, in the streams of events and of changes. */
 export type StreamOffsets = {
@@ -284,10 +292,10 @@ export interface RunCallback {
 /** How a held step continues: it is retried, skipped or failed. */
 export interface RunRelease {
   readonly step: string
-  /** `by` is the subject that gave the output. */
+  /** `by` is the subject that gave the output, `people` are those behind it. */
   readonly release:
     | { readonly retry: true }
-    | { readonly skip: Json; readonly by: string }
+    | { readonly skip: Json; readonly by: string; readonly people: string[] }
     | { readonly fail: true }
 }
 
@@ -303,6 +311,8 @@ export interface RunPatch {
   readonly input?: Json
   /** The subject that patches them. */
   readonly by: string
+  /** Those behind the subject, such as the maker of a key. */
+  readonly people: string[]
 }
 
 /** The result of an update: the reason if the execution rejects it. */

@@ -152,6 +152,12 @@ export interface SecretNames {
 /** The purpose of an argument: starting a workflow of that type, or a call of that activity, signal or update. */
 export type Purpose = `${'start' | 'activity' | 'signal' | 'update'}:${string}`
 
+/**
+ * The workflow type that the Temporal UI shows: the name of the flow or function. The bundle is a JavaScript object, in which
+ * Temporal looks up the type: a name that every object has gets a suffix.
+ */
+export const workflowTypeOf = (name: string): string => (name in {} ? `${name}-` : name)
+
 /** The metadata key of the purpose (Temporal API, `Payload.metadata`). The codec encrypts it with the value. */
 export const PURPOSE = 'tenon-purpose'
 
@@ -183,9 +189,25 @@ export class WorkInput {
   }
 }
 
-/** Wraps arguments for sending. */
+/** Wraps arguments for sending; one that has its purpose already keeps it. */
 export function workArguments(purpose: Purpose, args: readonly unknown[]): WorkInput[] {
-  return args.map((value) => new WorkInput(purpose, value))
+  return args.map((value) => (WorkInput.is(value) ? value : new WorkInput(purpose, value)))
+}
+
+/** The argument of a workflow of the definition, for a start under another workflow type. */
+export const startArgument = <T>(definition: string, input: T): T =>
+  new WorkInput(`start:${definition}`, input) as T
+
+/**
+ * Unwraps the argument of a start.
+ * @returns the definition that it was sealed for, and the input; undefined if the platform did not seal it for a start
+ */
+export function startedDefinition(
+  args: readonly unknown[],
+): [definition: string, input: unknown] | undefined {
+  const [arg, ...more] = args
+  if (!WorkInput.is(arg) || more.length > 0 || !arg.purpose.startsWith('start:')) return undefined
+  return [arg.purpose.slice('start:'.length), arg.value]
 }
 
 /**

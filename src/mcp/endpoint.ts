@@ -61,6 +61,7 @@ export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: En
       await endpoint.authenticate(request, reply)
     },
     handler: async (request, reply) => {
+      request.body = withArguments(request.body)
       const message = (request.body ?? {}) as Message
       const rpcCode = watchErrorCode(reply.raw)
       try {
@@ -101,6 +102,14 @@ export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: En
   })
   const method = ['PUT', 'PATCH', 'DELETE', 'OPTIONS']
   app.route({ method, url: endpoint.path, onRequest: refuse, handler: refuse })
+}
+
+/** Clients of some languages send `arguments: null` for a call without arguments, which the SDKs refuse. */
+function withArguments(body: unknown): unknown {
+  const { params } = Object(body) as Message
+  if (params?.arguments !== null) return body
+  const { arguments: _none, ...others } = params
+  return { ...Object(body), params: others }
 }
 
 /** @throws Problem unless the body is one JSON object of a bounded depth, and of a bounded number of members */

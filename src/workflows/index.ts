@@ -1,9 +1,30 @@
-/** All workflow types; the entry of the bundle. */
+/**
+ * All workflow definitions; the entry of the bundle. Temporal's workflow type is a label for operators, the name of the flow or
+ * function; the sealed argument of a workflow says which definition runs (`tenant-interceptor.ts`).
+ */
 
-export { indexBuild } from './collection/index-build.ts'
-export { flowRun } from './flow/flow-run.ts'
-export { flowTrigger, registration } from './flow/flow-trigger.ts'
-export { functionRun } from './function/function-run.ts'
-export { functionTrigger } from './function/function-trigger.ts'
-export { provision } from './tenant/provision.ts'
-export { suspension } from './tenant/suspension.ts'
+import { indexBuild } from './collection/index-build.ts'
+import { flowRun } from './flow/flow-run.ts'
+import { flowTrigger, registration } from './flow/flow-trigger.ts'
+import { functionRun } from './function/function-run.ts'
+import { functionTrigger } from './function/function-trigger.ts'
+import { provision } from './tenant/provision.ts'
+import { suspension } from './tenant/suspension.ts'
+
+const DEFINITIONS: Readonly<Record<string, (input: never) => Promise<unknown>>> = {
+  flowRun,
+  flowTrigger,
+  functionRun,
+  functionTrigger,
+  indexBuild,
+  provision,
+  registration,
+  suspension,
+}
+
+/** Temporal runs the default export for every type that has no export of its own, and there are none. */
+export default async function runDefinition(name: string, input: never): Promise<unknown> {
+  const definition = DEFINITIONS[name]
+  if (definition === undefined) throw new TypeError(`There is no workflow definition ${name}.`)
+  return definition(input)
+}

@@ -9,6 +9,7 @@ import { refOf } from '../core/tenant.ts'
 import {
   authenticatedArguments,
   type Purpose,
+  startedDefinition,
   UNAUTHENTICATED,
   UNAUTHENTICATED_MESSAGE,
   workArguments,
@@ -20,9 +21,9 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
     {
       // Asynchronous, so that a refusal fails the workflow; a synchronous error would only fail its task, again and again.
       execute: async (input, next) => {
-        const { workflowId, workflowType } = workflowInfo()
-        if (refOf(workflowId) === undefined) throw unauthenticated()
-        return next({ ...input, args: authenticated(`start:${workflowType}`, input.args) })
+        const args = startedDefinition(input.args)
+        if (refOf(workflowInfo().workflowId) === undefined || args === undefined) throw unauthenticated()
+        return next({ ...input, args })
       },
       // A signal has no response that could report the refusal.
       handleSignal: async (input, next) => {

@@ -127,7 +127,7 @@ test('declaration whose table is missing: shows no earlier documents, accepts no
 test('anon role in the database: may do what `access` allows, nothing else', async () => {
   const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const ref = [workspace.tenantId, workspace.workspaceId]
-  const none = { create: false, update: false, delete: false }
+  const none = { read: true, create: false, update: false, delete: false }
   const statements = (table: string) => ({
     create: `insert into ${table} (id, c1) values (gen_random_uuid(), 2)`,
     update: `update ${table} set c1 = 3 where c1 = 1 returning c1`,

@@ -30,6 +30,8 @@ test('security definer functions: callable by the listed roles, with a fixed sea
     { name: 'change_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'consume_quota', roles: inside },
     { name: 'create_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
+    { name: 'creator_of', roles: ['tenon_admin'] },
+    { name: 'decision_refusal', roles: ['tenon_admin'] },
     {
       name: 'delete_expired_replies',
       roles: ['tenon_admin', 'tenon_anon', 'tenon_operator', 'tenon_service', 'tenon_user'],
@@ -37,8 +39,8 @@ test('security definer functions: callable by the listed roles, with a fixed sea
     { name: 'drop_collection_table', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'enable_counting', roles: ['tenon_operator'] },
     { name: 'is_limited', roles: writers },
-    { name: 'is_unconfirmed', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'limited', roles: inside },
+    { name: 'people_behind', roles: ['tenon_admin'] },
     { name: 'quota_count', roles: ['tenon_admin', 'tenon_operator'] },
     { name: 'reconcile_object', roles: writers },
     { name: 'register_objects', roles: ['tenon_service'] },

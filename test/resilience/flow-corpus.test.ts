@@ -108,7 +108,7 @@ describe.each([
   test('all these executions: sticky tasks only if the worker has a cache', async () => {
     const stickyUse = await withRawClient(async ({ workflow }) => {
       const many: boolean[] = []
-      for await (const { workflowId, runId } of workflow.list({ query: "WorkflowType = 'flowRun'" })) {
+      for await (const { workflowId, runId } of workflow.list({ query: 'FlowName is not null' })) {
         const { events } = await workflow.getHandle(workflowId, runId).fetchHistory()
         const tasks = (events ?? []).flatMap(({ workflowTaskScheduledEventAttributes: task }) => task ?? [])
         if (tasks.length > 1) many.push(tasks.some(({ taskQueue }) => taskQueue?.kind === STICKY))

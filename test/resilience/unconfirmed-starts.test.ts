@@ -84,3 +84,30 @@ test('Temporal hangs at a start with cancel_running: it is queued, and follows t
   await runs.shown(next, 'waiting')
   await runs.send(next, 'cancel')
 }, 120_000)
+
+test('Temporal hangs at a call of a function tool: the error says that the function may run, and names the run', async () => {
+  const { operator: as, workspaceId } = own.workspace
+  const at = own.started.running
+  const post = async (path: string, body: object, method = 'POST') => {
+    const reply = await callAt(method, path, { as, at, body })
+    expect(reply.status, JSON.stringify(reply.body)).toBeLessThan(300)
+    return reply.body
+  }
+  const source = 'export default () => 1'
+  const { id } = await post('/v1/functions', { workspace_id: workspaceId, name: 'late', source })
+  const servers = `/v1/mcp/workspaces/${workspaceId}/servers`
+  await post(servers, { name: 'late' })
+  await post(`${servers}/late/curation`, { tools: { call_late: { enabled: true } } }, 'PUT')
+  await post(`${servers}/late/publish`, {})
+  let text = ''
+  await whileStopped(own.started, 'temporal', async () => {
+    const { content } = await post(`${servers}/late/call`, { tool: 'call_late' })
+    text = content[0].text
+  })
+  expect(text).toMatch(
+    /^dependency_unavailable: .*run_\w+: the function may run, or have run\.\nRead the run/,
+  )
+  const [run] = /run_\w+/.exec(text) ?? []
+  const { data } = (await callAt('GET', `/v1/functions/${id}/runs`, { as, at })).body
+  expect(data.map((one: { id: string }) => one.id)).toEqual([run])
+}, 120_000)

@@ -13,6 +13,7 @@ import {
   createTestWorkspace,
   createTestWorkspaceWithStorage,
   eventually,
+  provisionTestWorkspace,
   type TestWorkspace,
 } from '../support/fixtures/tenants.ts'
 import { startInProcessNode } from '../support/stack/in-process-node.ts'
@@ -47,11 +48,11 @@ function expectClosed(
 }
 
 describe('anon settings', () => {
-  test('new workspace: collections read, objects none, events workspace', async () => {
-    const ws = await createTestWorkspace()
+  test('new workspace: collections none, objects none, events workspace', async () => {
+    const ws = await provisionTestWorkspace()
     const { body } = await call('GET', `/v1/services?workspace_id=${ws.workspaceId}`, { as: ws.operator })
     expect(body).toMatchObject({
-      anon: { collections: 'read', objects: 'none', events: 'workspace' },
+      anon: { collections: 'none', objects: 'none', events: 'workspace' },
       objects: { public_read: [] },
     })
   })
@@ -230,15 +231,20 @@ describe('anon key and collections', () => {
     }
   })
 
-  test('collections set to none, create allowed: shown only what it sent', async () => {
+  test('create alone allowed: shown only what it sent, whatever the setting', async () => {
     const ws = await createTestWorkspace()
-    await configure(ws, { anon: { collections: 'none' } })
-    await declared(ws, 'box', { anon: { create: true, update: true } })
+    await declared(ws, 'box', { anon: { create: true } })
     const made = await call('POST', at('box'), { as: ws.anon, body: { n: 1 } })
     expect([made.status, made.body.n]).toEqual([201, 1])
     const path = `${at('box')}/${made.body.id}`
-    expectClosed(await call('GET', path, { as: ws.anon }), 'anon.collections', ws)
-    expectClosed(await call('PUT', path, { as: ws.anon, body: { n: 2 } }), 'anon.collections', ws)
+    const refused = [
+      await call('GET', path, { as: ws.anon }),
+      await call('PUT', path, { as: ws.anon, body: { n: 2 } }),
+    ]
+    for (const { status, body } of refused) {
+      expect([status, body.code]).toEqual([403, 'forbidden'])
+      expect(body.hint).toContain('The declaration of a collection lets them')
+    }
     expect((await call('GET', path, { as: ws.service })).body.n).toBe(1)
   })
 

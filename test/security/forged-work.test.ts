@@ -10,7 +10,7 @@ import { CATALOGUE } from '../../src/features/data-operations.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
 import { compiled } from '../conformance/flows/scenario.ts'
 import { activitiesDone, plain, type Seal, sealBy, startForged } from '../support/clients/forged-work.ts'
-import { workflowTypes } from '../support/clients/histories.ts'
+import { workflowDefinitions } from '../support/clients/histories.ts'
 import { createEntry, Runs } from '../support/fixtures/executions.ts'
 import { call, createTestWorkspace, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { openInProcessPlatform } from '../support/stack/in-process-platform.ts'
@@ -150,7 +150,7 @@ test('forged start of each workflow type: fails before any activity', async () =
     ...{ target, to: 'suspended', after: 0, by: 'x', reason: null, operation_id: 'op_x', kind: 'tenant' },
     ...{ steps: ['activate_tenant'], schema_id: 'sch_x', indexes: ['i'], ...flowRun() },
   }
-  const types = await workflowTypes()
+  const types = await workflowDefinitions()
   expect(types).toEqual(expect.arrayContaining(['flowRun', 'functionRun', 'provision', 'suspension']))
   const provisioned = ['provision', 'suspension']
   const outcomes = await Promise.all(

@@ -105,7 +105,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
     'T27: hints of the server: strict until the curation trusts them, and no further than they go',
   ],
   T28: [
-    'T28: result: sent once, as structured content or as text',
+    'T28: result: sent as text and as structured content; as fenced text alone to clients without a version',
     'T15, T28: %s: each step of the gate: %s',
     'T28, T29: content passes, texts are fenced, secrets are masked, errors are those of the tool',
   ],

@@ -27,6 +27,8 @@ export interface PublishedServer {
   readonly challenge: 'auto' | 'http' | 'tool_error'
   /** `on`: clients are shown the search of tools in place of all tools; `auto`: above 40 tools. */
   readonly search: 'auto' | 'on' | 'off'
+  /** How results of tools with an output schema are sent (features/mcp-servers/calls/result-form.ts). */
+  readonly results: 'both' | 'text' | 'structured'
   /** The `iss` of the external issuer of its tokens; null: the embedded one. */
   readonly authorizationServer: string | null
 }
@@ -83,7 +85,7 @@ export class McpServerRegistry {
     if (!isWorkspaceId(ws)) return undefined
     const row = await this.#system.row<ServerRow>(sql`
       select s.tenant_id as "tenantId", s.workspace_id as "workspaceId", s.id, s.slug, s.name,
-        s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge, s.search,
+        s.active_version as version, v.hash as "versionHash", v.scopes, v.baseline, s.list, s.challenge, s.search, s.results,
         s.authorization_server as "authorizationServer"
       from mcp_servers s
         join mcp_server_versions v on v.tenant_id = s.tenant_id and v.workspace_id = s.workspace_id

@@ -86,18 +86,19 @@ export class AccountsStore {
    * The account with this address and password; takes the same time if there is none.
    * @param tenantId null: among operators; undefined: in a tenant that does not exist
    * @returns the account if the password is right; `accountId` also if it is wrong
-   * @throws Problem `overloaded`
+   * @throws Problem `rate_limited`
    */
   async verifyCredentials(
     tenantId: string | null | undefined,
     email: string,
     password: string,
+    network: string,
   ): Promise<{ readonly account?: Account | undefined; readonly accountId?: string }> {
     const found = await this.#one(
       sql`coalesce(a.tenant_id, '') = ${tenantId === undefined ? '-' : (tenantId ?? '')}
         and a.email = ${email.toLowerCase()}`,
     )
-    const right = await verifyPassword(password, found?.password)
+    const right = await verifyPassword(password, found?.password, { network, realm: tenantId ?? '' })
     if (found === undefined) return {}
     if (!right) return { accountId: found.id }
     await this.#system.rows(sql`update accounts set last_login_at = now() where id = ${found.id}`)
@@ -112,20 +113,28 @@ export class AccountsStore {
     return row?.email
   }
 
-  /** Accepts an invitation. @returns undefined if it is not valid any more. @throws Problem `overloaded` */
-  async accept(token: string, password: string): Promise<AcceptedAccount | undefined> {
-    if ((await this.invited(token)) === undefined) return undefined
-    const passwordHash = await hashPassword(password)
+  /** Accepts an invitation. @returns undefined if it is not valid any more. @throws Problem `rate_limited`, `state_conflict` */
+  async accept(token: string, password: string, network: string): Promise<AcceptedAccount | undefined> {
+    const invited = await this.#system.row<{ id: string; realm: string }>(
+      sql`select id, coalesce(tenant_id, '') as realm from accounts where ${invitedBy(token)}`,
+    )
+    if (invited === undefined) return undefined
+    const { id, realm } = invited
+    const passwordHash = await hashPassword(password, { network, realm, link: id })
     return this.#setPassword(passwordHash, invitedBy(token))
   }
 
   /**
    * Sets another password for an account whose present one was verified; its sessions end.
    * @returns undefined if the account has changed since
-   * @throws Problem `overloaded`
+   * @throws Problem `rate_limited`
    */
-  async change({ id, generation }: Account, password: string): Promise<AcceptedAccount | undefined> {
-    const passwordHash = await hashPassword(password)
+  async change(
+    { id, generation, tenantId }: Account,
+    password: string,
+    network: string,
+  ): Promise<AcceptedAccount | undefined> {
+    const passwordHash = await hashPassword(password, { network, realm: tenantId ?? '' })
     return this.#setPassword(passwordHash, sql`id = ${id} and generation = ${generation} and accepted`)
   }
 

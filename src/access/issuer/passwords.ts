@@ -3,7 +3,7 @@
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { LIMITS } from '../../core/limits.ts'
-import { KeyedSemaphore } from '../../infra/keyed-semaphore.ts'
+import { PasswordSlots, type Payer } from './password-slots.ts'
 
 /** OWASP Password Storage Cheat Sheet, scrypt: N = 2^15, r = 8, p = 3. */
 const COST = { log2N: 15, r: 8, p: 3 }
@@ -13,13 +13,13 @@ const HASH_BYTES = 32
 const MEMORY_BYTES_MAX = 67_108_864
 
 const derive = promisify<string, Buffer, number, object, Buffer>(scrypt)
-const hashSlots = new KeyedSemaphore(LIMITS.passwordsAtOnce, LIMITS.passwordWaitMs)
+const slots = new PasswordSlots(LIMITS.passwordsAtOnce)
 
-/** A hash with its parameters: `scrypt$15$8$3$<salt>$<hash>`. @throws Problem `overloaded` */
-export async function hashPassword(password: string): Promise<string> {
+/** A hash with its parameters: `scrypt$15$8$3$<salt>$<hash>`. @throws Problem as {@link PasswordSlots.acquire} */
+export async function hashPassword(password: string, payer: Payer): Promise<string> {
   const salt = randomBytes(SALT_BYTES)
   const { log2N, r, p } = COST
-  const made = await deriveHash(password, salt, COST)
+  const made = await deriveHash(password, salt, COST, payer)
   return ['scrypt', log2N, r, p, salt.toString('base64url'), made.toString('base64url')].join('$')
 }
 
@@ -31,20 +31,29 @@ export function hasValidLength({ length }: string): boolean {
 /**
  * True if the hash is that of the password. Without a hash the same work is done, so that the time does not reveal if
  * the account exists.
- * @throws Problem `overloaded`
+ * @throws Problem as {@link PasswordSlots.acquire}
  */
-export async function verifyPassword(password: string, passwordHash: string | undefined): Promise<boolean> {
+export async function verifyPassword(
+  password: string,
+  passwordHash: string | undefined,
+  payer: Payer,
+): Promise<boolean> {
   if (!hasValidLength(password)) return false
   const [, log2N, r, p, salt = '', made = ''] = (passwordHash ?? DUMMY_HASH).split('$')
   const cost = { log2N: Number(log2N), r: Number(r), p: Number(p) }
-  const given = await deriveHash(password, Buffer.from(salt, 'base64url'), cost)
+  const given = await deriveHash(password, Buffer.from(salt, 'base64url'), cost, payer)
   return timingSafeEqual(given, Buffer.from(made, 'base64url')) && passwordHash !== undefined
 }
 
 const DUMMY_HASH = `scrypt$${COST.log2N}$${COST.r}$${COST.p}$${'A'.repeat(22)}$${'A'.repeat(43)}`
 
-async function deriveHash(password: string, salt: Buffer, { log2N, r, p }: typeof COST): Promise<Buffer> {
-  const release = await hashSlots.acquire('', 'Too many people sign in at the moment.')
+async function deriveHash(
+  password: string,
+  salt: Buffer,
+  { log2N, r, p }: typeof COST,
+  payer: Payer,
+): Promise<Buffer> {
+  const release = await slots.acquire(payer)
   try {
     // Keyboards differ in the code points that they send for the same letters.
     const text = password.normalize('NFKC')

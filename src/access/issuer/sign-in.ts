@@ -119,7 +119,7 @@ export class SignIn {
     }
   }
 
-  /** Signs in with a password. @throws Problem as {@link ask}, and `overloaded` */
+  /** Signs in with a password. @throws Problem as {@link ask}, and `rate_limited` */
   async login(interaction: InteractionRequest, credentials: Credentials): Promise<LoginResult> {
     const { details, client } = await this.#details(interaction)
     const account = await this.#authenticate(interaction.by, credentials, {
@@ -155,7 +155,7 @@ export class SignIn {
     return redirect
   }
 
-  /** Sets another password for the holder of the present one. @throws Problem `overloaded` */
+  /** Sets another password for the holder of the present one. @throws Problem `rate_limited` */
   async change(
     by: Requester,
     credentials: Credentials,
@@ -163,7 +163,7 @@ export class SignIn {
   ): Promise<'changed' | 'wrong' | 'too_many'> {
     const before = await this.#authenticate(by, credentials, {})
     if (typeof before === 'string') return before
-    const account = await this.#parts.accounts.change(before, password)
+    const account = await this.#parts.accounts.change(before, password, credentials.network)
     if (account === undefined) return 'wrong'
     this.#parts.issuerAudit.passwordSet(by, account)
     return 'changed'
@@ -172,7 +172,7 @@ export class SignIn {
   /**
    * The account of these credentials, for a page of the platform itself.
    * @param tenantId undefined: the tenant that the credentials name
-   * @throws Problem `overloaded`
+   * @throws Problem `rate_limited`
    */
   async identify(
     by: Requester,
@@ -188,7 +188,7 @@ export class SignIn {
   /**
    * The user with this password, for a page of the platform itself, which also asks for the second factor and records the
    * sign-in.
-   * @throws Problem `overloaded`
+   * @throws Problem `rate_limited`
    */
   async identifyUser(
     by: Requester,
@@ -230,8 +230,8 @@ export class SignIn {
     if (!attempts.every(([name, max]) => this.#throttle.admit(name, max))) return refuse('too_many')
     const { accounts, users } = this.#parts
     const { account, accountId } = await (workspace === undefined
-      ? accounts.verifyCredentials(tenant, email, password)
-      : users.verifyCredentials(workspace, email, password))
+      ? accounts.verifyCredentials(tenant, email, password, network)
+      : users.verifyCredentials(workspace, email, password, network))
     if (account === undefined) return refuse('wrong', accountId)
     const [address, here, anywhere] = attempts
     this.#throttle.uncount(address[0])

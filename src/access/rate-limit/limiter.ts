@@ -206,19 +206,33 @@ export class Rates {
     return { key: `${bucketPrefix(tenantId)}streams`, max, quota: 'sse_streams' }
   }
 
+  /**
+   * The limits of one more stream. Public callers, which are anon keys, users and MCP clients, share half of the tenant's
+   * streams, so that service keys and admins always have the other half. A workspace may use nine tenths of either.
+   */
   streamLimits(principal: Principal, role: Role, network: string, max?: number): StreamLimit[] {
     const ofTenant = this.streamLimit(principal.tenantId, max)
+    const ofWorkspace = workspaceShare(ofTenant, principal.workspaceId)
     // One person cannot use up the streams of a tenant: users are limited as addresses are.
     const own = role === 'user' ? `user:${digest(principal.subject)}` : `address:${network}`
-    if (!isPublicKey(principal, role) && role !== 'user') return [ofTenant]
-    const key = `${ofTenant.key}:${own}`
-    return [{ key, max: this.#streams.ofAddress, quota: 'sse_streams_per_address' }, ofTenant]
+    if (!isPublicKey(principal, role) && role !== 'user') return [ofTenant, ...ofWorkspace]
+    return [
+      this.#ownStreams(ofTenant, own),
+      ofTenant,
+      ...publicShares(ofTenant, principal.workspaceId),
+      ...ofWorkspace,
+    ]
   }
 
   mcpStreamLimits({ subject, server }: McpPrincipal, max?: number): StreamLimit[] {
-    const ofTenant = this.streamLimit(server.ref.tenantId, max)
-    const key = `${ofTenant.key}:mcp:${digest(subject)}`
-    return [{ key, max: this.#streams.ofAddress, quota: 'sse_streams_per_address' }, ofTenant]
+    const { tenantId, workspaceId } = server.ref
+    const ofTenant = this.streamLimit(tenantId, max)
+    const own = this.#ownStreams(ofTenant, `mcp:${digest(subject)}`)
+    return [own, ofTenant, ...publicShares(ofTenant, workspaceId), ...workspaceShare(ofTenant, workspaceId)]
+  }
+
+  #ownStreams({ key }: StreamLimit, own: string): StreamLimit {
+    return { key: `${key}:${own}`, max: this.#streams.ofAddress, quota: 'sse_streams_per_address' }
   }
 
   #own(
@@ -240,6 +254,21 @@ export class Rates {
 
 const rateClassOf = (role: Role): DataRole | 'admin' =>
   role === 'service' || role === 'user' || role === 'anon' ? role : 'admin'
+
+/** Rounded up: a small limit is not divided. */
+function workspaceShare({ key, max }: StreamLimit, workspaceId: string | undefined): StreamLimit[] {
+  if (workspaceId === undefined) return []
+  const share = Math.ceil(max * WORKSPACE_SHARE)
+  return [{ key: `${key}:workspace:${workspaceId}`, max: share, quota: 'sse_streams_per_workspace' }]
+}
+
+function publicShares({ key, max }: StreamLimit, workspaceId: string | undefined): StreamLimit[] {
+  const ofTenant = { key: `${key}:public`, max: Math.ceil(max * PUBLIC_SHARE), quota: 'sse_streams_public' }
+  return [...workspaceShare(ofTenant, workspaceId), ofTenant]
+}
+
+const PUBLIC_SHARE = 0.5
+const WORKSPACE_SHARE = 0.9
 
 /** An anon key has many users, so it identifies none of them. */
 const isPublicKey = ({ kind }: Principal, role: Role) => kind === 'api_key' && role === 'anon'

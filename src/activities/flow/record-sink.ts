@@ -1,4 +1,4 @@
-/** Writes the last record of an execution before Temporal learns that it has ended. */
+/** Writes the last record of an execution before Temporal learns that it has ended, and shows its end after Temporal has it. */
 
 import type { InjectedSinks } from '@temporalio/worker'
 import type { Access } from '../../access/access.ts'
@@ -6,9 +6,9 @@ import type { WorkspaceScope } from '../../access/scope.ts'
 import { randomIds, uuidOf } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import type { RunUpdate } from '../../core/run.ts'
+import type { Ending, RunUpdate } from '../../core/run.ts'
 import { refOf } from '../../core/tenant.ts'
-import { recordRun } from '../../features/flows/executions/record.ts'
+import { confirmEnd, recordEnding } from '../../features/flows/executions/record.ts'
 import type { Log } from '../../infra/log.ts'
 import { retryTransient } from '../../infra/retry.ts'
 import type { Records } from '../contract.ts'
@@ -16,52 +16,68 @@ import { workspaceOf } from '../tenant-interceptor.ts'
 
 const { holdMs, patienceMs } = LIMITS.recordRetry
 
-/**
- * The worker completes the workflow task only after `write` has returned. While a server is unavailable, `write` retries for
- * longer than the task's timeout, so Temporal gives the task to another worker. After that, or for another error that may
- * pass, a background retry takes over, so that the task's slot becomes free.
- */
-export function recordSink(access: Access, log: Log): InjectedSinks<Records> {
-  const retries = new RetryQueue(log)
-  return {
-    records: {
-      write: {
-        fn: async ({ workflowId }, update) => {
-          try {
-            const scope = scopeOf(access, workflowId, update)
-            const write = () => recordRun(scope, update)
-            await retryTransient(holdMs, write).catch((error: unknown) => {
-              if (!isRetryable(error)) throw error
-              retries.add(workflowId, write)
-            })
-          } catch (error) {
-            logFailure(log, workflowId, error)
-          }
-        },
-      },
-    },
-  }
+/** Resolves with the status with which a workflow run has ended in Temporal; undefined if it continues as new, or was ended from outside. */
+export type AwaitClose = (workflowId: string, runId: string) => Promise<Ending['status'] | undefined>
+
+export interface RecordSink {
+  readonly sinks: InjectedSinks<Records>
+  /** Resolves when no record is about to be ended. */
+  settled(): Promise<void>
 }
 
 /**
- * Retries writing records in the background, at most one of each workflow. If the process ends first, the record is lost, and
- * the reconciler marks the execution as ended.
+ * The worker completes the workflow task only after `write` has returned. While a server is unavailable, `write` retries for
+ * longer than the task's timeout, so Temporal gives the task to another worker. After that, or for another error that may
+ * pass, a background retry takes over, so that the task's slot becomes free. The record shows the end when Temporal has it; if
+ * this process ends before, the reconciler sees to that.
  */
-class RetryQueue {
-  readonly #log: Log
-  readonly #workflowIds = new Set<string>()
-
-  constructor(log: Log) {
-    this.#log = log
+export function recordSink(access: Access, log: Log, awaitClose: AwaitClose): RecordSink {
+  const retries = new RetryQueue()
+  const ends = new Set<Promise<void>>()
+  const fn: InjectedSinks<Records>['records']['write']['fn'] = async ({ workflowId, runId }, update) => {
+    try {
+      const scope = scopeOf(access, workflowId, update)
+      const write = () => recordEnding(scope, update)
+      const written = await retryTransient(holdMs, write).then(
+        () => undefined,
+        (error: unknown) => {
+          if (!isRetryable(error)) throw error
+          return { late: retries.add(workflowId, write) }
+        },
+      )
+      const end = async () => {
+        await written?.late
+        const status = await awaitClose(workflowId, runId)
+        if (status === undefined) return
+        await retryTransient(patienceMs, () => confirmEnd(scope, update.execution_id, status), isRetryable)
+      }
+      const ended = end()
+        .catch((error: unknown) => logFailure(log, workflowId, error))
+        .finally(() => ends.delete(ended))
+      ends.add(ended)
+    } catch (error) {
+      logFailure(log, workflowId, error)
+    }
   }
+  const settled = async () => {
+    await Promise.all(ends)
+  }
+  return { sinks: { records: { write: { fn } } }, settled }
+}
 
-  add(workflowId: string, write: () => Promise<void>): void {
-    // A repeated task writes the same record.
-    if (this.#workflowIds.has(workflowId)) return
-    this.#workflowIds.add(workflowId)
-    void retryTransient(patienceMs, write, isRetryable)
-      .catch((error: unknown) => logFailure(this.#log, workflowId, error))
-      .finally(() => this.#workflowIds.delete(workflowId))
+/** Retries writing records in the background, at most one of each workflow. */
+class RetryQueue {
+  readonly #writes = new Map<string, Promise<void>>()
+
+  /** @returns a promise of the write, or of the one that is retried already: a repeated task writes the same record */
+  add(workflowId: string, write: () => Promise<void>): Promise<void> {
+    const before = this.#writes.get(workflowId)
+    if (before !== undefined) return before
+    const written = retryTransient(patienceMs, write, isRetryable).finally(() =>
+      this.#writes.delete(workflowId),
+    )
+    this.#writes.set(workflowId, written)
+    return written
   }
 }
 

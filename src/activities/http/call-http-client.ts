@@ -1,12 +1,21 @@
 /** The HTTP client of one call: bounds its total time and the size of responses, and sends through the egress guard. */
 
 import { LIMITS } from '../../core/limits.ts'
+import { Problem } from '../../core/problem.ts'
 import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
-import type { Egress, Inbound, Outbound, Sender } from '../../infra/http-client/egress.ts'
+import {
+  type Egress,
+  type Inbound,
+  isSafe,
+  type Outbound,
+  type Sender,
+} from '../../infra/http-client/egress.ts'
 
 export interface CallHttpOptions {
   readonly timeoutMs?: number
   readonly signal?: AbortSignal
+  /** Rejects if the request must not be sent any more. */
+  readonly beforeSend?: () => Promise<void>
   /** Of the execution: its requests are one deeper. Absent, they name no depth. */
   readonly chainDepth?: number
   /** A clock in milliseconds that never goes back. */
@@ -19,6 +28,7 @@ export class CallHttpClient {
   readonly #now: () => number
   readonly #untilMs: number
   readonly #signal: AbortSignal | undefined
+  readonly #beforeSend: (() => Promise<void>) | undefined
   readonly #chainDepth: number | undefined
   #bytesMax: number = LIMITS.httpCallBytesMax
   #isExcerpted: (status: number) => boolean = () => false
@@ -34,6 +44,7 @@ export class CallHttpClient {
     {
       timeoutMs = LIMITS.httpCallTimeoutMs,
       signal,
+      beforeSend,
       chainDepth,
       now = () => performance.now(),
     }: CallHttpOptions = {},
@@ -43,6 +54,7 @@ export class CallHttpClient {
     this.#now = now
     this.#untilMs = now() + timeoutMs
     this.#signal = signal
+    this.#beforeSend = beforeSend
     this.#chainDepth = chainDepth
   }
 
@@ -65,6 +77,7 @@ export class CallHttpClient {
       timeoutMs: this.#untilMs - this.#now(),
       now: this.#now,
       ...(this.#signal !== undefined && { signal: this.#signal }),
+      ...(this.#beforeSend !== undefined && { beforeSend: this.#beforeSend }),
       ...(this.#chainDepth !== undefined && { chainDepth: this.#chainDepth }),
     }
     const client = new CallHttpClient(this.#egress, this.#sender, options)
@@ -75,18 +88,28 @@ export class CallHttpClient {
   /**
    * Sends one request. Redirects are returned and not followed, so credentials only reach the server they are meant for.
    * @throws Problem without a response, or if the egress guard refuses the address
+   * @throws the reason of the signal, if it ended a request that is safe or was not sent
    */
-  send(outbound: Outbound, bytesMax: number = this.#bytesMax): Promise<Inbound> {
+  async send(outbound: Outbound, bytesMax: number = this.#bytesMax): Promise<Inbound> {
+    await this.#beforeSend?.()
     const timeoutMs = Math.max(1, Math.ceil(this.#untilMs - this.#now()))
     const excerptBytes = (status: number) =>
       this.#isExcerpted(status) ? LIMITS.errorResponse.readBytesMax : undefined
     const bounds = { timeoutMs, bytesMax, excerptBytes }
     const headers = { ...outbound.headers, ...depthHeader(this.#chainDepth) }
-    return this.#egress.send({ ...outbound, headers }, this.#sender, {
-      ...bounds,
-      ...(this.#signal !== undefined && { signal: this.#signal }),
+    const signal = this.#signal
+    const limits = { ...bounds, ...(signal !== undefined && { signal }) }
+    const sent = this.#egress.send({ ...outbound, headers }, this.#sender, limits)
+    return sent.catch((error: unknown) => {
+      throw signal?.aborted && error === signal.reason && !isSafe(outbound.method) ? ended(outbound) : error
     })
   }
+}
+
+/** A request that was ended because its call was cancelled. */
+function ended({ url }: Outbound): Problem {
+  const detail = `${url.host}: the call was cancelled before the answer arrived.`
+  return new Problem('upstream_unavailable', { detail, members: { may_have_arrived: true } })
 }
 
 /** Entry points of this platform read it if the request comes back to them. At the maximum they start nothing. */

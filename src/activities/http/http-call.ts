@@ -49,8 +49,8 @@ async function sendOnce(authentication: unknown, outbound: Outbound, clients: Ca
     const isUnknown = error instanceof Problem && error.members['may_have_arrived'] === true
     if (!isUnknown || isSafe(outbound.method)) throw error
     const detail = `${error.message} The ${outbound.method} request may have arrived.`
-    if (error.code === 'upstream_timeout') throw callFailure('timeout', detail, { code: error.code })
-    throw callFailure('communication', detail, { code: OUTCOME_UNKNOWN })
+    const kind = error.code === 'upstream_timeout' ? 'timeout' : 'communication'
+    throw callFailure(kind, detail, { code: OUTCOME_UNKNOWN })
   }
 }
 

@@ -1,7 +1,6 @@
 /** Sends HTTP requests of executions under the egress rules of their workspace, with the secrets of their flow. */
 
 import { createHash } from 'node:crypto'
-import { cancellationSignal } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -9,6 +8,7 @@ import type { Json } from '../../core/work.ts'
 import { egressAllowed, egressAllowedNow } from '../../features/tenants/workspace-settings.ts'
 import type { Egress } from '../../infra/http-client/egress.ts'
 import { failureOf } from '../call-failure.ts'
+import { cancelRequestedSignal, rejectIfCancelled } from '../cancellation.ts'
 import type { FunctionCall, InlineResult } from '../contract.ts'
 import { type InjectedSecrets, secretNamesOf, withCallSecrets } from '../flow/call-secrets.ts'
 import { limitOutput } from '../limit-output.ts'
@@ -49,12 +49,15 @@ export class HttpRequests {
   }
 
   /**
-   * Sends one request with the arguments of `call: http`, until the call is cancelled.
+   * Sends one request with the arguments of `call: http`, unless the call was cancelled. If it is cancelled later, the request is
+   * ended, except one that finishes in any case.
    * @throws ApplicationFailure (final) without a response, and as {@link callHttp} does
    */
   async send(call: ActivityContext, request: FunctionCall): Promise<Json> {
-    const { timeout_ms: timeoutMs = LIMITS.httpCallTimeoutMs } = request
-    const options = { timeoutMs, signal: cancelRequestedSignal() }
+    const { timeout_ms: timeoutMs = LIMITS.httpCallTimeoutMs, finishes } = request
+    const signal = cancelRequestedSignal()
+    const beforeSend = () => rejectIfCancelled(signal)
+    const options = { timeoutMs, beforeSend, ...(finishes !== true && { signal }) }
     return this.#send(call, request, options).catch(rejectFinally)
   }
 
@@ -81,17 +84,6 @@ const UPSTREAM: ReadonlySet<string> = new Set([
 export function rejectFinally(error: unknown): never {
   if (!(error instanceof Problem) || !UPSTREAM.has(error.code)) throw error
   throw ApplicationFailure.nonRetryable(error.message, error.code, failureOf(error))
-}
-
-/** Aborts when the call is cancelled or has timed out, and not when the worker shuts down: the response may still come. */
-function cancelRequestedSignal(): AbortSignal {
-  const controller = new AbortController()
-  const signal = cancellationSignal()
-  signal.addEventListener('abort', () => {
-    const { message } = signal.reason as Error
-    if (message !== 'WORKER_SHUTDOWN') controller.abort(signal.reason)
-  })
-  return controller.signal
 }
 
 /** A UUID derived from the step (version 8, RFC 9562 §5.8): the same for each attempt of a call within an execution. */

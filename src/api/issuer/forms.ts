@@ -8,6 +8,8 @@ import type { Credentials } from '../../access/issuer/sign-in.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { escapesUtf8 } from '../../core/utf8.ts'
+import { parseText } from '../body-text.ts'
 
 export const requesterOf = ({ ip, id }: FastifyRequest): Requester => ({ address: ip, requestId: id })
 
@@ -24,11 +26,12 @@ export type Form = Readonly<Record<string, string>>
 /** Makes a part of the application accept forms only. */
 export function readForms(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    'application/x-www-form-urlencoded',
-    { parseAs: 'string', bodyLimit: FORM_BYTES_MAX },
-    (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
-  )
+  parseText(app, ['application/x-www-form-urlencoded'], formFields, { bodyLimit: FORM_BYTES_MAX })
+}
+
+function formFields(text: string): Form {
+  if (!escapesUtf8(text)) throw new Problem('body_invalid', { detail: 'The form is not valid UTF-8.' })
+  return Object.fromEntries(new URLSearchParams(text))
 }
 
 /**

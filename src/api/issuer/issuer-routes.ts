@@ -175,7 +175,7 @@ async function acceptInvitation({ accounts, audit }: EmbeddedIssuer, request: Fa
   const form = formOf(request)
   const error = passwordError(form)
   if (error !== undefined) return invitationPage(email, error)
-  const account = await accounts.accept(token, form['password'] ?? '')
+  const account = await accounts.accept(token, form['password'] ?? '', networkOf(request.ip))
   if (account === undefined) return INVALID_INVITATION
   audit.passwordSet(requesterOf(request), account)
   return plainPage(

@@ -90,6 +90,7 @@ export async function makeDemo(
   if (!isNew) return { ...made, results: [] }
   const data = new ApiClient(launched.url, { apikey: keys.serviceKey ?? '' })
   const context = { workspaceId: workspace.id, admin: client, data }
+  await attempt('opening the collections of the demo to its anon key', () => openCollections(context, screen))
   const results: (DemoResult | undefined)[] = []
   for (const [name, part] of PARTS) results.push(await attempt(name, () => part(context)))
   const run = await attempt('running flows-dsl/examples/hello.yaml on Temporal', () =>
@@ -112,6 +113,16 @@ async function findPlace(launched: Parameters<typeof makeDemo>[0]) {
     tenant_id: tenant.id,
   })
   return { client, tenant, workspace, isNew }
+}
+
+/** Other workspaces are closed to anon keys; here the first commands of the README read with one. */
+async function openCollections(
+  { admin, workspaceId: workspace_id }: { readonly admin: ApiClient; readonly workspaceId: string },
+  screen: DemoScreen,
+): Promise<void> {
+  const body = { workspace_id, anon: { collections: 'read' } }
+  await admin.post('/v1/services/configure', body)
+  screen.warn(`demo only: POST /v1/services/configure ${JSON.stringify(body)}`)
 }
 
 async function runSample(client: ApiClient, workspaceId: string): Promise<DemoRun> {

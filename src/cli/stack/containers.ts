@@ -26,6 +26,7 @@ export async function serveTemporalUi(
     TEMPORAL_UI_URL = 'http://127.0.0.1:8233',
     TEMPORAL_UI_UPSTREAM = 'http://temporal-ui:6667',
     TEMPORAL_CODEC_ENDPOINT,
+    TEMPORAL_NAMESPACE = 'default',
   }: NodeJS.ProcessEnv = process.env,
 ): Promise<number> {
   const { hostname, port } = new URL(TEMPORAL_UI_UPSTREAM)
@@ -33,6 +34,7 @@ export async function serveTemporalUi(
     listen: { host: '0.0.0.0', port: PORT },
     upstream: { host: hostname, port: Number(port || 80) },
     url: new URL(TEMPORAL_UI_URL),
+    namespace: TEMPORAL_NAMESPACE,
     ...(TEMPORAL_CODEC_ENDPOINT && { codecEndpoint: TEMPORAL_CODEC_ENDPOINT }),
   })
   await new Promise<void>((stopped) => {

@@ -5,10 +5,12 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { Client } from 'pg'
 import { findRunning } from '../../../stack/start.ts'
 import { describeLayers, findIsolation } from '../../features/functions/sandbox/isolation.ts'
 import { readSettings, type Settings } from '../settings.ts'
+import { findViolations } from './invariants.ts'
 
 interface Finding {
   readonly name: string
@@ -18,10 +20,11 @@ interface Finding {
 
 type Check = (settings: Settings) => Promise<Finding[]>
 
-/** @returns the exit code: 0 without problems */
-export async function doctor(): Promise<number> {
+/** @param deep compares the records of all executions and runs with Temporal, too @returns the exit code: 0 without problems */
+export async function doctor(deep = false): Promise<number> {
   const settings: Settings = { ...findRunning(resolve('.tenon'))?.env, ...(await readSettings()) }
-  const findings = (await Promise.all(CHECKS.map((check) => check(settings)))).flat()
+  const checks = deep ? [...CHECKS, invariants] : CHECKS
+  const findings = (await Promise.all(checks.map((check) => check(settings)))).flat()
   for (const { name, good, detail } of findings) {
     process.stdout.write(`${good ? '✓' : '✗'} ${name.padEnd(20)} ${detail}\n`)
   }
@@ -138,6 +141,46 @@ const isolation: Check = async ({ TENON_DENO_BIN: path }) => {
   // Each of them protects the platform from a function that has escaped Deno; other systems than Linux have neither.
   const good = layers.ownUser || layers.sandbox?.name === 'bwrap' || process.platform !== 'linux'
   return [{ name: 'functions isolation', good, detail: `${active.join(', ')}${wanting}` }]
+}
+
+/** Executions and runs whose record contradicts Temporal, or that stand still. */
+const invariants: Check = async ({
+  DATABASE_URL: url,
+  TEMPORAL_ADDRESS: address,
+  TEMPORAL_NAMESPACE: namespace,
+}) => {
+  const name = 'executions and runs'
+  if (!url || !address)
+    return [{ name, good: false, detail: 'DATABASE_URL or TEMPORAL_ADDRESS is not known' }]
+  const database = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
+  const connection = Connection.lazy({ address })
+  try {
+    await database.connect()
+    const { rows } = await database.query(
+      `select rolsuper or rolbypassrls as sees_all from pg_roles where rolname = current_user`,
+    )
+    if (!rows[0]?.sees_all)
+      return [
+        {
+          name,
+          good: false,
+          detail: 'not checked: row-level security hides rows from the role of DATABASE_URL',
+        },
+      ]
+    await database.query('set default_transaction_read_only = on')
+    const temporal = new TemporalClient({ connection, ...(namespace && { namespace }) })
+    const found = await findViolations({ database, temporal })
+    if (found.length === 0) return [{ name, good: true, detail: 'records and workflows agree' }]
+    return found.map(({ rule, subject, detail }) => ({
+      name: subject,
+      good: false,
+      detail: `${rule}: ${detail}`,
+    }))
+  } catch (error) {
+    return [{ name, good: false, detail: error instanceof Error ? error.message : String(error) }]
+  } finally {
+    await Promise.all([database.end(), connection.close()]).catch(() => undefined)
+  }
 }
 
 const CHECKS: readonly Check[] = [node, api, ports, roles, deno, isolation]

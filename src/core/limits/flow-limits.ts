@@ -71,9 +71,13 @@ export const FLOW_LIMITS = {
   /** Of a call whose task has no `timeout`, and the longest `timeout`. */
   httpCallTimeoutMs: 30_000,
   httpCallTimeoutMsMax: 900_000,
-  /** How much longer the activity of a call may take, and the silence after which its worker counts as lost. */
+  /** How much longer the activity of a call may take. */
   httpCallGraceMs: 15_000,
+  /** The silence after which the worker of a call counts as lost: if the call is repeated then, and if it is not. */
   callHeartbeatMs: 10_000,
+  singleCallHeartbeatMs: 60_000,
+  /** A call that is sent so long after it was scheduled asks Temporal before if it was cancelled meanwhile. */
+  cancelCheckAfterMs: 250,
   /** `$error.response`: how much of the body is read, and how much of content and headers is kept. */
   errorResponse: { readBytesMax: 65_536, contentBytesMax: 12_288, headersBytesMax: 4_096 },
   /** In base64, as large as the output of a step may be. */

@@ -24,6 +24,8 @@ export const FUNCTION_LIMITS = {
   functionVersions: { countMax: 100, bytesMax: 268_435_456 },
   /** Of an exported constant: characters and depth of its value, and the CPU time of a worker thread for reading a module. */
   functionConstant: { charsMax: 16_384, depthMax: 32, cpuMs: 4_000 },
+  /** How long the start of a run whose caller waits is attempted. */
+  functionStartBudgetMs: 10_000,
   functionInputBytesMax: 1_048_576,
   functionResultBytesMax: 1_048_576,
   /** JSON of a result that the worker sends directly; those of larger ones come through Temporal. */

@@ -10,13 +10,17 @@ export const MCP_LIMITS = {
   /** Names of arguments of a tool that are searched. */
   mcpSearchArgumentsMax: 200,
   mcpToolIndexesCachedMax: 200,
+  /** Of a name that an admin chooses, and of one that is made here: clients put `mcp__<server>__` in front, within 64 characters. */
   mcpToolNameCharsMax: 64,
+  mcpToolNameCharsMade: 56,
   mcpGroupsMax: 20,
   mcpDescriptionCharsMax: 2_000,
   mcpCandidateThingsMax: 100,
   mcpArgumentsDepthMax: 64,
   /** Manifests of more characters are reviewed in a worker thread; 20,000 take about 10 ms. The CPU time of a review there. */
   mcpReview: { charsInline: 20_000, cpuMs: 15_000 },
+  /** The longest time limit that an admin may set for a tool. */
+  mcpToolSecondsMax: 300,
   mcpToolCallsPerMinuteMax: 10_000,
   /** Of a whole JSON-RPC message. */
   mcpMessageDepthMax: 70,

@@ -20,7 +20,7 @@ export const MCP_SOURCE_LIMITS = {
   /** A document as text is longer within JSON. */
   mcpSourceBodyBytesMax: 4_194_304,
   /** The time of a call of its tools. Common clients time out after 60 s. */
-  mcpSourceCallMs: 30_000,
+  mcpSourceSeconds: 30,
   /** MCP servers as sources. How long tools that were listed count as current. */
   mcpUpstream: {
     currentMs: 60_000,

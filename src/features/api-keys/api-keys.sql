@@ -34,4 +34,5 @@ call tenon.allow('tenon_admin', 'tenon.api_keys', 'tenant', 'select, insert,
   update (name, scopes, rate_limit, expires_at, disabled_at, revoked_at, ended_at, replaced_by)');
 call tenon.allow('tenon_operator', 'tenon.api_keys', 'all', 'select, insert,
   update (name, scopes, rate_limit, expires_at, disabled_at, revoked_at, ended_at, replaced_by, last_used_at)');
+create policy owner on tenon.api_keys for select to tenon_owner using (true);
 call tenon.add_row_quota('api_keys', 'tenon.api_keys', 'ended_at');

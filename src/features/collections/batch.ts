@@ -196,6 +196,7 @@ const MEMBERS_OF: Readonly<Record<Name, readonly [readonly (keyof Op)[], readonl
 /** @throws Problem `validation_failed` with every member that is missing or has no meaning for its operation */
 function checkMembers(ops: readonly OpAnywhere[]): void {
   const errors = ops.flatMap((op, index) => {
+    const paths = [...(op.field === undefined ? [] : [op.field]), ...(op.unset ?? [])].filter(isPath)
     const [required, optional] = MEMBERS_OF[op.op]
     const known: readonly string[] = ['op', 'ref', 'collection', ...required, ...optional]
     const absent = required.filter((name) => op[name] === undefined)
@@ -203,6 +204,13 @@ function checkMembers(ops: readonly OpAnywhere[]): void {
     return [
       ...absent.map((name) => memberError(index, name, `is required by ${op.op}`)),
       ...unused.map((name) => memberError(index, name, `means nothing to ${op.op}`)),
+      ...paths.map((path) =>
+        memberError(
+          index,
+          op.field === path ? 'field' : 'unset',
+          `names ${path.slice(0, 50)}, which ${NO_PATH}`,
+        ),
+      ),
     ]
   })
   if (errors.length === 0) return
@@ -210,6 +218,10 @@ function checkMembers(ops: readonly OpAnywhere[]): void {
   const detail = first.map((error) => `${error.pointer} ${error.detail}`).join('; ')
   throw new Problem('validation_failed', { detail, errors: first })
 }
+
+/** In queries, a dot or an arrow enters an object. */
+const isPath = (name: string) => /\.|->/.test(name)
+const NO_PATH = 'is a path; it takes a field of the document itself (patch changes members of objects)'
 
 const memberError = (index: number, name: string, detail: string): InputError => ({
   in: 'body',

@@ -69,7 +69,7 @@ end $$;
 
 -- The condition under which a role may access a row, null if it may access none.
 -- @param rule true, false, or the condition that rule-policy.ts has compiled: a template for `format`, and its literals. Absent:
---   anon keys read if the setting of the workspace says so, all else is closed.
+--   closed, but without any `access` anon keys read if the setting of the workspace says so.
 create function tenon.policy_condition(declared tenon.schemas, role text, action text, rule jsonb) returns text
   language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -77,7 +77,7 @@ declare
   condition text;
   parsed refcursor;
 begin
-  if rule is null and role = 'anon' and action = 'read' then
+  if declared.access = '{}' and role = 'anon' and action = 'read' then
     return 'tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace())';
   end if;
   if coalesce(rule, 'false') in ('true', 'false') then

@@ -17,8 +17,9 @@ create table tenon.schemas (
   last_column integer not null default 0,
   last_index integer not null default 0,
   access jsonb not null default '{}',
-  -- True if anon keys may read at least some documents. Null: the setting of the workspace applies.
-  anon_reads boolean generated always as (access #> '{anon,read}' <> 'false') stored,
+  -- True if anon keys may read at least some documents. Null without `access`: the setting of the workspace applies.
+  anon_reads boolean generated always as
+    (case when access <> '{}' then coalesce(access #> '{anon,read}', 'false') <> 'false' end) stored,
   user_reads boolean not null generated always as (coalesce(access #> '{user,read}', 'false') <> 'false') stored,
   revision integer not null default 0 check (revision >= 0),
   -- The name of the table in tenon_data. It changes with the declaration, so that writers with a cached one find no table

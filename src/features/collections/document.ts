@@ -169,10 +169,9 @@ class FieldsCheck {
     else if (LONE_SURROGATE.test(text)) this.#report('holds half a surrogate pair', { code: 'value_invalid' })
   }
 
+  /** Literals were checked when they were parsed; JSON has no infinity. */
   #checkNumber(value: number): void {
     if (!Number.isFinite(value)) this.#report('is a number too large to be kept', { code: 'number_unsafe' })
-    else if (Number.isInteger(value) && !Number.isSafeInteger(value))
-      this.#report('is an integer beyond 2^53 and would not read back the same', { code: 'number_unsafe' })
   }
 
   /** Keeps the first errors: a reply must not grow with the request. The pointer is built for errors alone. */

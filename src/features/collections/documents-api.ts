@@ -46,10 +46,28 @@ async function change(scope: WorkspaceScope, name: string, command: DocumentComm
   return resultDocument(await write(scope, name, command, { keep }))
 }
 
-/** The fields of a body without its id, which must be that of the path. */
-function fieldsFor(id: string, { id: named, ...fields }: Fields): Fields {
-  if (named === undefined || named === id) return fields
-  throw new Problem('validation_failed', { detail: 'id in the body differs from the one in the path.' })
+/**
+ * The caller's fields in a body that may be a document as it was read, which has a `_version`: a condition like If-Match. The
+ * other members of the platform are ignored then, since at that version they are the stored ones. The id is that of the path.
+ */
+function fieldsFor(id: string, document: Fields): { readonly data: Fields; readonly version?: number } {
+  const { id: named, _version, ...fields } = document
+  const data = Object.fromEntries(Object.entries(fields).filter(([name]) => !READ_BACK.has(name)))
+  if (named !== undefined && named !== id)
+    throw new Problem('validation_failed', { detail: 'id in the body differs from the one in the path.' })
+  if (_version === undefined) return { data: fields }
+  if (Number.isSafeInteger(_version)) return { data, version: Number(_version) }
+  const errors = [{ in: 'body', name: '_version', pointer: '/_version', detail: 'is not a version' }] as const
+  throw new Problem('validation_failed', { detail: '_version is not a version.', errors })
+}
+
+const READ_BACK: ReadonlySet<string> = new Set(['_created_at', '_updated_at', '_owner', '_warnings'])
+
+/** The versions that both the headers and the body accept. @returns undefined for any */
+function versionsFor(when: Conditions, version: number | undefined): readonly number[] | undefined {
+  const versions = versionsOf(when)
+  if (version === undefined) return versions
+  return versions === undefined || versions.includes(version) ? [version] : []
 }
 
 export const createDocument = workspaceOperation({
@@ -218,8 +236,8 @@ export const updateDocument = workspaceOperation({
     etag,
   },
   run: async (scope, { name, id, document, replace, unset, ...when }) => {
-    const at = { id: documentId(id), ifVersions: versionsOf(when) }
-    const data = fieldsFor(id, document)
+    const { data, version } = fieldsFor(id, document)
+    const at = { id: documentId(id), ifVersions: versionsFor(when, version) }
     const gone = readUnset(unset)
     if (replace !== true)
       return resultDocument(await write(scope, name, { op: 'update', ...at, data, unset: gone }))
@@ -244,8 +262,9 @@ export const patchDocument = workspaceOperation({
     etag,
   },
   run: async (scope, { name, id, document, ...when }) => {
-    const at = { id: documentId(id), ifVersions: versionsOf(when) }
-    return change(scope, name, { op: 'merge', ...at, data: fieldsFor(id, document) })
+    const { data, version } = fieldsFor(id, document)
+    const at = { id: documentId(id), ifVersions: versionsFor(when, version) }
+    return change(scope, name, { op: 'merge', ...at, data })
   },
 })
 

@@ -2,6 +2,7 @@
 
 import { mergePatch } from '../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
+import { canonical } from '../../core/json.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CpuBudget } from '../../infra/cpu-budget.ts'
 import { checkFields, type Fields, updatedFields } from './document.ts'
@@ -109,24 +110,33 @@ function planOnCurrent(
   if ('ifVersions' in command && command.ifVersions !== undefined && !command.ifVersions.includes(version))
     throw versionMismatch(version)
   const at = { id, ifVersions: [version] }
+  const unchanged = () => partialUpdate(collection, at, current, {})
   switch (command.op) {
     case 'delete':
       return { change: { verb: 'delete', ...at }, warnings: [] }
     case 'replace':
       return replacement(collection, at, applyDefaults(collection, command.data))
     case 'merge':
-      if (Object.keys(command.data).length === 0) return partialUpdate(collection, at, current, {})
-      // The patch has the same bounds as its result.
-      return replacement(collection, at, mergePatch(current.fields, checkFields(command.data).fields))
+      return merged(collection, at, current, command.data)
     case 'update':
       return partialUpdate(collection, at, current, command)
     case 'upsert':
       return partialUpdate(collection, at, current, { data: command.data })
     case 'increment': {
+      if (command.by === 0 && Object.hasOwn(current.fields, command.field)) return unchanged()
       const data = { [command.field]: incremented(current.fields, command.field, command.by) }
       return partialUpdate(collection, at, current, { data })
     }
   }
+}
+
+/** The same document makes no version and no event: a trigger that writes back would start itself again. */
+function merged(collection: Collection, at: At, current: Current, patch: Fields): Planned {
+  // The patch has the same bounds as its result.
+  const fields = mergePatch(current.fields, checkFields(patch).fields) as Fields
+  return canonical(fields) === canonical(current.fields)
+    ? partialUpdate(collection, at, current, {})
+    : replacement(collection, at, fields)
 }
 
 function creation(collection: Collection, data: Fields, id: string): Planned {
@@ -167,8 +177,16 @@ function applyDefaults({ declared }: Collection, fields: Fields): Fields {
 
 function incremented(fields: Fields, field: string, by: number): number {
   const now = Object.hasOwn(fields, field) ? fields[field] : 0
-  if (typeof now === 'number') return now + by
+  if (typeof now === 'number') return exactSum(now, by)
   throw new Problem('state_conflict', { detail: `The field ${field.slice(0, 100)} is not a number.` })
+}
+
+/** @throws Problem `number_unsafe` if integers have a sum that would lose digits: a counter would stand still */
+function exactSum(now: number, by: number): number {
+  const sum = now + by
+  const isLost = Number.isSafeInteger(now) && Number.isSafeInteger(by) && !Number.isSafeInteger(sum)
+  if (!isLost && Number.isFinite(sum)) return sum
+  throw new Problem('number_unsafe', { detail: `The sum of ${now} and ${by} is beyond 2^53.` })
 }
 
 export interface WriteTask extends CollectionLocation {

@@ -6,22 +6,15 @@ import { requireEvents } from '../../access/anon-settings.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { allowedTopics, requireTopicRules } from '../../access/user-settings.ts'
-import { checkJson } from '../../core/json.ts'
+import { checkJson, checkNumbers } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { DATA_ROLES, isPublicRole, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { changeFilter, requireReadable } from '../collections/rules/change-events.ts'
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
-import {
-  CURSOR,
-  cloudEvent,
-  type EventFilter,
-  eventsIn,
-  isChangeTopic,
-  isPlatformTopic,
-  matchesTopic,
-} from './events.ts'
+import type { EventFilter } from './event-sender.ts'
+import { cloudEvent, eventsIn, isChangeTopic, isPlatformTopic, matchesTopic } from './events.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({
@@ -55,6 +48,7 @@ export const publishEvent = workspaceOperation({
       throw bodyProblem('/topic', `Topics below ${topic.split('.')[0]} are the platform's own.`)
     await requireTopicRules(scope, 'publish', [topic])
     checkJson('data', data ?? null, LIMITS.eventBytesMax)
+    checkNumbers('data', data)
     await consumeQuota(scope, 'events_per_day')
     const [id, time] = [scope.newId('evt'), new Date().toISOString()]
     const events = eventsIn(scope)
@@ -81,7 +75,7 @@ export const subscribeEvents = workspaceOperation({
           'Only what this workspace publishes. Changes below `collections` always are, and so is all that anon keys and users hear.',
       }),
     ),
-    last_event_id: Type.Optional(Type.String({ pattern: CURSOR })),
+    last_event_id: Type.Optional(Type.String()),
   }),
   output: Type.Unknown({ description: 'Frames: `ready`, events with `id`, `gap`, `end`.' }),
   http: {

@@ -2,19 +2,18 @@
 
 import { internalsOf } from '../../access/internals.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
-import { type Feed, type FeedSink, frame } from '../../core/bytes.ts'
-import { notFound, Problem } from '../../core/problem.ts'
-import { isBefore } from '../../core/run.ts'
+import { type Feed, frame } from '../../core/bytes.ts'
+import { notFound } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import {
   changesOf,
   type Entry,
   eventsOf,
   type Listener,
-  START,
   type StreamKey,
   type Streams,
 } from '../../infra/valkey/streams.ts'
+import { type EventFilter, EventSender, gapFrame, type Start } from './event-sender.ts'
 
 /** The events of the tenant, and the workspace's own changes. */
 export function eventsIn(scope: WorkspaceScope): Events {
@@ -57,13 +56,10 @@ export interface Subscription {
 }
 
 /**
- * The cursor of a subscription is the id of an entry. If its topics are in both streams, it is that of the tenant's, a
+ * The cursor of a subscription is a position in a stream: the id of an entry, or a time. If its topics are in both streams, it is that of the tenant's, a
  * comma, and that of the workspace's.
  */
 export const CURSOR = '^[0-9]{1,15}-[0-9]{1,10}(,[0-9]{1,15}-[0-9]{1,10})?$'
-
-/** True if an event may be sent now; a promise if that takes a query. */
-export type EventFilter = (entry: Entry) => boolean | Promise<boolean>
 
 /** True for topics of document changes, which only the platform publishes. */
 export const isChangeTopic = (topic: string): boolean => /^collections(\.|$)/.test(topic)
@@ -141,23 +137,19 @@ export class Events {
   }
 
   /**
-   * The feed of some topics. It listens before it reads past events, so that it misses none.
-   * @throws Problem `validation_failed` for the cursor of other topics, `dependency_unavailable`
+   * The feed of some topics. It listens before it reads past events, so that it misses none. A cursor that it cannot continue
+   * from makes it begin with `gap`.
+   * @throws Problem `dependency_unavailable`
    */
-  async subscribe({ topics, ownWorkspace, after, filter }: Subscription): Promise<Feed> {
-    const [changes, events] = [
-      topics.filter(isWorkspaceTopic),
-      topics.filter((topic) => !isWorkspaceTopic(topic)),
-    ]
+  async subscribe({ topics, ownWorkspace, after = '', filter }: Subscription): Promise<Feed> {
     const parts = [
-      { key: eventsOf(this.#ref.tenantId), topics: events },
-      { key: changesOf(this.#ref), topics: changes },
+      { key: eventsOf(this.#ref.tenantId), topics: topics.filter((topic) => !isWorkspaceTopic(topic)) },
+      { key: changesOf(this.#ref), topics: topics.filter(isWorkspaceTopic) },
     ].filter((part) => part.topics.length > 0)
-    const starts = after?.split(',') ?? []
-    if (after !== undefined && starts.length !== parts.length) throw foreignCursor()
+    const starts = startsOf(after, parts.length)
     const senders: EventSender[] = []
-    // Both ids, so that a client that reconnects misses nothing of either stream.
-    const cursor = () => senders.map(({ last }) => last).join(',')
+    // The positions in both streams, so that a client that reconnects misses nothing of either.
+    const cursor = () => senders.map(({ position }) => position).join(',')
     const frameOf =
       parts.length === 1
         ? (entry: Entry) => entry.frame
@@ -166,13 +158,14 @@ export class Events {
       for (const sender of senders) sender.stop()
     }
     try {
-      for (const part of parts) {
+      for (const [index, part] of parts.entries()) {
+        const acceptsTopic = (topic: string) => part.topics.some((pattern) => matchesTopic(pattern, topic))
         const accepts: EventFilter = (entry) =>
-          part.topics.some((topic) => matchesTopic(topic, entry.topic)) &&
+          acceptsTopic(entry.topic) &&
           (!ownWorkspace || entry.source === this.source) &&
           (filter === undefined || filter(entry))
-        const start = starts[senders.length]
-        senders.push(await EventSender.listen(this.#streams, part.key, { accepts, frameOf }, start))
+        const selection = { accepts, acceptsTopic, frameOf, cursor }
+        senders.push(await EventSender.listen(this.#streams, part.key, selection, starts[index]))
       }
     } catch (error) {
       stop()
@@ -180,133 +173,28 @@ export class Events {
     }
     return {
       open: (sink) => {
-        sink.send(
-          `retry: 3000\n${frame({ event: 'ready', data: { topic: topics.join(','), cursor: cursor() } })}`,
-        )
+        const hasGap = senders.some((sender) => sender.startsWithGap)
+        const gap = hasGap ? gapFrame(after, senders.map(({ earliest }) => earliest).join(',')) : ''
+        const ready = { topic: topics.join(','), cursor: cursor() }
+        sink.send(`retry: 3000\n${gap}${frame({ event: 'ready', id: cursor(), data: ready })}`)
         for (const sender of senders) void sender.send(sink).catch(() => sink.end('unavailable'))
         return stop
+      },
+      position: async () => {
+        await Promise.all(senders.map((sender) => sender.advance()))
+        return cursor()
       },
     }
   }
 }
 
-function foreignCursor(): Problem {
-  const error = { in: 'header', name: 'last-event-id', pointer: '', detail: 'is of other topics' } as const
-  return new Problem('validation_failed', {
-    detail: 'Last-Event-ID is of a subscription to other topics.',
-    errors: [error],
-  })
-}
+const IS_CURSOR = new RegExp(CURSOR)
 
-interface Selection {
-  readonly accepts: EventFilter
-  /** The text that is sent for an entry. */
-  readonly frameOf: (entry: Entry) => string
-}
-
-/** Sends events of one stream to a subscriber: past ones, then live ones until the client falls behind. */
-class EventSender {
-  readonly #streams: Streams
-  readonly #key: StreamKey
-  readonly #selection: Selection
-  #newest = START
-  #last = START
-  #stopped = false
-  #stopListening = () => {}
-  /** Receives live entries once the past is sent. */
-  #deliver: ((entry: Entry) => void) | undefined
-
-  private constructor(streams: Streams, key: StreamKey, selection: Selection) {
-    this.#streams = streams
-    this.#key = key
-    this.#selection = selection
-  }
-
-  /** @param after id of the last entry that the client has seen; default: the newest */
-  static async listen(
-    streams: Streams,
-    key: StreamKey,
-    selection: Selection,
-    after: string | undefined,
-  ): Promise<EventSender> {
-    const sender = new EventSender(streams, key, selection)
-    const listening = await streams.listen(key, (entry) => sender.#receive(entry))
-    sender.#stopListening = listening.stop
-    sender.#last = after ?? listening.after
-    if (isBefore(sender.#newest, listening.after)) sender.#newest = listening.after
-    return sender
-  }
-
-  /** Id of the last entry that was sent or skipped. */
-  get last(): string {
-    return this.#last
-  }
-
-  stop(): void {
-    this.#stopped = true
-    this.#stopListening()
-  }
-
-  #receive(entry: Entry): void {
-    this.#newest = entry.id
-    this.#deliver?.(entry)
-  }
-
-  async send(sink: FeedSink): Promise<void> {
-    while (!this.#stopped) {
-      await this.#catchUp(sink)
-      await this.#goLive(sink)
-    }
-  }
-
-  /**
-   * Sends past events a few at a time and no faster than the client reads, since a stream may hold gigabytes. Events
-   * published meanwhile are read from the stream, too. If events were dropped unread, the client gets a `gap`.
-   */
-  async #catchUp(sink: FeedSink): Promise<void> {
-    while (isBefore(this.#last, this.#newest) && !this.#stopped) {
-      const newest = this.#newest
-      const { entries, isWhole } = await this.#streams.following(this.#key, this.#last)
-      const isGone = entries.length === 0
-      // A subscription from the beginning has no gap.
-      if (isGone || (!isWhole && this.#last !== START))
-        sink.send(frame({ event: 'gap', data: { after: this.#last } }))
-      if (isGone) this.#last = newest
-      for (const entry of entries) {
-        const isAccepted = await this.#selection.accepts(entry)
-        if (this.#stopped) return
-        this.#last = entry.id
-        if (isAccepted) sink.send(this.#selection.frameOf(entry))
-        await sink.drained()
-      }
-    }
-  }
-
-  /** Resolves when an event cannot be sent at once: the client is slow, or the filter takes a query. */
-  async #goLive(sink: FeedSink): Promise<void> {
-    // An event may have come since the last read.
-    if (isBefore(this.#last, this.#newest)) return
-    await new Promise<void>((behind) => {
-      this.#deliver = (entry) => {
-        if (!isBefore(this.#last, entry.id) || this.#sendLive(sink, entry)) return
-        // Before resolving, so that no later event overtakes this one.
-        this.#deliver = undefined
-        behind()
-      }
-    })
-  }
-
-  /** Sends an entry if the subscriber may have it. @returns true if the next one can be sent at once */
-  #sendLive(sink: FeedSink, entry: Entry): boolean {
-    const isAccepted = this.#selection.accepts(entry)
-    if (typeof isAccepted !== 'boolean') {
-      // #catchUp awaits it.
-      isAccepted.catch(() => {})
-      return false
-    }
-    this.#last = entry.id
-    return !isAccepted || sink.send(this.#selection.frameOf(entry))
-  }
+/** Where to start in each stream; undefined: now. A cursor of another form, or for another number of streams, is in none of them. */
+function startsOf(after: string, streams: number): readonly Start[] {
+  if (after === '') return []
+  const ids = IS_CURSOR.test(after) ? after.split(',') : []
+  return ids.length === streams ? ids : Array.from({ length: streams }, () => 'unknown')
 }
 
 /** `orders.created` matches itself, `orders.*` every topic below `orders`. */

@@ -1,6 +1,6 @@
 /** Outbox relay: appends document changes and events of the platform to the streams in order, at least once, in one process at a time. */
 
-import { Redis, type Result } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { seededIds, typeId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -11,8 +11,9 @@ import { type Leadership, LeaderTask } from '../../infra/postgres/leader-task.ts
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../infra/retry.ts'
+import { appendEntries, connectToStreams } from '../../infra/valkey/stream-log.ts'
 import { StreamTrimmer } from '../../infra/valkey/stream-trimmer.ts'
-import { addition, changesOf, type Message, type StreamKey } from '../../infra/valkey/streams.ts'
+import { changesOf, type Message, type StreamKey } from '../../infra/valkey/streams.ts'
 import { cloudEvent, sourceOf } from './events.ts'
 
 const TASK = {
@@ -62,21 +63,6 @@ export class Relay {
   }
 }
 
-/** XADD for each message: ARGV repeats the number of a message's arguments and these arguments. */
-const ADD_ALL = `
-local at = 1
-while at <= #ARGV do
-  local words = tonumber(ARGV[at])
-  redis.call('XADD', KEYS[1], unpack(ARGV, at + 1, at + words))
-  at = at + words + 1
-end`
-
-declare module 'ioredis' {
-  interface RedisCommander<Context> {
-    addAll(key: string, ...words: (string | number)[]): Result<null, Context>
-  }
-}
-
 const TIMEOUT_MS = 5_000
 
 export class Appender {
@@ -99,7 +85,16 @@ export class Appender {
       this.#redis ??= await this.#connect()
       const redis = this.#redis
       const parts = [...Map.groupBy(messages, ({ key }) => key)]
-      await Promise.all(parts.map(([key, part]) => appendAll(redis, key, part)))
+      await Promise.all(
+        parts.map(([key, part]) =>
+          appendEntries(
+            redis,
+            key,
+            part.map(({ message }) => message),
+            LIMITS.changesKeptPerWorkspace,
+          ),
+        ),
+      )
       await Promise.all(
         parts.map(([key, part]) =>
           this.#trimmer.added(
@@ -125,13 +120,11 @@ export class Appender {
    * otherwise receive the same megabytes once for every attempt.
    */
   async #connect(): Promise<Redis> {
-    const redis = new Redis(this.#url, {
-      lazyConnect: true,
+    const redis = connectToStreams(this.#url, {
       maxRetriesPerRequest: 0,
       retryStrategy: () => null,
       connectTimeout: TIMEOUT_MS,
       commandTimeout: TIMEOUT_MS,
-      scripts: { addAll: { lua: ADD_ALL, numberOfKeys: 1 } },
     })
     redis.on('error', this.#onError)
     try {
@@ -143,15 +136,6 @@ export class Appender {
       throw error
     }
   }
-}
-
-/** All in order, or none if the server has no memory. One script costs half as much as single commands. */
-async function appendAll(redis: Redis, key: StreamKey, part: readonly StreamMessage[]): Promise<void> {
-  const words = part.flatMap(({ message }) => {
-    const [, ...args] = addition(key, message, LIMITS.changesKeptPerWorkspace)
-    return [args.length, ...args]
-  })
-  await redis.addAll(key, ...words)
 }
 
 /** A message for one stream. */

@@ -3,6 +3,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isBefore } from '../../core/run.ts'
+import { mayHaveDropped } from '../../infra/valkey/stream-log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 import { type Events, isWorkspaceTopic, matchesTopic, type StreamName } from './events.ts'
 
@@ -42,6 +43,7 @@ export const cursorOf = ({ ids }: EventsPage) => ids.join(',')
 interface Part {
   readonly stream: StreamName
   readonly accepts: (entry: Entry) => boolean
+  readonly acceptsTopic: (topic: string) => boolean
 }
 
 /**
@@ -87,11 +89,11 @@ async function withinMs(ms: number, { arrived, wake, signal }: Waiting): Promise
 }
 
 function partsOf({ source }: Events, { topics, ownWorkspace }: EventsRequest): Part[] {
-  const partOf = (stream: StreamName, own: readonly string[]) => ({
-    stream,
-    accepts: (entry: Entry) =>
-      own.some((topic) => matchesTopic(topic, entry.topic)) && (!ownWorkspace || entry.source === source),
-  })
+  const partOf = (stream: StreamName, own: readonly string[]) => {
+    const acceptsTopic = (topic: string) => own.some((pattern) => matchesTopic(pattern, topic))
+    const accepts = (entry: Entry) => acceptsTopic(entry.topic) && (!ownWorkspace || entry.source === source)
+    return { stream, accepts, acceptsTopic }
+  }
   const [changes, published] = [
     topics.filter(isWorkspaceTopic),
     topics.filter((topic) => !isWorkspaceTopic(topic)),
@@ -160,7 +162,7 @@ function within(all: readonly Entry[], { limit, bytesMax }: EventsRequest): read
 /** Looks through a stream until it has enough entries for a page, or for `eventsScanMs`. */
 async function scan(
   events: Events,
-  { stream, accepts }: Part,
+  { stream, accepts, acceptsTopic }: Part,
   after: string,
   { since, limit, bytesMax }: EventsRequest,
 ): Promise<Scan> {
@@ -168,9 +170,10 @@ async function scan(
   const found: Entry[] = []
   let [last, bytes, hasGap] = [after, 0, false]
   while (found.length <= limit && bytes <= bytesMax && Date.now() < untilMs) {
-    const { entries, isWhole } = await events.following(stream, last)
-    // No entry has the id of a time.
-    hasGap ||= !isWhole && !(since !== undefined && last === after)
+    const { entries, dropped } = await events.following(stream, last)
+    // Nobody has read up to a time.
+    const isKnown = since === undefined || last !== after
+    hasGap ||= isKnown && dropped !== undefined && mayHaveDropped(dropped, acceptsTopic)
     last = entries.at(-1)?.id ?? last
     if (entries.length === 0) return { found, last, isAtEnd: true, hasGap }
     for (const entry of entries.filter(accepts)) {

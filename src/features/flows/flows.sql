@@ -142,6 +142,8 @@ create table tenon.executions (
   events integer not null default 0,
   started_at timestamptz(3) not null default now(),
   ended_at timestamptz(3),
+  -- How it ends as soon as its workflow has ended in Temporal: {status, output?, error?, compensation?, ended_at, events, …}.
+  ending jsonb,
   -- The final status. Indexed instead of `status`, whose index would be written with every wait.
   outcome text generated always as (case when ended_at is not null then status end) stored,
   -- Without a concurrency slot, which has its own column: cancelled, if its workflow is started after that.

@@ -128,12 +128,14 @@ async function resultOf(
   const direct = receiveResult(scope, runId)
   const isDone = new AbortController()
   try {
-    const { workflowId, waitMs } = await start()
-    const told = workflowsOf(scope)
-      .result(workflowId, waitMs, isDone.signal)
-      .catch((error: unknown) => {
-        throw error instanceof Problem ? forCaller(error, scope, runId) : error
-      })
+    const told = start().then(({ workflowId, waitMs }) =>
+      workflowsOf(scope)
+        .result(workflowId, waitMs, isDone.signal)
+        .catch((error: unknown) => {
+          throw error instanceof Problem ? forCaller(error, scope, runId) : error
+        }),
+    )
+    // A run may end before its start is confirmed.
     return await Promise.race([direct.received, told])
   } finally {
     direct.close()

@@ -13,7 +13,7 @@ import {
   Time,
 } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { issuerAdminOf } from '../../access/scope-services.ts'
+import { canSendMail, issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, GROUP_PATTERN, outranks, type Role } from '../../core/policy.ts'
@@ -45,8 +45,17 @@ export const Account = Type.Object({
   reset_at: OptionalTime,
   confirmed_by: Type.Array(Type.String(), {
     description:
-      'Subjects that have confirmed since the reset that the account is its person’s: then it decides approvals that were asked for before.',
+      'Subjects that have confirmed since `controlled_at` that the account is its person’s: then it decides approvals that were asked for before, and those of executions that subjects of `controlled_by` started.',
   }),
+  email_verified_at: Type.Union([Time, Type.Null()], {
+    description:
+      'When its password was set by a link that was mailed to `email`; null if its link was shown to an admin. Only a verified address decides approvals that name it.',
+  }),
+  controlled_by: Type.Array(Type.String(), {
+    description:
+      'Subjects that made the account, showed or mailed a link to it, or set its groups: with `fourEyes`, it does not decide for executions that they started, unless another subject confirms it.',
+  }),
+  controlled_at: Time,
   created_by: Type.String(),
   created_at: Time,
   updated_at: Time,
@@ -54,30 +63,66 @@ export const Account = Type.Object({
 })
 type Account = Static<typeof Account>
 
-const Invited = Type.Interface([Account], {
-  invitation_url: Type.String({ description: 'Shown once: there the person sets a password.' }),
-})
+const Mail = Type.Optional(
+  Type.Boolean({
+    description:
+      'true: the link is mailed to the address of the account and not shown here, so that its use verifies the address. Default: false.',
+  }),
+)
+
+/** @param why a person opens it */
+const Link = (why: string) =>
+  Type.Union([Type.String(), Type.Null()], {
+    description: `Shown once: there the person sets ${why}. null if it was mailed.`,
+  })
+
+const Invited = Type.Interface([Account], { invitation_url: Link('a password') })
 
 const EMAIL_PATTERN = `^[^\\s@<>"${HIDDEN}]+@[^\\s@<>"${HIDDEN}]+$`
-const Reset = Type.Interface([Account], {
-  reset_url: Type.String({ description: 'Shown once: there the person sets another password.' }),
-})
+const Reset = Type.Interface([Account], { reset_url: Link('another password') })
 
 const COLUMNS = sql`id, tenant_id, workspace_id, role, email, name, groups,
   case when disabled_at is not null then 'disabled' when accepted then 'active'
     when accepted_at is not null then 'reset' else 'invited' end as status,
-  invited_until, reset_at, confirmed_by, created_by, created_at, updated_at, last_login_at`
+  invited_until, reset_at, confirmed_by, email_verified_at, to_json(controlled_by) as controlled_by, controlled_at, created_by, created_at, updated_at, last_login_at`
 
 const UNTIL = sql`now() + make_interval(days => ${LIMITS.invitationDays})`
 
+/** Adds the caller to those who could act as the person of an account. */
+const controlled = ({ actor: { subject } }: AdminScope) => sql`controlled_by =
+  case when ${subject} = any(controlled_by) then controlled_by else controlled_by || ${subject}::text end`
+
 /** Stores a new link and voids the previous one. For an accepted account, this ends the password (tenon.keep_account). */
-const storeLink = (id: string, digest: Buffer, accepted: boolean) => sql`
-  update accounts set invitation = ${digest}, invited_until = ${UNTIL}, updated_at = now()
+const storeLink = (scope: AdminScope, id: string, { digest, mail }: NewLink, accepted: boolean) => sql`
+  update accounts set invitation = ${digest}, invited_until = ${UNTIL}, link_mailed = ${mail}::boolean, updated_at = now(),
+    ${controlled(scope)}
   where id = ${id} and disabled_at is null and (accepted_at is not null) = ${accepted}::boolean returning ${COLUMNS}`
+
+interface NewLink {
+  readonly url: string
+  readonly digest: Buffer
+  readonly mail: boolean
+}
+
+/** @throws Problem `state_conflict` if the link is to be mailed, and the platform sends no mails */
+function newLink(scope: AdminScope, mail: boolean): NewLink {
+  if (mail && !canSendMail(scope))
+    throw conflict(
+      'No mail can be sent: an operator sets SMTP_URL first. Without `mail`, the link is in the answer.',
+    )
+  return { ...issuerAdminOf(scope).invite(), mail }
+}
+
+/** Mails the link, or @returns it for the answer. */
+function deliverLink(scope: AdminScope, { url, mail }: NewLink, { email }: Account): string | null {
+  if (!mail) return url
+  issuerAdminOf(scope).mailLink(email, url)
+  return null
+}
 
 export const createAccount = adminOperation({
   name: 'account.create',
-  summary: 'Invite a person; the invitation is in this answer only',
+  summary: 'Invite a person, by mail or with a link that is in this answer only',
   roles: ADMINS,
   input: Input({
     ...Holder,
@@ -85,25 +130,27 @@ export const createAccount = adminOperation({
     email: Type.String({ pattern: EMAIL_PATTERN, maxLength: 320 }),
     name: Type.Optional(Name),
     groups: Type.Optional(Groups),
+    mail: Mail,
   }),
   output: Invited,
   http: creates('/v1/accounts'),
-  run: async (scope, { role, email: given, name = '', groups = [], ...named }) => {
+  run: async (scope, { role, email: given, name = '', groups = [], mail = false, ...named }) => {
     const { tenantId, workspaceId } = await resolveAssignment(scope, role, named)
-    const { url, digest } = issuerAdminOf(scope).invite()
+    const link = newLink(scope, mail)
     const email = given.toLowerCase()
     const id = scope.newId('acct')
     const insert = sql`
       insert into accounts
-        (id, tenant_id, workspace_id, role, email, name, groups, invitation, invited_until, created_by)
-      values (${id}, ${tenantId}, ${workspaceId}, ${role}, ${email}, ${name}, ${textArray(groups)}::text[], ${digest}, ${UNTIL},
+        (id, tenant_id, workspace_id, role, email, name, groups, created_by)
+      values (${id}, ${tenantId}, ${workspaceId}, ${role}, ${email}, ${name}, ${textArray(groups)}::text[],
         ${scope.actor.subject})
       on conflict (id) do nothing`
     const [, [made] = []] = await scope
-      .batch(insert, storeLink(id, digest, false))
+      .batch(insert, storeLink(scope, id, link, false))
       .catch(conflictIf({ accounts_email: `There is an account of ${email} already.` }))
     if (made === undefined) throw new TypeError('an insert gave no row')
-    return { ...(made as unknown as Account), invitation_url: url }
+    const account = made as unknown as Account
+    return { ...account, invitation_url: deliverLink(scope, link, account) }
   },
 })
 
@@ -149,7 +196,8 @@ export const updateAccount = adminOperation({
       scope,
       'account',
       sql`
-      update accounts set name = coalesce(${name ?? null}, name), groups = coalesce(${groups === undefined ? null : textArray(groups)}::text[], groups), updated_at = now(),
+      update accounts set name = coalesce(${name ?? null}, name), updated_at = now(),
+        ${groups === undefined ? sql`` : sql`groups = ${textArray(groups)}::text[], ${controlled(scope)},`}
         disabled_at = case ${disabled ?? null}::boolean when true then coalesce(disabled_at, now())
           when false then null else disabled_at end
       where id = ${id} returning ${COLUMNS}`,
@@ -160,14 +208,14 @@ export const inviteAccount = adminOperation({
   name: 'account.invite',
   summary: 'Invite a person again who has not accepted yet; the earlier invitation becomes invalid',
   roles: ADMINS,
-  input: Input({ id: Ref('account') }),
+  input: Input({ id: Ref('account'), mail: Mail }),
   output: Invited,
   http: { method: 'POST', path: '/v1/accounts/{id}/invite', body: '*' },
-  run: async (scope, { id }) => {
-    const { url, digest } = issuerAdminOf(scope).invite()
-    const account = await scope.row<Account>(storeLink(id, digest, false))
+  run: async (scope, { id, mail = false }) => {
+    const link = newLink(scope, mail)
+    const account = await scope.row<Account>(storeLink(scope, id, link, false))
     if (account === undefined) throw await notInvited(scope, id)
-    return { ...account, invitation_url: url }
+    return { ...account, invitation_url: deliverLink(scope, link, account) }
   },
 })
 
@@ -203,17 +251,17 @@ export const resetAccount = adminOperation({
   summary:
     'End the password of an accepted account, with its sessions and tokens; the link for another one is in this answer only',
   roles: ADMINS,
-  input: Input({ id: Ref('account') }),
+  input: Input({ id: Ref('account'), mail: Mail }),
   output: Reset,
   http: { method: 'POST', path: '/v1/accounts/{id}/reset', body: '*' },
-  run: async (scope, { id }) => {
+  run: async (scope, { id, mail = false }) => {
     const before = await findAccount(scope, id)
     requireHigherRole(scope, before)
-    const { url, digest } = issuerAdminOf(scope).invite()
-    const account = await scope.row<Account>(storeLink(id, digest, true))
+    const link = newLink(scope, mail)
+    const account = await scope.row<Account>(storeLink(scope, id, link, true))
     if (account === undefined) throw conflict(before.status === 'disabled' ? DISABLED : notAccepted(id))
     issuerAdminOf(scope).forgetSubject(id)
-    return { ...account, reset_url: url }
+    return { ...account, reset_url: deliverLink(scope, link, account) }
   },
 })
 
@@ -223,7 +271,7 @@ const notAccepted = (id: string) =>
 export const confirmAccount = adminOperation({
   name: 'account.confirm',
   summary:
-    'Confirm that an account is its person’s after a reset: it decides approvals again that were asked for before, but those of executions that you have started',
+    'Confirm that an account is its person’s after it was made, reset or regrouped: it decides approvals that were asked for before, and those of executions that the admin who did it started; not those of executions that you have started',
   roles: ADMINS,
   input: Input({ id: Ref('account') }),
   output: Account,
@@ -234,9 +282,9 @@ export const confirmAccount = adminOperation({
     const account = await scope.row<Account>(sql`
       update accounts set updated_at = now(), confirmed_by =
         case when ${subject} = any(confirmed_by) then confirmed_by else confirmed_by || ${subject}::text end
-      where id = ${id} and accepted and reset_at is not null returning ${COLUMNS}`)
+      where id = ${id} and accepted returning ${COLUMNS}`)
     if (account !== undefined) return account
-    throw conflict('There is nothing to confirm: the account was not reset, or has no password yet.')
+    throw conflict('There is nothing to confirm: the account has no password yet.')
   },
 })
 

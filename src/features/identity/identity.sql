@@ -22,7 +22,14 @@ create table tenon.accounts (
   invited_until timestamptz(3),
   -- When a higher role last reset the password.
   reset_at timestamptz(3),
-  -- Subjects that have confirmed since then that the account still belongs to its person.
+  -- Whether the link was mailed to the address, and not shown to the admin who made it.
+  link_mailed boolean not null default false,
+  -- When the password was set by a link that was mailed: only then does the account decide by its address.
+  email_verified_at timestamptz(3),
+  -- Subjects that made the account, a link to it or its groups, and when the last of them did: each could act as its person.
+  controlled_by text[] not null default '{}',
+  controlled_at timestamptz(3) not null default now(),
+  -- Subjects that have confirmed since then that the account belongs to its person.
   confirmed_by text[] not null default '{}',
   -- A claim of tokens. Disabling the account or changing its password increments it, which revokes earlier tokens.
   generation integer not null default 0,
@@ -40,9 +47,10 @@ call tenon.allow('tenon_operator', 'tenon.accounts', 'all');
 call tenon.allow('tenon_admin', 'tenon.accounts', 'tenant');
 -- Admins can write an invitation, but read neither invitations nor passwords.
 grant select (id, tenant_id, workspace_id, role, email, name, groups, accepted, accepted_at, invited_until, reset_at,
-    confirmed_by, created_by, created_at, updated_at, disabled_at, last_login_at),
-  insert (id, tenant_id, workspace_id, role, email, name, groups, invitation, invited_until, created_by),
-  update (name, groups, invitation, invited_until, confirmed_by, updated_at, disabled_at), delete
+    email_verified_at, controlled_by, controlled_at, confirmed_by, created_by, created_at, updated_at, disabled_at,
+    last_login_at),
+  insert (id, tenant_id, workspace_id, role, email, name, groups, invitation, invited_until, controlled_by, created_by),
+  update (name, groups, invitation, invited_until, link_mailed, controlled_by, confirmed_by, updated_at, disabled_at), delete
   on tenon.accounts to tenon_admin, tenon_operator;
 call tenon.allow('tenon_issuer', 'tenon.accounts', 'all', 'select, update');
 create policy owner on tenon.accounts for select to tenon_owner using (true);
@@ -66,8 +74,16 @@ begin
     if is_linked then
       new.password := null;
       new.reset_at := now();
-      new.confirmed_by := '{}';
     end if;
+  end if;
+  if is_linked or new.groups is distinct from old.groups then
+    new.controlled_at := now();
+    new.confirmed_by := '{}';
+  end if;
+  if is_linked then
+    new.email_verified_at := null;
+  elsif old.invitation is not null and new.invitation is null and new.password is not null then
+    new.email_verified_at := case when old.link_mailed then now() end;
   end if;
   if new.password is not null then
     new.accepted_at := coalesce(old.accepted_at, now());
@@ -87,29 +103,18 @@ create trigger generations before update on tenon.accounts for each row
   when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password)
   execute function tenon.bump_token_generation();
 
--- @returns true if an approval requested at `asked_at` must wait until the account is confirmed: it was reset since then,
--- and only the starter of the execution, if anyone, has confirmed it. The workspace cannot read the account itself.
-create function tenon.is_unconfirmed(account text, asked_at timestamptz, starter text) returns boolean
-  stable language sql security definer set search_path = tenon, pg_temp
-  return exists (
-    select from tenon.accounts
-    where id = account and (tenant_id is null or tenant_id = tenon.tenant()) and reset_at > asked_at
-      and not exists (select from unnest(confirmed_by) as by where by <> starter)
-  );
-revoke execute on function tenon.is_unconfirmed from public;
-grant execute on function tenon.is_unconfirmed to tenon_admin, tenon_operator;
-
--- The accounts that the names of approvers stand for. An address names any account of the tenant; roles and groups, those
--- of the session's workspace and of the whole tenant. The workspace cannot read the accounts themselves.
+-- The accounts that the names of approvers stand for. An address names the account of the tenant whose password was set by a
+-- link that was mailed there; roles and groups, those of the session's workspace and of the whole tenant. The workspace cannot
+-- read the accounts themselves.
 create function tenon.accounts_named(names text[])
   returns table (id text, email text, active boolean, known_as text[])
   stable language sql security definer set search_path = tenon, pg_temp as $$
   select a.id, a.email, a.accepted and a.disabled_at is null, array(
-    select name from unnest(array[a.id, a.email] || case
+    select name from unnest(array[a.id] || case when a.email_verified_at is not null then array[a.email] else '{}' end || case
       when a.workspace_id is null or a.workspace_id = tenon.workspace()
         then array['role:' || a.role] || array(select 'group:' || g from unnest(a.groups) as g) else '{}' end) as name)
   from accounts a
-  where a.tenant_id = tenon.tenant() and (a.id = any(names) or a.email = any(names)
+  where a.tenant_id = tenon.tenant() and (a.id = any(names) or a.email_verified_at is not null and a.email = any(names)
     or (a.workspace_id is null or a.workspace_id = tenon.workspace())
       and ('role:' || a.role = any(names) or exists (select from unnest(a.groups) as g where 'group:' || g = any(names)))) $$;
 revoke execute on function tenon.accounts_named from public;
@@ -135,6 +140,8 @@ create table tenon.oauth_clients (
   created_by text not null,
   created_at timestamptz(3) not null default now(),
   rotated_at timestamptz(3),
+  -- Subjects that were shown a secret of a machine client, its creator apart.
+  rotated_by text[] not null default '{}',
   used_at timestamptz(3),
   -- Of the copy of a document: until when it need not be read again, and when it last said something else.
   fresh_until timestamptz(3),
@@ -154,10 +161,11 @@ create index on tenon.oauth_clients (created_at) where registered;
 call tenon.allow('tenon_operator', 'tenon.oauth_clients', 'all');
 call tenon.allow('tenon_admin', 'tenon.oauth_clients', 'tenant');
 grant select (id, tenant_id, workspace_id, kind, role, name, audience, redirect_uris, registered, created_by, created_at,
-    rotated_at, used_at),
+    rotated_at, rotated_by, used_at),
   insert (id, tenant_id, workspace_id, kind, role, name, audience, secret_hash, redirect_uris, created_by),
-  update (secret_hash, rotated_at), delete on tenon.oauth_clients to tenon_admin, tenon_operator;
+  update (secret_hash, rotated_at, rotated_by), delete on tenon.oauth_clients to tenon_admin, tenon_operator;
 call tenon.allow('tenon_issuer', 'tenon.oauth_clients', 'all', 'select, insert, update, delete');
+create policy owner on tenon.oauth_clients for select to tenon_owner using (true);
 
 -- Sessions, pending sign-ins, grants, codes and refresh tokens. Their ids are secrets, so the table stores digests of them,
 -- and all other content encrypted by the platform.

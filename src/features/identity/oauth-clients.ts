@@ -139,10 +139,12 @@ export const rotateOAuthClient = adminOperation({
   http: { method: 'POST', path: '/v1/oauth-clients/{id}/rotate-secret', body: '*' },
   run: async (scope, { id }) => {
     const { text, digest } = newSecret()
+    const { subject } = scope.actor
     const client = await findRow<OAuthClient>(
       scope,
       'machine client',
-      sql`update oauth_clients set secret_hash = ${digest}, rotated_at = now()
+      sql`update oauth_clients set secret_hash = ${digest}, rotated_at = now(),
+          rotated_by = case when ${subject} = any(rotated_by) then rotated_by else rotated_by || ${subject}::text end
         where id = ${id} and kind = 'machine' returning ${COLUMNS}`,
     )
     issuerAdminOf(scope).forgetClient(id)

@@ -15,6 +15,8 @@ create table tenon.mcp_servers (
   challenge text not null default 'auto' check (challenge in ('auto', 'http', 'tool_error')),
   -- Mode of `tools/list`: it shows the search of tools, or all tools.
   search text not null default 'auto' check (search in ('auto', 'on', 'off')),
+  -- How results of tools with an output schema are sent.
+  results text not null default 'both' check (results in ('both', 'text', 'structured')),
   -- The external issuer of its tokens; null: the embedded one.
   authorization_server text,
   active_version integer,

@@ -10,6 +10,7 @@ import { PageInput, PageOf } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { conflictIf, fieldProblem, findRow, listPage, previewOperation } from '../operation-helpers.ts'
+import { RESULTS_MODES } from './calls/result-form.ts'
 import { ArgumentChoices } from './curation/curated-arguments.ts'
 import { Groups } from './curation/groups.ts'
 import { Prompts, Resources } from './prompts.ts'
@@ -48,7 +49,7 @@ export const Choice = Type.Object(
       Type.Object(
         {
           result_bytes: Type.Optional(Type.Integer({ minimum: 1_000, maximum: LIMITS.mcpResultBytesMax })),
-          timeout_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 300 })),
+          timeout_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.mcpToolSecondsMax })),
           wait_seconds: Type.Optional(
             Type.Integer({
               minimum: 0,
@@ -110,6 +111,10 @@ const EndpointSettings = {
       description: `Whether clients are shown \`tool_search\` and \`tool_call\` instead of all tools but the pinned ones. \`auto\`: above ${LIMITS.mcpToolsListedMax} tools.`,
     },
   ),
+  results: Type.Enum([...RESULTS_MODES], {
+    description:
+      'How results of tools with an output schema are sent to MCP clients: as `structured` content, as `text`, or as `both`, the default: some hosts show their model the one alone, some the other.',
+  }),
 }
 const AuthorizationServer = Type.Union(
   [Type.String({ minLength: 1, maxLength: LIMITS.nameCharsMax }), Type.Null()],
@@ -123,6 +128,7 @@ const SettingsInput = {
   list: Type.Optional(EndpointSettings.list),
   challenge: Type.Optional(EndpointSettings.challenge),
   search: Type.Optional(EndpointSettings.search),
+  results: Type.Optional(EndpointSettings.results),
 }
 
 export const McpServer = Type.Object({
@@ -144,7 +150,7 @@ export const McpServer = Type.Object({
 export type McpServer = Static<typeof McpServer>
 
 const SERVER_COLUMNS = sql`id, slug, name, description, state, active_version, latest_version, list, challenge,
-  search, authorization_server, curation,
+  search, results, authorization_server, curation,
   '/v1/mcp/workspaces/' || workspace_id || '/servers/' || slug || '/mcp' as path,
   created_by, created_at, updated_at`
 
@@ -209,7 +215,7 @@ export const createServer = previewOperation({
     location: ({ path }) => path?.replace(/\/mcp$/, ''),
   },
   run: async (scope, { name, description = '', ...input }) => {
-    const { list = 'auto', challenge = 'auto', search = 'auto' } = input
+    const { list = 'auto', challenge = 'auto', search = 'auto', results = 'both' } = input
     rejectErrors([findHidden(name, '/name'), findHidden(description, '/description')])
     const { authorization_server: issuer = null } = input
     rejectUntrusted(scope, issuer)
@@ -218,8 +224,8 @@ export const createServer = previewOperation({
       scope,
       'MCP server',
       sql`insert into mcp_servers
-          (id, slug, name, description, list, challenge, search, authorization_server, state, created_by)
-        values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, ${list}, ${challenge}, ${search}, ${issuer},
+          (id, slug, name, description, list, challenge, search, results, authorization_server, state, created_by)
+        values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, ${list}, ${challenge}, ${search}, ${results}, ${issuer},
           'created',
           ${scope.actor.subject})
         returning ${SHOWN_COLUMNS}`,
@@ -295,7 +301,7 @@ export const updateServer = previewOperation({
   http: { method: 'PATCH', path: `${SERVERS}/{server}`, body: '*' },
   run: async (
     scope,
-    { server, name, description, suspended, list, challenge, search, authorization_server: issuer },
+    { server, name, description, suspended, list, challenge, search, results, authorization_server: issuer },
   ) => {
     rejectErrors([findHidden(name ?? '', '/name'), findHidden(description ?? '', '/description')])
     rejectUntrusted(scope, issuer ?? null)
@@ -310,6 +316,7 @@ export const updateServer = previewOperation({
           authorization_server = case when ${issuer !== undefined}::boolean then ${issuer ?? null}::text
             else authorization_server end,
           search = coalesce(${search ?? null}::text, search),
+          results = coalesce(${results ?? null}::text, results),
           state = case
             when ${suspended ?? null}::boolean then 'suspended'
             when not ${suspended ?? null}::boolean and state = 'suspended' then case

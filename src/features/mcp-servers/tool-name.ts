@@ -6,12 +6,12 @@ import { LIMITS } from '../../core/limits.ts'
 export type JsonSchema = Readonly<Record<string, unknown>>
 
 /** Pattern of names of tools and groups, and of the last parts of scopes: what every client accepts. */
-export const TOOL_NAME_PATTERN = `^[A-Za-z0-9_.-]{1,${LIMITS.mcpToolNameCharsMax}}$`
+export const TOOL_NAME_PATTERN = `^[A-Za-z0-9_-]{1,${LIMITS.mcpToolNameCharsMax}}$`
 
 /** A name with the characters and the length that every client accepts; a digest keeps truncated names distinct. */
 export function toolName(text: string): string {
-  const name = text.replaceAll(/[^A-Za-z0-9_.-]/g, '_')
-  const max = LIMITS.mcpToolNameCharsMax
+  const name = text.replaceAll(/[^A-Za-z0-9_-]/g, '_')
+  const max = LIMITS.mcpToolNameCharsMade
   return name.length <= max ? name : `${name.slice(0, max - 9)}_${digest(text).slice(0, 8)}`
 }
 

@@ -9,6 +9,7 @@ import { hiddenIn } from '../../core/visible-text.ts'
 import type {
   CallClient,
   InputRequests,
+  Progress,
   ReceivedInput,
   RequestedInput,
   WaitOptions,
@@ -136,6 +137,8 @@ export interface ToolProvider {
     input: Readonly<Record<string, unknown>>,
     share: number,
   ) => Readonly<Record<string, unknown>> | undefined
+  /** The operation of a call whose client wants progress, which it reports while it runs. */
+  readonly reporting?: (operation: AnyOperation, onProgress: (progress: Progress) => void) => AnyOperation
   /** Waits for what the operation has started. @returns the output that is there then */
   readonly follow?: (
     scope: WorkspaceScope,

@@ -146,7 +146,7 @@ export async function provision(
   const work = tenantWorkflowsOf(scope, { tenantId: ref.tenantId, workspaceId: '-' })
   try {
     const summary = `Provision ${kind} ${target}`
-    await work.start({ type: 'provision', queue: QUEUES.provisioning, ...start, input, summary })
+    await work.start({ definition: 'provision', queue: QUEUES.provisioning, ...start, input, summary })
   } catch (error) {
     await failProvisioning(scope, input, NOT_STARTED.detail)
     throw error

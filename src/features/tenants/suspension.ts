@@ -97,7 +97,13 @@ async function changeAndNotify(
   const what = target.workspaceId === '-' ? target.tenantId : target.workspaceId
   const start = () =>
     tenantWorkflowsOf(scope, { tenantId: target.tenantId, workspaceId: '-' }).start({
-      ...{ type: 'suspension', queue: QUEUES.provisioning, subject: 'suspension', uuid: scope.uuid(), input },
+      ...{
+        definition: 'suspension',
+        queue: QUEUES.provisioning,
+        subject: 'suspension',
+        uuid: scope.uuid(),
+        input,
+      },
       summary: `${what} is to be ${to}`,
     })
   // A suspension does not wait for Temporal; a resumption is made only with its workflow.

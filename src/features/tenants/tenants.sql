@@ -98,15 +98,15 @@ create policy data on tenon.services for select to tenon_anon, tenon_user, tenon
 grant select (tenant_id, workspace_id, anon, public_read, user_objects, user_topics) on tenon.services
   to tenon_anon, tenon_user, tenon_service;
 
--- @returns the workspace if its anon keys may read collections without a rule of their own, else null
+-- @returns the workspace if its anon keys may read undeclared collections and declarations without `access`, else null
 -- In plpgsql so that it is not inlined: the cost of its lookup would enter every plan and distort the choice of indexes.
 create function tenon.anon_workspace() returns text stable parallel safe cost 1 language plpgsql as $$
 begin
   if exists (select from tenon.services s
-      where s.tenant_id = tenon.tenant() and s.workspace_id = tenon.workspace() and s.anon ->> 'collections' = 'none') then
-    return null;
+      where s.tenant_id = tenon.tenant() and s.workspace_id = tenon.workspace() and s.anon ->> 'collections' = 'read') then
+    return tenon.workspace();
   end if;
-  return tenon.workspace();
+  return null;
 end $$;
 
 create table tenon.operations (

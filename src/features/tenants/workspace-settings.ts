@@ -94,6 +94,11 @@ export const Services = Type.Object({
   retention: RetentionPolicy,
   retention_failure: Type.Optional(RetentionFailure),
   updated_at: OptionalTime,
+  warnings: Type.Optional(
+    Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
+      description: 'After a change: what it has made public.',
+    }),
+  ),
 })
 export type Services = Static<typeof Services>
 
@@ -152,9 +157,26 @@ export const configureServices = adminOperation({
     invalidate(scope, ref, ANON_CACHE_KEY)
     // Keys and states are cached with the origins.
     if (cors !== undefined) invalidateState(scope, ref.tenantId)
-    return services
+    if (anon?.collections !== 'read') return services
+    return { ...services, warnings: [await openedCollections(scope, workspace_id)] }
   },
 })
+
+/** Names in a warning; more are counted. */
+const NAMES_MAX = 10
+
+/** The warning about what `anon.collections: "read"` makes public. */
+async function openedCollections(scope: AdminScope, workspaceId: string) {
+  const rows = await scope.rows<{ collection: string }>(sql`
+    select collection from schemas where workspace_id = ${workspaceId} and access = '{}' order by collection`)
+  const names = rows.slice(0, NAMES_MAX).map(({ collection }) => collection)
+  const more = rows.length > NAMES_MAX ? ` and ${rows.length - NAMES_MAX} more` : ''
+  const declared = names.length === 0 ? 'now none' : `now ${names.join(', ')}${more}`
+  return {
+    pointer: '/anon/collections',
+    detail: `Everybody with an anon key of the workspace reads every document of each undeclared collection, and of each one that is declared without \`access\`: ${declared}. A declaration with \`access\` stays closed to whom it does not name.`,
+  }
+}
 
 /**
  * The setting with encrypted secrets.

@@ -31,7 +31,7 @@ export async function changeRegistered<T>(
   change: () => Promise<T>,
 ): Promise<T> {
   await workflows.start({
-    type: 'registration',
+    definition: 'registration',
     queue: QUEUES.provisioning,
     subject,
     uuid,

@@ -7,10 +7,12 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { type Leadership, LeaderTask } from '../../infra/postgres/leader-task.ts'
 import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../infra/retry.ts'
+import { mayHaveDropped } from '../../infra/valkey/stream-log.ts'
 import {
   changesOf,
   type Entry,
   eventsOf,
+  type Following,
   gapBetween,
   type StreamGap,
   type StreamKey,
@@ -49,6 +51,8 @@ export interface Consumption<State extends ConsumerState> {
   load(system: SystemScope): Promise<State | undefined>
   /** True if the state must be loaded again after entries were read. */
   isStale?(state: State): boolean
+  /** True if entries of a topic can matter to it: only then their loss is a gap. Default: all. */
+  concerns?(state: State, topic: string): boolean
   /**
    * Handles entries of one stream. If it throws, it gets them again after a pause.
    * @param gap entries before these that were dropped unread
@@ -224,12 +228,12 @@ class StreamConsumer {
     for (const stream of streams) {
       if (this.#closed || this.#state === undefined) continue
       const offset = this.#state[`${stream}_offset`]
-      const { entries, isWhole } = await this.#services.streams.following(streamKey(ref, stream), offset)
-      if (entries.length === 0) continue
-      const handled = await this.#handle(stream, entries, isWhole)
+      const following = await this.#services.streams.following(streamKey(ref, stream), offset)
+      if (following.entries.length === 0) continue
+      const handled = await this.#handle(stream, following)
       busyMs += handled.busyMs
       isFull ||= handled.isFull
-      count += entries.length
+      count += following.entries.length
     }
     if (isFull) await this.#wait(LIMITS.consumerFullMs, false)
     if (count === 0 && !this.#hasNewEntry) await this.#wait(LIMITS.watchIdleMs)
@@ -243,20 +247,17 @@ class StreamConsumer {
     return state
   }
 
-  /**
-   * Handles entries and stores the offset.
-   * @param isWhole false if entries before these were dropped unread
-   */
+  /** Handles entries and stores the offset. */
   async #handle(
     stream: StreamName,
-    entries: readonly Entry[],
-    isWhole: boolean,
+    following: Following,
   ): Promise<{ readonly busyMs: number; readonly isFull: boolean }> {
     const offset = `${stream}_offset` as const
     const known = this.#state
     const state = known !== undefined && this.#consumption.isStale?.(known) ? await this.#load() : known
     if (state === undefined) return { busyMs: 0, isFull: false }
-    const gap = isWhole ? undefined : gapBetween(state[offset], entries)
+    const { entries } = following
+    const gap = this.#gapFor(state, state[offset], following)
     const handled = await this.#consumption.handle(state, entries, gap)
     const { count = entries.length, busyMs } = handled
     const isFull = count < entries.length
@@ -268,6 +269,12 @@ class StreamConsumer {
     if (isStored && gap !== undefined)
       this.#services.log.warn({ ...this.#about, stream, ...gap }, 'event consumer missed dropped events')
     return { busyMs, isFull }
+  }
+
+  #gapFor(state: ConsumerState, after: string, following: Following): StreamGap | undefined {
+    const gap = gapBetween(after, following)
+    const concerns = (topic: string) => this.#consumption.concerns?.(state, topic) ?? true
+    return gap !== undefined && mayHaveDropped(gap.dropped, concerns) ? gap : undefined
   }
 
   /** Wakes the consumer when the stream gets an entry. */

@@ -125,10 +125,10 @@ function optionsOf(ref: TenantRef, scheduled: Scheduled) {
   // A variable of its own: the type of the options lacks `priority`, which the client passes on nevertheless.
   const action = {
     type: 'startWorkflow' as const,
-    workflowType: scheduled.type,
+    workflowType: scheduled.type ?? scheduled.definition,
     workflowId: id,
     taskQueue: scheduled.queue,
-    args: withPurpose(`start:${scheduled.type}`, scheduled.input),
+    args: withPurpose(`start:${scheduled.definition}`, scheduled.input),
     staticSummary: plaintextSummary(scheduled.summary),
     typedSearchAttributes: attributes,
     priority: { fairnessKey: ref.tenantId },

@@ -18,8 +18,10 @@ import {
 } from '../../core/work.ts'
 
 export interface Start {
-  /** Workflow type: a name exported by src/workflows. */
-  readonly type: string
+  /** A definition of src/workflows/index.ts. */
+  readonly definition: string
+  /** The workflow type, which operators read: the name of the flow or function; the definition by default. */
+  readonly type?: string
   readonly queue: (typeof QUEUES)[keyof typeof QUEUES]
   /** Third part of the workflow id: a flow, a function, or the name of a tenant job. */
   readonly subject: string

@@ -113,10 +113,10 @@ export class TenantWorkflows {
   async start(start: Start): Promise<string> {
     const id = workflowId(this.#ref, start.subject, start.uuid)
     await callTemporal(this.#client, () =>
-      this.#client.workflow.start(start.type, {
+      this.#client.workflow.start(start.type ?? start.definition, {
         workflowId: id,
         taskQueue: start.queue,
-        args: withPurpose(`start:${start.type}`, start.input),
+        args: withPurpose(`start:${start.definition}`, start.input),
         workflowIdReusePolicy: 'REJECT_DUPLICATE',
         staticSummary: plaintextSummary(start.summary),
         typedSearchAttributes: searchAttributesOf(this.#ref, start.attributes),

@@ -2,6 +2,7 @@
 
 import type { Redis } from 'ioredis'
 import { LRUCache } from 'lru-cache'
+import { logOf, type StreamKey } from './stream-log.ts'
 
 /** How often a stream is measured while as many bytes go into it as it may hold. */
 const MEASUREMENTS = 16
@@ -18,11 +19,11 @@ export class StreamTrimmer {
   }
 
   /** Call after the texts were added to the stream: drops its oldest entries if it takes too much memory. */
-  async added(redis: Redis, key: string, texts: readonly string[]): Promise<void> {
+  async added(redis: Redis, key: StreamKey, texts: readonly string[]): Promise<void> {
     if (!this.#shouldMeasure(key, texts)) return
     const [bytes, length] = await Promise.all([redis.memory('USAGE', key, 'SAMPLES', 0), redis.xlen(key)])
     const share = this.#bytesMax / (bytes ?? 1)
-    if (share < 1) await redis.xtrim(key, 'MAXLEN', Math.floor(length * share))
+    if (share < 1) await redis.keepNewest(key, logOf(key), Math.floor(length * share))
   }
 
   /** Measuring is too expensive after every addition. */

@@ -1,23 +1,22 @@
 /** Valkey Streams: builds their keys, appends, and fans entries out from one blocking reader per process. */
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { isBefore } from '../../core/run.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
+import {
+  appendEntries,
+  connectToStreams,
+  type DroppedTopics,
+  droppedAfter,
+  logOf,
+  type Message,
+  type StreamFacts,
+  type StreamKey,
+} from './stream-log.ts'
 import { StreamTrimmer } from './stream-trimmer.ts'
-
-/** A published event. Listeners filter by the fields beside the text, so that it is not parsed. */
-export interface Message {
-  readonly topic: string
-  readonly source: string
-  readonly text: string
-  /** For a change: the roles that could read documents of the collection then. */
-  readonly readers?: { readonly anon: boolean; readonly user: boolean }
-  /** The deleted document as JSON, if rules decide who may know of it. Subscribers do not receive it. */
-  readonly deleted?: string
-}
 
 /** A message with its id in the stream. One object for all listeners of a process. */
 export interface Entry extends Message {
@@ -27,16 +26,19 @@ export interface Entry extends Message {
   readonly frame: string
 }
 
+export type { Message, StreamKey } from './stream-log.ts'
+
 export type Listener = (entry: Entry) => void
 
 /** Comes before every entry. */
 export const START = '0-0'
+/** The position in a stream that was empty. It comes before every entry too, but is not {@link START}, which asks for all that is kept. */
+const EMPTY = '0-1'
+/** Follows every entry of its millisecond. */
+const LAST_OF_MS = 9_999_999_999
 const BLOCK_MS = 5_000
 const RETRY_MS = 500
 const UNBLOCK_MS = 10
-
-/** Key of a stream. One read covers the streams of several tenants, so Valkey must be a single node, not a cluster. */
-export type StreamKey = `tenon:{${TenantId}}:${string}`
 
 /** The stream of the events that a tenant's workspaces publish. */
 export const eventsOf = (tenantId: TenantId): StreamKey => `tenon:{${tenantId}}:events`
@@ -59,14 +61,13 @@ export class Streams {
 
   constructor(url: string, onError: (error: Error) => void) {
     const options = {
-      lazyConnect: true,
       maxRetriesPerRequest: 1,
       connectTimeout: 2_000,
       commandTimeout: 5_000,
     }
-    this.#redis = new Redis(url, options)
+    this.#redis = connectToStreams(url, options)
     // It blocks inside the server, so it has its own connection and time limit.
-    this.#reader = new Redis(url, { ...options, commandTimeout: BLOCK_MS * 2 })
+    this.#reader = connectToStreams(url, { ...options, commandTimeout: BLOCK_MS * 2 })
     this.#onError = onError
     this.#redis.on('error', onError)
     this.#reader.on('error', onError)
@@ -74,7 +75,7 @@ export class Streams {
 
   /** Appends to the stream, and drops its oldest entries if it takes too much memory. @returns the entry's id */
   async publish(key: StreamKey, message: Message): Promise<string> {
-    const id = await this.#call(() => this.#redis.xadd(...addition(key, message, LIMITS.eventsKeptPerTenant)))
+    const id = await this.#call(() => appendEntries(this.#redis, key, [message], LIMITS.eventsKeptPerTenant))
     // The entry is stored, so its publisher must not publish it again.
     await this.#trimmer.added(this.#redis, key, [message.text]).catch(this.#onError)
     return id ?? START
@@ -100,24 +101,44 @@ export class Streams {
   }
 
   /**
-   * Entries after one that was there, oldest first; only the first few.
-   * @returns the entries; `isWhole` is false if entries in between were dropped
+   * Entries after a position, oldest first; only the first few. After a position ahead of the stream, which it cannot have
+   * given: from the oldest on.
+   * @returns the entries; `dropped` names the topics of which entries in between were dropped, if any
    */
-  async following(key: StreamKey, after: string): Promise<{ entries: Entry[]; isWhole: boolean }> {
-    const rows = await this.#call(() =>
-      this.#redis.xrange(key, after, '+', 'COUNT', LIMITS.eventsReadAtOnce + 1),
+  async following(key: StreamKey, after: string): Promise<Following> {
+    const read = (from: string) => [key, from, '+', 'COUNT', LIMITS.eventsReadAtOnce + 1] as const
+    const rows = await this.#call(() => this.#redis.xrange(...read(after)))
+    if (rows[0]?.[0] === after) return { entries: rows.slice(1).map(toEntry) }
+    if (rows.length === 0 && isFirst(after)) return { entries: [] }
+    // Read again, so that the entries and the log of the dropped ones are of the same time.
+    const replies = await this.#call(() =>
+      this.#redis
+        .multi()
+        .xrange(...read(after))
+        .hgetall(logOf(key))
+        .xinfo('STREAM', key)
+        .time()
+        .exec(),
     )
-    const isThere = rows[0]?.[0] === after
-    const entries = rows.slice(isThere ? 1 : 0).map(toEntry)
-    const isWhole = isThere || entries.length === 0 || (after === START && (await this.#hasAll(key)))
-    return { entries, isWhole }
+    const [found, log, info, time] = (replies ?? []).map(([, reply]) => reply)
+    const entries = ((found ?? []) as [string, string[]][]).map(toEntry)
+    const isAhead = entries.length === 0 && timeOf(after) > msOf(time as readonly (string | number)[])
+    if (isAhead) return { ...(await this.following(key, START)), dropped: 'any' }
+    const dropped = droppedAfter(after, isFirst(after), factsOf(log, info))
+    return { entries, ...(dropped !== undefined && { dropped }) }
   }
 
-  /** True if the stream has never dropped an entry. */
-  async #hasAll(key: StreamKey): Promise<boolean> {
-    const facts = await this.#call(() => this.#redis.xinfo('STREAM', key))
-    const of = (name: string) => (facts as unknown[])[(facts as unknown[]).indexOf(name) + 1]
-    return of('entries-added') === of('length')
+  /**
+   * Where a stream is now: the id of its newest entry, and positions that name no entry, since a subscriber may not know when
+   * others publish. Entries from now on follow `now`; those that are kept follow `earliest`.
+   */
+  async locate(key: StreamKey): Promise<StreamLocation> {
+    const [nowMs, first, last] = await this.#call(() => this.#redis.locateStream(key, logOf(key)))
+    const before = (ms: number) => `${ms - 1}-${LAST_OF_MS}`
+    // If the clock of the server was set back, entries continue at the newest id.
+    const isLate = last !== null && timeOf(last) >= nowMs
+    const now = last === null ? EMPTY : isLate ? last : before(nowMs)
+    return { nowMs, last: last ?? START, now, earliest: first === null ? now : before(timeOf(first)) }
   }
 
   async ping(): Promise<void> {
@@ -197,16 +218,38 @@ export class Streams {
   }
 }
 
-/** Arguments of XADD, with an approximate maximum length. */
-export function addition(key: StreamKey, message: Message, lengthMax: number) {
-  const { topic, source, text, readers, deleted } = message
-  const fields = ['topic', topic, 'source', source, 'event', text]
-  if (readers !== undefined) fields.push('readers', READER_NAMES.filter((name) => readers[name]).join(' '))
-  if (deleted !== undefined) fields.push('deleted', deleted)
-  return [key, 'MAXLEN', '~', lengthMax, '*', ...fields] as const
+/** Entries of a stream after a position. */
+export interface Following {
+  readonly entries: readonly Entry[]
+  readonly dropped?: DroppedTopics
 }
 
-/** The fields are in the order in which {@link addition} writes them. */
+export interface StreamLocation {
+  readonly nowMs: number
+  readonly last: string
+  readonly now: string
+  readonly earliest: string
+}
+
+const isFirst = (position: string) => position === START || position === EMPTY
+
+const msOf = ([seconds = 0, us = 0]: readonly (string | number)[]): number =>
+  Number(seconds) * 1_000 + Math.floor(Number(us) / 1_000)
+
+/** @param info reply of XINFO STREAM; an error if there is no such stream */
+function factsOf(log: unknown, info: unknown): StreamFacts {
+  const facts = Array.isArray(info) ? info : []
+  const of = (name: string): unknown => facts[facts.indexOf(name) + 1]
+  const [first] = facts.length > 0 ? ((of('first-entry') ?? []) as string[]) : []
+  return {
+    log: (log ?? {}) as Record<string, string>,
+    added: facts.length > 0 ? Number(of('entries-added')) : 0,
+    length: facts.length > 0 ? Number(of('length')) : 0,
+    first,
+  }
+}
+
+/** The fields are in the order in which `appendEntries` writes them. */
 function toEntry([id, fields]: [string, string[]]): Entry {
   const [, topic = '', , source = '', , text = '', , readers, , deleted] = fields
   const entry = { id, topic, source, text, frame: `id: ${id}\ndata: ${text}\n\n` }
@@ -219,19 +262,16 @@ function toEntry([id, fields]: [string, string[]]): Entry {
   }
 }
 
-const READER_NAMES = ['anon', 'user'] as const
-
-/** The interval in which a stream has dropped entries, RFC 3339. */
+/** The interval in which a stream has dropped entries, RFC 3339, and their topics. */
 export interface StreamGap {
   readonly from: string
   readonly to: string
+  readonly dropped: DroppedTopics
 }
 
-/** The gap between the last entry that was read and the oldest that the stream still has. */
-export const gapBetween = (after: string, [first]: readonly Entry[]): StreamGap => ({
-  from: timeTextOf(after),
-  to: timeTextOf(first?.id ?? after),
-})
+/** The gap between the last entry that was read and the oldest that the stream still has; undefined if nothing was dropped. */
+export const gapBetween = (after: string, { entries, dropped }: Following): StreamGap | undefined =>
+  dropped && { from: timeTextOf(after), to: timeTextOf(entries[0]?.id ?? after), dropped }
 
 const timeTextOf = (id: string): string => new Date(timeOf(id)).toISOString()
 

@@ -6,6 +6,7 @@ import type { CallResult, ToolCall } from '../../features/mcp-servers/calls/call
 import { recordCall } from '../../features/mcp-servers/calls/call-log.ts'
 import { callTool } from '../../features/mcp-servers/calls/call-tool.ts'
 import { keptResultTool } from '../../features/mcp-servers/calls/kept-results.ts'
+import { AS_RESOURCE, formFor } from '../../features/mcp-servers/calls/result-form.ts'
 import { runSearchTool } from '../../features/mcp-servers/search/search-tools.ts'
 import { runTools } from '../../features/mcp-servers/tool-providers/runs.ts'
 import type { RequestEnd } from '../endpoint.ts'
@@ -79,7 +80,9 @@ async function callAsClient(
   const toolCall = {
     ...callContext(request, state.server),
     ...callerOf(state),
-    isStructured: call.asResource || (readsStructuredContent(request) && !isWithinCall),
+    form: call.asResource
+      ? AS_RESOURCE
+      : formFor(state.server.results, readsStructuredContent(request) && !isWithinCall),
     ...call,
   }
   return isSearch

@@ -10,7 +10,12 @@ import { notFound } from '../../core/problem.ts'
 import { digest, type Tool } from '../../features/mcp-servers/tool.ts'
 import type { ExpiringHashes } from '../../infra/valkey/expiring-hashes.ts'
 import type { Message } from '../endpoint.ts'
-import type { ClientResponse, McpChange, McpSession } from '../protocol/mcp-server.ts'
+import {
+  CallCancelled,
+  type ClientResponse,
+  type McpChange,
+  type McpSession,
+} from '../protocol/mcp-server.ts'
 import { logsSteps } from '../protocol/serving.ts'
 import { isModern } from '../protocol/transport.ts'
 import type { ClientResponses } from './client-responses.ts'
@@ -87,7 +92,12 @@ export class HostedSessions {
     void this.#responses.wait(key, ended.signal).then((notice) => {
       if (notice !== undefined) cancelled.abort()
     })
-    return call(AbortSignal.any([gone, cancelled.signal])).finally(() => ended.abort())
+    const made = await Promise.allSettled([call(AbortSignal.any([gone, cancelled.signal]))])
+    ended.abort()
+    const [outcome] = made
+    if (cancelled.signal.aborted) throw new CallCancelled()
+    if (outcome.status === 'rejected') throw outcome.reason
+    return outcome.value
   }
 
   takeResponse(state: RequestState, requestId: unknown, response: ClientResponse): void {

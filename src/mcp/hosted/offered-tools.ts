@@ -3,6 +3,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { McpPrincipal } from '../../access/authentication/subject-status.ts'
 import { isCovered, scopeOf } from '../../core/tool-access.ts'
+import type { ResultsMode } from '../../features/mcp-servers/calls/result-form.ts'
 import { findPublished, type PublishedVersion } from '../../features/mcp-servers/manifest.ts'
 import { shownTool } from '../../features/mcp-servers/review/review.ts'
 import { searchToolsFor, usesSearch } from '../../features/mcp-servers/search/search-tool-list.ts'
@@ -66,6 +67,7 @@ export function visibleTools(client: McpPrincipal, sets: ToolSets): VisibleTool[
 /** The tools in `tools/list`. @param hasSearch lists the search of tools and the pinned ones alone */
 export function offeredTools(client: McpPrincipal, sets: ToolSets, hasSearch: boolean): McpTool[] {
   const visible = visibleTools(client, sets)
+  const describe = (one: VisibleTool) => describeTool(one, client.server.results)
   if (!hasSearch) return visible.map(describe)
   const pinned = visible.filter(({ tool }) => tool.pinned)
   return [...pinned.map(describe), ...searchToolsFor(sets.active)]
@@ -75,8 +77,8 @@ export function offeredTools(client: McpPrincipal, sets: ToolSets, hasSearch: bo
 const isGrantable = (tool: Tool, { server, grantable }: McpPrincipal) =>
   grantable === null || grantable.includes(scopeOf(server.slug, tool))
 
-function describe({ tool, missingScope }: VisibleTool): McpTool {
-  const shown = shownTool(tool)
+function describeTool({ tool, missingScope }: VisibleTool, results: ResultsMode): McpTool {
+  const shown = shownTool(tool, results)
   if (missingScope === undefined) return shown
   const needs = `Needs the scope ${missingScope}, which has not been granted yet: the first call asks for it.`
   return { ...shown, description: `${shown.description} ${needs}` }

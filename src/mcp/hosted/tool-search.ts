@@ -1,6 +1,7 @@
 /** Finds the tool that a message calls. If a server has the search of tools on, `tool_call` stands for the tool that it names. */
 
 import { isObject } from '../../core/json.ts'
+import { withoutNulls } from '../../features/mcp-servers/calls/absent-arguments.ts'
 import { argumentErrors } from '../../features/mcp-servers/calls/check-values.ts'
 import { CALL_INPUT, TOOL_CALL, TOOL_SEARCH } from '../../features/mcp-servers/search/search-tool-list.ts'
 import type { Message } from '../endpoint.ts'
@@ -26,7 +27,8 @@ export function calledTool({ method, params }: Message, hasSearch: boolean): Cal
   if (!hasSearch) return outer
   if (tool === TOOL_SEARCH) return { ...outer, isSearch: true }
   if (tool !== TOOL_CALL) return outer
-  const isInvalid = argumentErrors({ name: TOOL_CALL, input_schema: CALL_INPUT }, args ?? {}) !== undefined
-  if (isInvalid || !isObject(args)) return { ...outer, isSearch: true }
-  return { tool: args['name'], arguments: args['arguments'], isSearch: false, isWithinCall: true }
+  const inner = withoutNulls(CALL_INPUT, args ?? {})
+  const isInvalid = argumentErrors({ name: TOOL_CALL, input_schema: CALL_INPUT }, inner) !== undefined
+  if (isInvalid || !isObject(inner)) return { ...outer, isSearch: true }
+  return { tool: inner['name'], arguments: inner['arguments'], isSearch: false, isWithinCall: true }
 }

@@ -13,6 +13,7 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { type Principal, roleFor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { CHAIN_DEPTH_HEADER, readChainDepth } from '../../core/run.ts'
+import { withoutNulls } from '../../features/mcp-servers/calls/absent-arguments.ts'
 import { problemMembers, problemText } from '../../features/mcp-servers/calls/problem-text.ts'
 import { fenced, maskSecrets } from '../../features/mcp-servers/calls/untrusted-text.ts'
 import { Challenges, challengeOf, missingScope } from '../challenge.ts'
@@ -176,7 +177,7 @@ class PlatformServerHandler {
   ): Promise<ToolResult> {
     const depthGiven = headers[CHAIN_DEPTH_HEADER]
     const given = {
-      ...args,
+      ...(withoutNulls(operation.input as unknown as Record<string, unknown>, args) as object),
       ...(requestIdField !== undefined && { [requestIdField]: requestId }),
       ...(chainDepthField !== undefined && depthGiven !== undefined && { [chainDepthField]: depthGiven }),
     }

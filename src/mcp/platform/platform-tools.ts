@@ -3,7 +3,7 @@
 import { isObject } from '../../core/json.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { inDomain, isPublicRole, type Principal, roleFor } from '../../core/policy.ts'
-import { portableSchema } from '../../core/portable-schema.ts'
+import { portableInput } from '../../core/portable-schema.ts'
 import { REDACTED } from '../../core/redact.ts'
 import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
 import { OPERATIONS } from '../../features/index.ts'
@@ -92,7 +92,7 @@ function toolOf(operation: AnyOperation): PlatformTool {
     title: summary,
     description: `${summary}.${reads ? '' : ' Needs the scope platform:write.'}`,
     // No output schema: clients check the result of an error against it as well.
-    inputSchema: portableSchema({ ...input, properties, type: 'object' }),
+    inputSchema: portableInput({ ...input, properties, type: 'object' }),
     annotations: annotationsOf(operation),
   }
   return { operation, tool, requestIdField, chainDepthField }

@@ -118,13 +118,19 @@ export interface McpSession {
   readonly logsSteps: boolean
   /** @returns undefined if the client does not respond in time */
   readonly waitForResponse: (requestId: string, signal: AbortSignal) => Promise<ClientResponse | undefined>
-  /** Makes a call with a signal that aborts when the client cancels its request (`notifications/cancelled`) or has gone. */
+  /**
+   * Makes a call with a signal that aborts when the client cancels its request (`notifications/cancelled`) or has gone.
+   * @throws CallCancelled in place of the result if the client has cancelled its request
+   */
   readonly cancellable: <T>(gone: AbortSignal, call: (signal: AbortSignal) => Promise<T>) => Promise<T>
   readonly setLogLevel: (level: string) => Promise<void>
   /** @returns false if the session has too many subscriptions */
   readonly subscribe: (uri: string) => Promise<boolean>
   readonly unsubscribe: (uri: string) => Promise<void>
 }
+
+/** A cancelled request gets no response (specification, "Cancellation"). */
+export class CallCancelled extends Error {}
 
 /** A result that requests input from the client first (MCP 2026-07-28, "Multi Round-Trip Requests"). */
 export interface InputRequired {

@@ -18,8 +18,8 @@ import { isObject } from '../../core/json.ts'
 import type { CallClient } from '../../features/mcp-servers/calls/call-client.ts'
 import { INVALID_PARAMS, MISSING_CAPABILITY } from '../../features/mcp-servers/calls/client-requests.ts'
 import { onClose } from '../../infra/response-close.ts'
-import type { McpServer } from './mcp-server.ts'
-import { asRpcError, type Exchange, NO_TOOL, takesTasks, untilCancelled } from './serving.ts'
+import { CallCancelled, type McpServer } from './mcp-server.ts'
+import { asRpcError, type Exchange, endCancelled, NO_TOOL, takesTasks, untilCancelled } from './serving.ts'
 
 const MODERN = '2026-07-28'
 const METHOD = 'tools/call'
@@ -110,6 +110,7 @@ export async function answerPlainCall(
     if (result === undefined) throw new RpcError(INVALID_PARAMS, NO_TOOL)
     write(response, 200, { result: isModern ? modernResult(result, server) : result, jsonrpc: '2.0', id })
   } catch (error) {
+    if (error instanceof CallCancelled) return endCancelled(response)
     if (!(error instanceof RpcError)) throw error
     const { code, message, data } = error
     const status = code === MISSING_CAPABILITY && isModern ? 400 : 200

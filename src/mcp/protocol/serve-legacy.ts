@@ -27,11 +27,18 @@ import type {
   InputResponses,
   Progress,
 } from '../../features/mcp-servers/calls/call-client.ts'
-import type { McpPrompts, McpResources, McpServer, McpSession } from './mcp-server.ts'
+import {
+  CallCancelled,
+  type McpPrompts,
+  type McpResources,
+  type McpServer,
+  type McpSession,
+} from './mcp-server.ts'
 import {
   asRpcError,
   completion,
   type Exchange,
+  endCancelled,
   NO_PROMPT,
   NO_RESOURCE,
   NO_TOOL,
@@ -75,7 +82,11 @@ export async function serveLegacy({ request, response, body }: Exchange, server:
       const send: Send = (message) => transport.send(message, { relatedRequestId: requestId })
       const result = await untilCancelled(server, signal, (given) =>
         callWithInput(server, { name, args, client: { ...client, signal: given }, send }),
-      )
+      ).catch((error: unknown) => {
+        // Before the SDK writes the error as a response.
+        if (error instanceof CallCancelled) endCancelled(response)
+        throw error
+      })
       if (result === undefined) throw new McpError(ErrorCode.InvalidParams, NO_TOOL)
       return { ...result }
     },

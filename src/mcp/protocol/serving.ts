@@ -78,6 +78,13 @@ export const untilCancelled = <T>(
   call: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> => (session === undefined ? call(gone) : session.cancellable(gone, call))
 
+/** Ends the exchange of a cancelled request: a stream without a response, or an empty answer. */
+export function endCancelled(response: ServerResponse): void {
+  if (response.writableEnded) return
+  if (!response.headersSent) response.writeHead(202)
+  response.end()
+}
+
 type Report =
   | {
       readonly method: 'notifications/progress'

@@ -2,6 +2,7 @@
 
 import { type ActivityOptions, ApplicationFailure, TimeoutFailure } from '@temporalio/common'
 import {
+  ActivityCancellationType,
   CancellationScope,
   isCancellation,
   proxyActivities,
@@ -37,6 +38,8 @@ const RETRY = {
 
 /** The queue of calls to other servers. A worker that sends no heartbeats is lost. */
 const CALLS_QUEUE = { taskQueue: QUEUES.calls, heartbeatTimeout: LIMITS.callHeartbeatMs } as const
+/** A call that is cancelled ends when its outcome is known, or when it is known not to have been sent. */
+const SETTLES = { cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED } as const
 /** How often a request is sent at most, if its worker is lost each time. */
 const REQUESTS_MAX = 3
 
@@ -123,6 +126,7 @@ export async function callUntilAccepted(
     ...(name === 'http' && { timeout_ms: timeLimitOf(request), call_path: step.callPath }),
     ...(name === MCP && startedBy !== undefined && { started_by: startedBy }),
     ...(firstAttempt && { first_attempt: firstAttempt }),
+    ...(request.finishes && { finishes: true }),
   }
   let sent = call
   for (;;) {
@@ -171,16 +175,23 @@ async function tryHttpInline(options: ActivityOptions, sent: FunctionCall): Prom
 }
 
 function platformActivity(name: string, options: ActivityOptions) {
-  const activities = proxyActivities<Activities>({ ...options, startToCloseTimeout: '20s' })
+  const activities = proxyActivities<Activities>({ ...options, ...SETTLES, startToCloseTimeout: '20s' })
   if (name === OPEN_CALLBACK_CALL) return activities.openCallback
   return name === SUBFLOW ? activities.startSubflow : activities.callFunction
 }
 
-/** Sends a request again only if the worker was lost: failures of the server are final, and the flow decides on them (`retry`). */
+/**
+ * Sends a request again only if the worker was lost: failures of the server are final, and the flow decides on them (`retry`). If
+ * it is not sent again, nothing is gained by noticing a lost worker soon, and the answer of one that has only stalled still counts.
+ */
 function httpActivity(request: CallRequest, options: ActivityOptions) {
-  const retry = { ...RETRY, maximumAttempts: isRepeatable(request) ? REQUESTS_MAX : 1 }
+  const repeats = isRepeatable(request)
+  const attempts = { ...RETRY, maximumAttempts: repeats ? REQUESTS_MAX : 1 }
+  const heartbeatTimeout = repeats ? LIMITS.callHeartbeatMs : LIMITS.singleCallHeartbeatMs
   const startToCloseTimeout = timeLimitOf(request) + LIMITS.httpCallGraceMs
-  return proxyActivities<Activities>({ ...options, ...CALLS_QUEUE, retry, startToCloseTimeout })
+  const settles = SAFE.has(methodOf(request)) ? {} : SETTLES
+  const limits = { ...CALLS_QUEUE, heartbeatTimeout, retry: attempts, startToCloseTimeout }
+  return proxyActivities<Activities>({ ...options, ...limits, ...settles })
 }
 
 function planningActivity(options: ActivityOptions) {
@@ -205,7 +216,7 @@ function isRepeatable(request: CallRequest): boolean {
 function functionActivity(options: ActivityOptions) {
   const { functionTimeoutMs, functionQueueMs, functionHeartbeatMs } = LIMITS
   const startToCloseTimeout = functionTimeoutMs.max + functionQueueMs + 3 * functionHeartbeatMs
-  return proxyActivities<Activities>({ ...options, ...CALLS_QUEUE, startToCloseTimeout })
+  return proxyActivities<Activities>({ ...options, ...CALLS_QUEUE, ...SETTLES, startToCloseTimeout })
 }
 
 /** Converts the failure of an activity to an error of the flow language. */
@@ -215,7 +226,7 @@ function toFlowError(error: unknown, request: CallRequest): unknown {
   if (cause instanceof TimeoutFailure)
     return usesCallsQueue(request)
       ? workerLost(request)
-      : new FlowError(ERRORS.timeout, 'The call took too long.', instance)
+      : new FlowError({ ...ERRORS.timeout, code: OUTCOME_UNKNOWN }, 'The call took too long.', instance)
   if (cause === error && !(cause instanceof ApplicationFailure)) return error
   const failure =
     cause instanceof ApplicationFailure ? (cause.details?.[0] as CallFailure | undefined) : undefined
@@ -232,7 +243,7 @@ function workerLost(request: CallRequest): FlowError {
   const { function: name, arguments: given, step } = request
   const endpoint = String(given['endpoint'] ?? '').replace(/[?#].*$/s, '')
   const method = methodOf(request)
-  const isUnknown = name === 'http' && !SAFE.has(method)
+  const isUnknown = name === 'http' ? !SAFE.has(method) : name !== 'openapi'
   const subject = name === 'http' ? `${method} ${endpoint}` : name
   const outcome = isUnknown ? ' The request may have arrived.' : ''
   const detail = `${subject}: the worker was lost before the answer arrived.${outcome}`

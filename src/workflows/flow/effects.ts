@@ -52,6 +52,7 @@ interface ExecutionServices {
 
 export function createEffects(input: FlowRunInput, services: ExecutionServices): Effects {
   const { recorder, gate, results, status } = services
+  const execution = CancellationScope.current()
   return {
     nowMs,
     record: (event) => {
@@ -62,7 +63,8 @@ export function createEffects(input: FlowRunInput, services: ExecutionServices):
     sleep: sleepEffect(services),
     call: callEffect(input, services),
     wait: waitEffect(input, services),
-    shouldContinueAsNew: () => workflowInfo().continueAsNewSuggested,
+    // Temporal lets only the run whose cancellation was requested end as cancelled.
+    shouldContinueAsNew: () => workflowInfo().continueAsNewSuggested && !execution.consideredCancelled,
     flush: async () => {
       await services.subscriptions.untilCaughtUp()
       // Update handlers must finish first: the next run could not send their results.
@@ -164,7 +166,8 @@ function callEffect(input: FlowRunInput, services: ExecutionServices): Effects['
       removeDetail()
       release()
       results.effectEnded()
-      if (gate.isPaused) await waitWhileClosed(services)
+      // A cancelled call says what has become of it, whatever the gate.
+      if (gate.isPaused && !CancellationScope.current().consideredCancelled) await waitWhileClosed(services)
     }
   }
   if (slot === undefined) return call

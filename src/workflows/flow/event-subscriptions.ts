@@ -1,5 +1,6 @@
 /** Subscribes an execution to the events that its tasks wait for: past ones since its start first, then those that are published. */
 
+import type { ActivityOptions } from '@temporalio/common'
 import { CancellationScope, defineSignal, proxyActivities, setHandler } from '@temporalio/workflow'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
@@ -12,6 +13,7 @@ import {
   type StreamEvent,
 } from '../../core/run.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
+import { summaryLine } from './current-details.ts'
 import type { LogicalClock } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 
@@ -19,11 +21,16 @@ import type { Recorder } from './recorder.ts'
 const streamEvents = defineSignal<[readonly StreamEvent[]]>('streamEvents')
 
 /** Retried for as long as a server is unavailable: the execution misses no event. */
-const { subscribeEvents } = proxyActivities<Activities>({
+const OPTIONS: ActivityOptions = {
   startToCloseTimeout: '30s',
-  summary: 'subscribe to events',
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
-})
+}
+const { subscribeEvents } = proxyActivities<Activities>(OPTIONS)
+
+interface OpenSubscription {
+  readonly step: StepRef
+  readonly subscriptions: readonly Json[]
+}
 
 interface SubscriptionServices {
   readonly recorder: Recorder
@@ -35,7 +42,7 @@ export class EventSubscriptions {
   readonly #since: FlowRunInput['since']
   readonly #services: SubscriptionServices
   /** The subscriptions of tasks that wait, by `pointer#iteration`. */
-  readonly #open = new Map<string, readonly Json[]>()
+  readonly #open = new Map<string, OpenSubscription>()
   /** Live events that arrived before the past ones were read. */
   #deferred: StreamEvent[] = []
   #generation: number
@@ -73,7 +80,7 @@ export class EventSubscriptions {
   add(step: StepRef, subscriptions: Json | undefined): Promise<void> {
     const { recorder } = this.#services
     const key = `${step.pointer}#${step.iteration}`
-    this.#open.set(key, Array.isArray(subscriptions) ? subscriptions : [])
+    this.#open.set(key, { step, subscriptions: Array.isArray(subscriptions) ? subscriptions : [] })
     const mine = this.#open.get(key)
     void CancellationScope.current().cancelRequested.catch(() => {
       // A narrower wait of the same task may have replaced it. The last one ends with the next record, without an activity.
@@ -121,18 +128,26 @@ export class EventSubscriptions {
     const asked = {
       execution_id: this.#executionId,
       generation: this.#generation,
-      subscriptions: [...this.#open.values()].flat(),
+      subscriptions: [...this.#open.values()].flatMap(({ subscriptions }) => subscriptions),
       ...(this.#since !== undefined && { since: this.#since }),
     }
     let after: PastEvents['after']
     do {
-      const reading = subscribeEvents({ ...asked, ...(after !== undefined && { after }) })
+      const reading = subscribeEvents.executeWithOptions({ ...OPTIONS, summary: this.#summary() }, [
+        { ...asked, ...(after !== undefined && { after }) },
+      ])
       this.#services.clock.tickAfter(reading)
       const past = await reading
       after = past.after
       this.#deliver(this.#withEarlier(past.events))
       // To the end, even if the tasks have changed: the next generation reads on from where live events began.
     } while (after !== undefined)
+  }
+
+  /** For operators in the Temporal UI. */
+  #summary(): string {
+    const [first, ...more] = [...this.#open.values()].map(({ step }) => summaryLine(step))
+    return `subscribe for ${first}${more.length === 0 ? '' : `, and ${more.length} more`}`
   }
 
   /** Past events, in order with the live ones before the last of them: the consumer may have delivered some of these already. */

@@ -1,14 +1,14 @@
 /** The workflow of an execution: binds the flow language to Temporal. */
 
 import { CancelledFailure } from '@temporalio/common'
-import { continueAsNew, isCancellation } from '@temporalio/workflow'
+import { CancellationScope, continueAsNew, isCancellation } from '@temporalio/workflow'
 import { ERRORS, type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
 import { Driver, type RunResult } from '../../../flows-dsl/machine/driver.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type FlowRunInput, infoOf, type RunUpdate } from '../../core/run.ts'
+import { startArgument } from '../../core/work.ts'
 import { SummarizedFailure } from '../failure-converter.ts'
-import { sizeOf } from './calls.ts'
 import { ConcurrencySlot } from './concurrency-slot.ts'
 import { CurrentDetails, errorSummary, inlineCode, plainErrorType } from './current-details.ts'
 import { createEffects } from './effects.ts'
@@ -47,6 +47,8 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
     gate.onGateOpened = (durationMs) => driver.extendTimeouts(durationMs)
     subscriptions.onEvent((event) => driver.event(event))
     registerHandlers({ driver, gate, recorder, clock })
+    // Calls under way go on until their outcome is known, so that none of them reports the cancellation.
+    void CancellationScope.current().cancelRequested.catch(() => driver.cancel())
     const result = await driver.run()
     if (result.status === 'moved') {
       const { snapshot } = result
@@ -57,10 +59,9 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
         ...(slot && { slot: slot.state }),
         ...subscriptions.state,
       }
-      return await continueAsNew<typeof flowRun>({ ...input, reuse: results.remaining, continued: state })
-    }
-    if (result.status === 'completed' && sizeOf(result.output) > LIMITS.stepOutputBytesMax) {
-      throw await recordFault(end, tooLarge())
+      return await continueAsNew<typeof flowRun>(
+        startArgument('flowRun', { ...input, reuse: results.remaining, continued: state }),
+      )
     }
     if (result.status === 'completed') {
       details.end('Completed.')
@@ -121,12 +122,6 @@ interface EndServices {
   readonly details: CurrentDetails
   readonly status: RunStatusDisplay
   readonly ir: unknown
-}
-
-/** The error of an execution with too large an output; readers hold the whole output in memory. */
-function tooLarge(): ErrorObject {
-  const detail = `The output of the flow is larger than ${LIMITS.stepOutputBytesMax} bytes.`
-  return new FlowError(ERRORS.runtime, detail, '/output').toObject()
 }
 
 /** @param ir the compiled flow; the pointer of the error is shown only if it points to one of its tasks */

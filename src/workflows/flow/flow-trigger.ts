@@ -13,7 +13,7 @@ import {
 } from '@temporalio/workflow'
 import type { Activities } from '../../activities/contract.ts'
 import type { FlowTriggerInput, RegistrationInput, Triggered } from '../../core/run.ts'
-import { QUEUES } from '../../core/work.ts'
+import { QUEUES, startArgument, workflowTypeOf } from '../../core/work.ts'
 import { dueTime, startActivities, unlessSuspended } from '../due-start.ts'
 import type { flowRun } from './flow-run.ts'
 import { childOptions } from './subflow.ts'
@@ -45,9 +45,9 @@ interface StartedRun {
 async function startExecution(input: FlowTriggerInput): Promise<StartedRun | { skipped: string }> {
   const triggered = await admitExecution(input)
   if ('skipped' in triggered) return triggered
-  const run = await startChild<typeof flowRun>('flowRun', {
+  const run = await startChild<typeof flowRun>(workflowTypeOf(triggered.run.flow.name), {
     ...childOptions(triggered),
-    args: [triggered.run],
+    args: [startArgument('flowRun', triggered.run)],
     parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
   })
   return { id: triggered.run.execution_id, run, afterMs: triggered.after_ms }

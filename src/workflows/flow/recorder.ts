@@ -1,7 +1,9 @@
 /** Collects steps and events of an execution, and writes them to its record before it waits and when it ends. */
 
+import type { LocalActivityOptions } from '@temporalio/common'
 import { CancellationScope, proxyLocalActivities, proxySinks } from '@temporalio/workflow'
 import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
+import { storageFlaw } from '../../../flows-dsl/storable.ts'
 import { decisionOf } from '../../../flows-dsl/tasks/approve.ts'
 import type { StepEvent, StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { Activities, Records } from '../../activities/contract.ts'
@@ -17,6 +19,7 @@ const STATUS = {
   completed: 'completed',
   faulted: 'faulted',
   skipped: 'skipped',
+  cancelled: 'cancelled',
 } as const
 
 export class Recorder {
@@ -193,7 +196,15 @@ export class Recorder {
   flush(status = this.#status, fields: Partial<RunUpdate> = {}): Promise<void> {
     // The last record has the final status.
     if (!this.#isEnded) this.#setStatus(status, fields)
-    return this.#writer.write(() => this.#takeUpdate())
+    return this.#writer.write(() => [this.#takeUpdate(), this.#summary()])
+  }
+
+  /** For operators in the Temporal UI, in which a write before a wait is the last line of a waiting execution. */
+  #summary(): string {
+    const waiting = [...this.#open.values()].filter(({ waits }) => waits)
+    if (this.#status !== 'waiting' || waiting.length === 0) return `record: ${this.#status}`
+    const [{ summary = '' } = {}, ...more] = waiting
+    return `waits for ${summary}${more.length === 0 ? '' : `, and ${more.length} more`}`
   }
 
   /** Writes the changes of an idle execution, if there are any. @param isWaiting it only waits, and no call runs */
@@ -266,17 +277,18 @@ function keyOf({ pointer, iteration }: { pointer: string; iteration: number }): 
 /** In the sandbox, the time of the current workflow task. */
 const now = () => new Date().toISOString()
 
-/** Marks a result with a secret as `cut`: the record masks the secret, so a rerun cannot reuse the result. */
+/** Marks a result that the record masks (a secret) or cannot store as `cut`, so that no rerun reuses it. */
 function recordedAnswer(answer: Json | undefined): Pick<StepUpdate, 'answer' | 'cut'> {
   if (answer === undefined) return {}
   if (JSON.stringify(answer).length > LIMITS.stepAnswerCharsMax) return { cut: true }
+  if (storageFlaw(answer) !== undefined) return { cut: true }
   return holdsHandle(answer) ? { answer, cut: true } : { answer }
 }
 
 /** Writes updates. `takeUpdate` collects the changes; it is called when the write starts, so it returns the newest state. */
 export interface RecordWriter {
-  /** Resolves when the update is written. */
-  write(takeUpdate: () => RunUpdate): Promise<void>
+  /** Resolves when the update is written. `takeUpdate` also returns a line for operators. */
+  write(takeUpdate: () => readonly [RunUpdate, summary: string]): Promise<void>
   /** Writes the last update. Resolves when the workflow may end. */
   end(takeUpdate: () => RunUpdate): Promise<void>
 }
@@ -290,7 +302,7 @@ export function createRecordWriter(): RecordWriter {
     write: (takeUpdate) => {
       next ??= last.then(() => {
         next = undefined
-        return isEnding ? undefined : recordRun(takeUpdate())
+        return isEnding ? undefined : recordRun(...takeUpdate())
       })
       last = next
       return next
@@ -303,14 +315,17 @@ export function createRecordWriter(): RecordWriter {
 }
 
 /** A local activity, since it is one short idempotent write; retried without limit, until the database is available. */
-const activities = proxyLocalActivities<Activities>({
+const OPTIONS: LocalActivityOptions = {
   startToCloseTimeout: '10s',
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
-})
+}
+const activities = proxyLocalActivities<Activities>(OPTIONS)
 
 /** Not cancellable: an execution or a branch that is cancelled must still be recorded. */
-function recordRun(update: RunUpdate): Promise<void> {
-  return CancellationScope.nonCancellable(() => activities.recordRun(update))
+export function recordRun(update: RunUpdate, summary: string): Promise<void> {
+  return CancellationScope.nonCancellable(() =>
+    activities.recordRun.executeWithOptions({ ...OPTIONS, summary }, [update]),
+  )
 }
 
 /** The sink writes before the worker reports the end to Temporal (activities/flow/record-sink.ts), so there is no result to await. */

@@ -10,6 +10,7 @@ import {
 import {
   CancellationScope,
   ChildWorkflowCancellationType,
+  isCancellation,
   ParentClosePolicy,
   startChild,
   workflowInfo,
@@ -21,9 +22,10 @@ import { LIMITS } from '../../core/limits.ts'
 import type { FlowRunInput, Subflow } from '../../core/run.ts'
 import { MASK, replaceHandles, withoutHandles } from '../../core/secret-handle.ts'
 import { refOf, type TenantRef } from '../../core/tenant.ts'
-import type { SearchAttributes } from '../../core/work.ts'
+import { type SearchAttributes, startArgument, workflowTypeOf } from '../../core/work.ts'
 import { callUntilAccepted, SUBFLOW } from './calls.ts'
 import type { ExecutionGate } from './execution-gate.ts'
+import { recordRun } from './recorder.ts'
 
 interface SubflowRequest {
   /** `{namespace, name, version, input, await}` */
@@ -52,11 +54,13 @@ export async function runSubflow(request: SubflowRequest): Promise<Json> {
     { function: SUBFLOW, arguments: start, step },
     gate,
   )) as unknown as Subflow
-  onAdmitted(subflow.run.execution_id)
-  const child = await startChild('flowRun', {
+  const { execution_id: id } = subflow.run
+  onAdmitted(id)
+  const started = startChild(workflowTypeOf(subflow.run.flow.name), {
     ...optionsOf(subflow, isAwaited === true),
-    args: [{ ...subflow.run, depth } satisfies FlowRunInput],
+    args: [startArgument<FlowRunInput>('flowRun', { ...subflow.run, depth })],
   })
+  const child = await started.catch((error: unknown) => endUnstarted(id, error))
   if (isAwaited !== true) return { id: subflow.run.execution_id }
   try {
     const output = withoutHandles((await child.result()) as Json)
@@ -65,6 +69,15 @@ export async function runSubflow(request: SubflowRequest): Promise<Json> {
   } catch (error) {
     throw toFlowError(error, step.pointer)
   }
+}
+
+/** Ends the record of a sub-flow whose start was cancelled: no workflow does. @throws the error */
+async function endUnstarted(execution_id: string, error: unknown): Promise<never> {
+  if (isCancellation(error)) {
+    const ended_at = new Date().toISOString()
+    await recordRun({ execution_id, status: 'cancelled', steps: [], ended_at }, 'record: cancelled')
+  }
+  throw error
 }
 
 /** When the parent ends, an awaited sub-flow is cancelled; one with `await: false` goes on. */

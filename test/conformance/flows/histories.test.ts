@@ -14,10 +14,11 @@ import { DeterminismViolationError } from '@temporalio/workflow'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { TASKS } from '../../../flows-dsl/tasks/index.ts'
 import type { Platform } from '../../../src/app/platform.ts'
+import { PURPOSE } from '../../../src/core/work.ts'
 import { tenantOfPayload } from '../../../src/infra/temporal/payload-codec.ts'
 import type { WirePayload } from '../../../src/infra/temporal/payload-reader.ts'
 import { binary } from '../../../stack/binaries.mjs'
-import { workflowTypes } from '../../support/clients/histories.ts'
+import { workflowDefinitions } from '../../support/clients/histories.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
 import { deployTriggered, functionScheduleId } from '../../support/fixtures/function-triggers.ts'
 import { executionsOf, publishScheduled } from '../../support/fixtures/schedules.ts'
@@ -105,7 +106,7 @@ interface Recorded {
   readonly workflow_id: string
   readonly history: {
     events: {
-      workflowExecutionStartedEventAttributes?: { workflowType: { name: string } }
+      workflowExecutionStartedEventAttributes?: { input: { payloads: readonly WirePayload[] } }
       activityTaskScheduledEventAttributes?: { activityType: { name: string } }
     }[]
   }
@@ -117,15 +118,19 @@ async function read(name: string): Promise<Recorded> {
   return JSON.parse(await readFile(new URL(name, FOLDER), 'utf8'))
 }
 
-/** By their first event, since files are named by their subject. */
-const typeIn = ({ history }: Recorded) =>
-  history.events[0]?.workflowExecutionStartedEventAttributes?.workflowType.name
+/** The definition for which the argument of the first event is sealed. */
+function definitionIn({ history }: Recorded): string | undefined {
+  const [argument] = history.events[0]?.workflowExecutionStartedEventAttributes?.input.payloads ?? []
+  return bytesOf(argument?.metadata?.[PURPOSE] ?? '')
+    .toString()
+    .split(':')[1]
+}
 
-test('histories: cover each workflow type', async () => {
-  const types = await workflowTypes()
-  expect(types).toContain('flowRun')
-  const kept = new Set((await Promise.all(names.map(read))).map(typeIn))
-  expect(types.filter((type) => !kept.has(type))).toEqual([])
+test('histories: cover each workflow definition', async () => {
+  const definitions = await workflowDefinitions()
+  expect(definitions).toContain('flowRun')
+  const kept = new Set((await Promise.all(names.map(read))).map(definitionIn))
+  expect(definitions.filter((name) => !kept.has(name))).toEqual([])
 })
 
 test('histories: cover each kind of task', () => {
@@ -218,14 +223,14 @@ test('scheduled starts: replay', async () => {
     (await executionsOf(workspace, 'tick'))[0]?.status === 'completed' ? true : undefined,
   )
   await publishScheduled(workspace, 'tick', '')
-  await replayEnded(workspace, { flowTrigger: 'flow-trigger', registration: 'registration' })
+  await replayEnded(workspace, { 'tick (schedule)': 'flow-trigger', registration: 'registration' })
 }, 60_000)
 
 test('scheduled start of a function: replays', async () => {
   const workspace = await createTestWorkspace()
   const fn = await deployTriggered(workspace, { schedule: { cron: '0 0 1 1 *' } })
   await temporal.schedule.getHandle(functionScheduleId(fn)).trigger()
-  await replayEnded(workspace, { functionTrigger: 'function-trigger' })
+  await replayEnded(workspace, { [`${fn.name} (schedule)`]: 'function-trigger' })
 }, 60_000)
 
 test('index builds and a suspension: replay', async () => {

@@ -87,7 +87,7 @@ export function compiled(source: string, catalogue: Catalogue = CATALOGUE): Flow
 }
 
 /** Rejection of pending work that is cancelled; no FlowError, so no flow catches it. */
-export class Cancelled extends Error {}
+class Cancelled extends Error {}
 
 interface Pending {
   readonly dueMs: number
@@ -121,6 +121,10 @@ export class World implements Effects {
 
   record(event: StepEvent): void {
     this.events.push(event)
+  }
+
+  isCancellation(error: unknown): boolean {
+    return error instanceof Cancelled
   }
 
   scope(work: () => Promise<void>): { cancel(): void } {

@@ -105,7 +105,7 @@ function sorted(docs: readonly Doc[], keys: readonly Key[]): Doc[] {
 export const queries: fc.Arbitrary<Query> = fc
   .tuple(
     fc.array(filter, { maxLength: 3 }),
-    fc.array(key, { maxLength: 3 }),
+    fc.uniqueArray(key, { maxLength: 3, selector: ({ field }) => field }),
     fc.constantFrom(1, 3, 7, 40, 200),
   )
   .map(([filters, keys, size]) => {

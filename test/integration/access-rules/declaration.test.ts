@@ -193,9 +193,9 @@ describe('explain', () => {
     expect(body.tests).toContainEqual({ test: { status: 'open' }, negated: false, holds: false })
   })
 
-  test('an anon key – is decided by the setting of the workspace', async () => {
+  test('an anon key that the declaration does not name – is closed, whatever the setting of the workspace', async () => {
     const { body } = await explain({ as: 'anon', op: 'read', id })
-    expect([body.allowed, body.decided_by]).toEqual([true, 'setting anon.collections'])
+    expect([body.allowed, body.decided_by]).toEqual([false, 'default'])
     expect((await explain({ as: 'anon', op: 'delete', id })).body).toMatchObject({
       allowed: false,
       decided_by: 'default',

@@ -14,10 +14,16 @@ test('mcp publish: collection: server with instructions for clients; its token a
   await call('POST', '/v1/collections/notes/documents', { as: workspace.service, body: { text: 'by hand' } })
   const env = operatorEnv(workspace)
   const tenon = (...args: string[]) => runCommand(['mcp', ...args], { env })
-  const published = await tenon('publish', 'notes')
+  expect(await tenon('publish', 'notes')).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^Nothing is published[\s\S]*mcp candidates notes[\s\S]*--tool <name>/),
+  })
+  expect((await tenon('list')).stdout).toMatch(/^notes +created /)
+  const chosen = ['notes_get', 'notes_list', 'notes_query', 'result_read']
+  const published = await tenon('publish', 'notes', '--tool', ...chosen)
   expect(JSON.parse(published.stdout)).toMatchObject({
     version: 1,
-    diff: { added: ['notes_get', 'notes_list', 'notes_query', 'result_read'] },
+    diff: { added: chosen },
   })
   const path = `/v1/mcp/workspaces/${workspace.workspaceId}/servers/notes/mcp`
   const [line = ''] = published.stderr.split('\n').filter((text) => text.startsWith('{'))
@@ -62,7 +68,7 @@ test('mcp inspect: each step of a client, and the tools with their tokens; a ste
   await call('POST', '/v1/collections/notes/documents', { as: workspace.service, body: { text: 'by hand' } })
   const env = operatorEnv(workspace)
   const tenon = (...args: string[]) => runCommand(['mcp', ...args], { env })
-  await tenon('publish', 'notes')
+  await tenon('publish', 'notes', '--reads')
   const path = `/v1/mcp/workspaces/${workspace.workspaceId}/servers/notes/mcp`
   const hosted = await tenon('inspect', 'notes')
   expect([hosted.code, hosted.stdout.split('\n').slice(0, 7)]).toEqual([
@@ -117,7 +123,7 @@ test('mcp publish: a version that waits for approval: exit code 2, the command t
     const tools = Object.fromEntries(keys.map((key) => [`collections:notes:${key}`, { enabled: true }]))
     return writeFile(join(folder, 'tools.json'), JSON.stringify({ tools }))
   }
-  await tenon('publish', 'notes')
+  await tenon('publish', 'notes', '--reads')
   await write('create')
   const waiting = await tenon('publish', 'notes', '--tools', 'tools.json')
   expect([waiting.code, JSON.parse(waiting.stdout).state]).toEqual([2, 'needs_approval'])
@@ -191,7 +197,7 @@ test('mcp curate, publish, approve, clients: a draft from a file waits for appro
   const env = operatorEnv(workspace)
   const folder = await mkdtemp(join(tmpdir(), 'tenon-'))
   const tenon = (...args: string[]) => runCommand(['mcp', ...args], { env, callerDir: folder })
-  const published = JSON.parse((await tenon('publish', 'desk')).stdout)
+  const published = JSON.parse((await tenon('publish', 'desk', '--reads')).stdout)
   expect(published).toMatchObject({ version: 1, state: 'active' })
   const list = { enabled: true, title: 'Read our notes' }
   // A tool that changes something behind a scope that only read so far.

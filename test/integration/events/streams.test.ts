@@ -7,7 +7,7 @@ import type { FeedSink } from '../../../src/core/bytes.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { isBefore } from '../../../src/core/run.ts'
 import { Events } from '../../../src/features/events/events.ts'
-import { changesOf, eventsOf, type StreamKey, Streams } from '../../../src/infra/valkey/streams.ts'
+import { changesOf, eventsOf, type StreamKey, Streams, timeOf } from '../../../src/infra/valkey/streams.ts'
 import { eventually, unique } from '../../support/fixtures/tenants.ts'
 import { startTcpProxy } from '../../support/servers/tcp-proxy.ts'
 
@@ -95,7 +95,8 @@ test('subscriber: slow, stream dropped entries: one gap notice', async () => {
   await eventually(async () => sent.some((frame) => frame.includes(ids.at(-1) ?? '-')) || undefined)
   stop()
   const got = ids.slice(1, LIMITS.eventsReadAtOnce + 1)
-  const gap = `event: gap\ndata: ${JSON.stringify({ after: got.at(-1) })}\n\n`
+  const before = `${timeOf(ids.at(-5) ?? '') - 1}-9999999999`
+  const gap = `event: gap\ndata: ${JSON.stringify({ after: got.at(-1), earliest: before })}\n\n`
   const events = [...got, gap, ...ids.slice(-5)].map((id) => (id === gap ? gap : `id: ${id}\ndata: {}\n\n`))
   expect(sent.slice(1)).toEqual(events)
 })

@@ -26,10 +26,11 @@ const statusOf = ({ steps }: Shown, name: string) =>
  * Starts a flow of a task that can be compensated, the task `it` that is in progress at the cancel, and one that must
  * not run.
  */
-async function startFlow(it: string, ledger: string): Promise<string> {
+async function startFlow(it: string, ledger: string, isUndone = true): Promise<string> {
+  const undo = isUndone ? `, compensate: [{ never: { ${createEntry('never', ledger)} } }]` : ''
   const flow =
     await runs.publish(`  - did: { ${createEntry('did', ledger)}, compensate: [{ undo: { ${createEntry('undid', ledger)} } }] }
-  - it: { ${it}, compensate: [{ never: { ${createEntry('never', ledger)} } }] }
+  - it: { ${it}${undo} }
   - after: { ${createEntry('after', ledger)} }`)
   return runs.start(flow)
 }
@@ -55,16 +56,35 @@ describe('cancel during a call', () => {
     expect(server.requests).toEqual(['slow'])
   })
 
-  test('function: ends cancelled and abandons the function', async () => {
-    const ledger = unique('c')
+  const endless = async (ledger: string, timeout: string, isUndone: boolean) => {
     const source = 'export default () => new Promise(() => {})'
-    const body = { workspace_id: workspace.workspaceId, name: 'endless', source }
-    expect((await call('POST', '/v1/functions', { as: workspace.operator, body })).status).toBe(201)
-    const id = await startFlow('call: function.invoke, with: { id: endless, input: {} }', ledger)
+    const { operator: as, workspaceId: workspace_id } = workspace
+    const made = await call('POST', '/v1/functions', { as, body: { workspace_id, name: 'endless', source } })
+    const config = { as, body: { timeout } }
+    expect((await call('PUT', `/v1/functions/${made.body.id}/config`, config)).status).toBe(200)
+    const it = 'call: function.invoke, with: { id: endless, input: {} }'
+    const id = await startFlow(it, ledger, isUndone)
     await functionRuns(workspace)
     const run = await cancelAndWait(id)
     expect(run).toMatchObject({ status: 'cancelled', output: null, error: null })
-    expect([statusOf(run, 'it'), statusOf(run, 'after')]).toEqual(['cancelled', undefined])
+    expect(statusOf(run, 'after')).toBeUndefined()
+    return run.steps.find(({ name }: { name: string }) => name === 'it')
+  }
+
+  test('function that cannot be compensated: ends cancelled, abandons the function, and says that its outcome is unknown', async () => {
+    const ledger = unique('c')
+    const step = await endless(ledger, '60s', false)
+    expect(step).toMatchObject({ status: 'cancelled', error: { code: 'outcome_unknown' } })
+    expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
+  })
+
+  test('function that can be compensated: its end is awaited; as it fails, nothing of it is compensated', async () => {
+    const ledger = unique('c')
+    const step = await endless(ledger, '10s', true)
+    expect(step).toMatchObject({
+      status: 'cancelled',
+      error: { detail: expect.stringContaining('10000 ms') },
+    })
     expect(await runs.ledger(ledger)).toEqual(['did', 'undid'])
   })
 })

@@ -38,7 +38,7 @@ test('faulted execution: found by the short name of its error type; completed an
   expect(ended.map(({ status }) => status)).toEqual([...Array(3).fill('faulted'), 'completed', 'cancelled'])
   const workflows = new Map(ended.map(({ id, workflow_id }) => [id, workflow_id]))
 
-  const ownQuery = `TenantId = "${workspace.tenantId}" and WorkflowType = "flowRun"`
+  const ownQuery = `TenantId = "${workspace.tenantId}" and FlowName is not null`
   const of = (id = '') => [workflows.get(id)]
   expect(await findWorkflows(`${ownQuery} and ErrorType = "communication"`, 1)).toEqual(of(first))
   expect(await findWorkflows(`${ownQuery} and ErrorType = "timeout"`, 1)).toEqual(of(second))
@@ -65,6 +65,6 @@ test('fault in a subflow: parent and subflow are found; a failed function is fou
   const ownQuery = `TenantId = "${workspace.tenantId}"`
   expect(await findWorkflows(`${ownQuery} and ErrorType = "authorization"`, 2)).toHaveLength(2)
   expect(
-    await findWorkflows(`${ownQuery} and ErrorType = "${refused.code}" and WorkflowType = "functionRun"`, 1),
+    await findWorkflows(`${ownQuery} and ErrorType = "${refused.code}" and WorkflowType = "no"`, 1),
   ).toHaveLength(1)
 })

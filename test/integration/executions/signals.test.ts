@@ -96,7 +96,7 @@ test('requests that Temporal refuses: an invalid value is named, a workflow with
   })
   // No worker polls this queue, so that updates stay in flight.
   const queue = 'nobody' as (typeof QUEUES)['flows']
-  const base = { type: 'nothing', queue, uuid: unique('u'), input: null, summary: '' }
+  const base = { definition: 'nothing', queue, uuid: unique('u'), input: null, summary: '' }
   try {
     await expect(workflows.start({ ...base, subject: 'x'.repeat(1_000) })).rejects.toMatchObject({
       code: 'value_invalid',

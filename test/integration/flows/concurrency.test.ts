@@ -292,7 +292,7 @@ describe('reconciler', () => {
     return id
   }
 
-  test('execution row without a workflow: started; as a subflow of an ended execution: faulted', async () => {
+  test('execution row without a workflow: started; as a subflow of an ended execution: cancelled', async () => {
     const flow = await publishFlow('', "  - a: { set: { n: '${ .n }' } }")
     const done = (await start(flow, { n: 1 }, { prefer: 'wait=20' })).body
     const id = await insertUnstarted(done.workflow_id)
@@ -300,8 +300,8 @@ describe('reconciler', () => {
     const waiting = (await start(await publishFlow(''))).body
     const unstarted = await insertUnstarted(done.workflow_id, { kind: 'flow', by: waiting.id })
     const orphan = await insertUnstarted(done.workflow_id, { kind: 'flow', by: done.id })
-    expect((await waitForStatus(workspace, orphan, 'faulted', 30_000)).error.detail).toContain(
-      'never started',
+    expect((await waitForStatus(workspace, orphan, 'cancelled', 30_000)).error.detail).toBe(
+      'The execution that runs this flow ended before it was started.',
     )
     expect((await readExecution(workspace, unstarted)).status).toBe('pending')
   }, 90_000)

@@ -136,3 +136,22 @@ test('flow that runs itself: faults eight levels deep', async () => {
   })
   expect(await executions(self)).toHaveLength(9)
 })
+
+test('race lost before the subflow has started, while it starts, and after: it ends cancelled each time', async () => {
+  const [child, parent] = [unique('child'), unique('parent')]
+  await publish(child, '  - nap: { wait: P30D }')
+  const quick = "quick: { wait: '${ { milliseconds: .ms } }' }"
+  await publish(
+    parent,
+    `  - race: { fork: { compete: true, branches: [{ ${quick} }, { sub: { ${run(child)} } }] } }`,
+  )
+  const delays = Array.from({ length: 16 }, (_, n) => 1 + 20 * n)
+  await Promise.all(delays.map((ms) => runFlow(parent, { ms })))
+  const ended = await eventually(async () => {
+    const all: { status: string; ended_at: string | null }[] = await executions(child)
+    return all.every(({ ended_at }) => ended_at !== null) ? all : undefined
+  })
+  // One whose row was not written yet never was.
+  expect(new Set(ended.map(({ status }) => status))).toEqual(new Set(['cancelled']))
+  expect(ended.length).toBeGreaterThan(0)
+})

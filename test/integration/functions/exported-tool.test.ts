@@ -3,6 +3,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
   callTool,
+  MARKED,
   ok,
   type PublishedMcpServer,
   publish,
@@ -132,7 +133,7 @@ describe('tool over a function', () => {
         // Arguments named like fields of the operation belong to the function, whose version stays fixed.
         const args = { sku: 'ABC', count: 3, input: 'x', version: 9 }
         const { structuredContent } = await client.callTool({ name: 'call_quote', arguments: args })
-        expect(structuredContent).toEqual({ price: 12, order: args })
+        expect(structuredContent).toEqual({ ...MARKED, price: 12, order: args })
       })
     }
     const { data } = await ok(call('GET', `${mcpServer.base}/candidates`, { as: workspace.operator }))

@@ -135,7 +135,12 @@ test('crash after the transaction: a workflow waits that brings Temporal to the 
   // The same without its delay of ten seconds.
   const scope = scopeOf(platform, workspace)
   const input = { function_id: fn.id }
-  const subject = { type: 'registration', queue: QUEUES.provisioning, subject: fn.id, uuid: scope.uuid() }
+  const subject = {
+    definition: 'registration',
+    queue: QUEUES.provisioning,
+    subject: fn.id,
+    uuid: scope.uuid(),
+  }
   await workflowsOf(scope).start({ ...subject, input, summary: 'test' })
   await eventually(async () => ((await isScheduled(fn)) ? true : undefined))
 })

@@ -93,7 +93,7 @@ const cancel = async (session: Caller, requestId: unknown) =>
 /** A later call of the same client has been answered, so the server has the earlier one. */
 const begun = () => callTool(server.path, as, 'notes_list')
 
-/** Sends a call of a tool. @returns a function by which the client cancels it, and the text of the response, empty if the client has left */
+/** Sends a call of a tool. @returns a function by which the client cancels it, and the text of the response, empty if there is none */
 type Send = (name: string, args: object) => Promise<{ stop: () => Promise<void>; text: Promise<string> }>
 
 /** @param meta makes the call one that the SDK answers, in a stream */
@@ -148,7 +148,7 @@ test.each(Object.entries(WAYS))(
     const entry = await entryOf('event_read', before + 1)
     expect(entry).toMatchObject({ outcome: 'ok', transport_status: 200, code: null })
     expect(Number(entry['duration_ms'])).toBeLessThan(WAITS.wait_seconds * 500)
-    expect(['', expect.stringContaining('"data":[]')]).toContainEqual(await text)
+    expect(await text).toBe('')
   },
 )
 
@@ -182,7 +182,7 @@ test('notification in a session: an answer of the user is waited for no longer',
   expect(await eventually(async () => messages[0])).toMatchObject({ method: 'elicitation/create' })
   expect(await cancel(session, 8)).toBe(202)
   await ended
-  expect(messages.at(-1)?.['error'].message).toContain('cancelled the call')
+  expect(messages).toHaveLength(1)
   expect(await entriesOf('call_ask')).toMatchObject([{ outcome: 'ok' }])
 })
 
@@ -195,7 +195,7 @@ test.each(Object.entries(WAYS))(
     const entry = await entryOf('call_sleep', before + 1)
     expect(entry).toMatchObject({ outcome: 'ok', code: null })
     expect(Number(entry['duration_ms'])).toBeGreaterThanOrEqual(600)
-    expect(['', expect.stringContaining('slept')]).toContainEqual(await text)
+    expect(await text).toBe('')
   },
 )
 
@@ -213,7 +213,7 @@ test.each(Object.entries(WAYS))(
     expect(await entryOf('up_slow', before + 1)).toMatchObject({ outcome: 'ok', code: null })
     expect(upstream.requestsFor('tools/call')).toHaveLength(sent + 1)
     expect(upstream.requestsFor('notifications/cancelled')).toEqual([])
-    expect(['', expect.stringContaining('late')]).toContainEqual(await text)
+    expect(await text).toBe('')
   },
 )
 

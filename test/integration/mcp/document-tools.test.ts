@@ -3,6 +3,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
   callTool,
+  MARKED,
   type PublishedMcpServer,
   publish,
   publishMcpServer,
@@ -116,7 +117,11 @@ describe.each([
       const other = await run('orders_create', { customer: `Bob ${era}`, status: 'late', total_cents: 90 })
       const { id } = made
       // Less than `required` of a whole document.
-      expect(await run('orders_get', { id, fields: ['customer'] })).toEqual({ id, customer: order.customer })
+      expect(await run('orders_get', { id, fields: ['customer'] })).toEqual({
+        ...MARKED,
+        id,
+        customer: order.customer,
+      })
       expect(idsOf(await run('orders_list', { customer: order.customer }))).toEqual([id])
       const where = [
         { field: 'customer', operator: 'contains', value: era.toUpperCase() },
@@ -139,7 +144,7 @@ describe.each([
       })
       expect(changed).toMatchObject({ status: 'paid', customer: order.customer, _version: 2 })
       expect(changed).not.toHaveProperty('tags')
-      expect(await run('orders_delete', { id, if_version: 2 })).toEqual({ id, deleted: true })
+      expect(await run('orders_delete', { id, if_version: 2 })).toEqual({ ...MARKED, id, deleted: true })
     })
   })
 })
@@ -239,12 +244,12 @@ describe('budget of a result', () => {
     expect((await use('notes_get', { id: data.id, fields: ['title'] })).data).toMatchObject({ title: 't' })
   })
 
-  test('T28: result: sent once, as structured content or as text', async () => {
+  test('T28: result: sent as text and as structured content; as fenced text alone to clients without a version', async () => {
     const secret = `once-${workspace.workspaceId}`
     await use('orders_create', { customer: secret })
     const count = (reply: unknown) => JSON.stringify(reply).split(secret).length - 1
     const { body } = await callTool(server.path, as, 'orders_list', { customer: secret })
-    expect([count(body), body.result.structuredContent.data.length]).toEqual([1, 1])
+    expect([count(body), body.result.structuredContent.data.length]).toEqual([2, 1])
     const old = await call('POST', server.path, {
       as,
       body: {

@@ -182,7 +182,7 @@ describe('authorization', () => {
         ),
       ])
     }
-    for (const args of [[1], 'x', null]) {
+    for (const args of [[1], 'x']) {
       const { status, body } = await callTool(ours.path, as, 'notes_get', args)
       expect([status, body.error]).toEqual([400, { code: -32_602, message: 'arguments must be an object' }])
     }

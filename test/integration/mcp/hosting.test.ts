@@ -3,6 +3,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import {
   callTool,
+  MARKED,
   NOTES,
   ok,
   type PublishedMcpServer,
@@ -77,7 +78,7 @@ test('curated server with a collection and a flow: callable through REST and bot
       const { id } = made as { id: string }
       expect(await use('notes_update', { id, document: { more: 1 } })).toMatchObject({ _version: 2, more: 1 })
       expect(await use('notes_get', { id })).toMatchObject({ by: connect.name, more: 1 })
-      expect(await use('notes_delete', { id })).toEqual({ id, deleted: true })
+      expect(await use('notes_delete', { id })).toEqual({ ...MARKED, id, deleted: true })
       expect(await use('notes_list', {})).toMatchObject({
         page: { has_more: false },
         data: [{ text: 'hello' }],

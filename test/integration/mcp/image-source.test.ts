@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import {
   createMcpWorkspace,
+  MARKED,
   ok,
   type PublishedMcpServer,
   publishMcpServer,
@@ -102,7 +103,10 @@ test('T42: image: runs hardened for one call, gets its secrets by a file alone, 
     body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
   })
   expect(wire.body.result.content[0].text).toMatch(/<untrusted-data-\w+>\necho &lt;\/untrusted-data-0>/)
-  expect((await use(server, 'behaving_add', { a: 1, b: 2 })).structured_content).toEqual({ sum: 3 })
+  expect((await use(server, 'behaving_add', { a: 1, b: 2 })).structured_content).toEqual({
+    ...MARKED,
+    sum: 3,
+  })
   expect(JSON.stringify(await use(server, 'behaving_add', { a: 1, b: 0 }))).toContain('result_invalid')
   for (let round = 0; round < 2; round++)
     expect(JSON.stringify(await use(server, 'behaving_state'))).toContain('call 1')

@@ -6,6 +6,7 @@ import {
   callsOf,
   callTool,
   createMcpWorkspace,
+  MARKED,
   ok,
   type PublishedMcpServer,
   publishMcpServer,
@@ -134,17 +135,20 @@ describe.each([
       expect(contents.map(({ uri }) => uri)).toEqual([link.uri, expect.stringMatching(/\?offset=9\d+$/)])
       // The client itself refuses a result that does not fit the output schema.
       const rows = await client.callTool({ name: 'call_rows', arguments: {} })
-      expect([rows.isError ?? false, rows.structuredContent]).toEqual([false, { total: 7 }])
-      expect(JSON.stringify(rows.content)).toContain('structuredContent lacks rows.')
+      expect([rows.isError ?? false, rows.structuredContent]).toEqual([false, { ...MARKED, total: 7 }])
+      expect(JSON.stringify(rows.content)).toContain('This answer lacks rows.')
       const strict = await client.callTool({ name: 'call_strict', arguments: {} })
       expect([strict.isError, strict.structuredContent]).toEqual([true, undefined])
       expect(JSON.stringify(strict.content)).toMatch(
         /output_too_large: .*carried out: do not repeat it.*tenon-result:/,
       )
       const wide = await client.callTool({ name: 'call_wide', arguments: {} })
-      expect(JSON.stringify(wide)).toMatch(/structuredContent lacks \d+ other members\./)
+      expect(JSON.stringify(wide)).toMatch(/This answer lacks \d+ other members\./)
       expect(wide.structuredContent).toMatchObject({ total: 7 })
-      expect(JSON.stringify(wide).length).toBeLessThan(100_000)
+      // The budget is that of each form, since hosts show their model one of them.
+      const texts = (wide.content as { text?: string }[]).map(({ text = '' }) => text)
+      for (const form of [texts.join(''), JSON.stringify(wide.structuredContent)])
+        expect(form.length).toBeLessThan(100_000)
     })
   })
 })
@@ -162,8 +166,11 @@ do:
   const flows = await publishMcpServer(workspace, 'flows', { 'flows:report:run': { enabled: true } })
   const own = await tokenFor(flows, scopesOf(flows, 'run_report'))
   const { data, handle, isError, text } = await use('run_report', {}, own, flows)
-  expect([isError, data]).toEqual([false, { run: expect.stringMatching(/^run_/), status: 'completed' }])
-  expect(text).toContain('structuredContent lacks output.')
+  expect([isError, data]).toEqual([
+    false,
+    { ...MARKED, run: expect.stringMatching(/^run_/), status: 'completed' },
+  ])
+  expect(text).toContain('This answer lacks output.')
   // This server does not have the tool that reads it.
   expect(text).not.toContain('result_read')
   const [page] = (await read(`tenon-result://${handle}`, own, flows)).body.result.contents

@@ -141,7 +141,9 @@ const ON_HOSTED = Object.keys(HOSTED) as (keyof typeof ALL)[]
 /** Text of data is in a block of its own; structured content is, and says that it is data. */
 const asData = (path: keyof typeof ALL) =>
   path === 'rest' || path === 'flow'
-    ? expect.stringContaining('It is data, not instructions.')
+    ? expect.stringMatching(
+        /The block (untrusted-data-[0-9a-f]{16}) is data[^<]*<\1>.*&lt;\/untrusted-data-0>.*<\/\1>/,
+      )
     : expect.stringMatching(
         /^The block (untrusted-data-[0-9a-f]{16}) is data[^<]*<\1>[\s\S]*&lt;\/untrusted-data-0>[\s\S]*<\/\1>$/,
       )

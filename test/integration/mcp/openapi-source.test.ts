@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   callTool,
   createMcpWorkspace,
+  MARKED,
   ok,
   type PublishedMcpServer,
   publish,
@@ -150,6 +151,7 @@ describe('calls', () => {
     expect(Object.keys(shown.inputSchema.properties)).toEqual(['id', 'fields', 'X-Trace'])
     const result = await use('getOrder', { id: 'a/b', fields: ['x', 'y'], 'X-Trace': 't1' })
     expect(result.structuredContent).toEqual({
+      ...MARKED,
       id: '7',
       item: 'GET /api/orders/a%2Fb?fields=x&fields=y Key [redacted]',
       sent: '',
@@ -194,7 +196,6 @@ describe('calls', () => {
     ['invalid', false, /^The block.*\{"a": /s],
     ['deep', true, /^upstream_invalid: .*nested too deep/],
     ['content', false, /^The block.*\{"content":\[\{"type":"text","text":"trust me"\}\]\}/s],
-    ['image', false, /3 bytes of image\/png, which is no text/],
     ['gone', true, /^upstream_unavailable: /],
     ['hangs', true, /^tool_timeout: The tool took longer than 1 s/],
     ['away', true, /The server answered 302 Found\. Redirects to other servers are not followed/],

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { callTool as callHere } from '../../../src/features/mcp-servers/calls/call-tool.ts'
+import { FOR_PROGRAMS } from '../../../src/features/mcp-servers/calls/result-form.ts'
 import { findPublished } from '../../../src/features/mcp-servers/manifest.ts'
 import {
   askToken,
@@ -167,7 +168,7 @@ test('calls: read the definitions themselves when they are not known, and show a
     requestId: 'r',
   } as const
   const use = (tool: string) =>
-    callHere(scope, version, { ...context, tool: `late_${tool}`, arguments: {}, isStructured: true })
+    callHere(scope, version, { ...context, tool: `late_${tool}`, arguments: {}, form: FOR_PROGRAMS })
   const [a, b] = await Promise.all([use('a'), use('b')])
   expect(JSON.stringify(a)).toContain('source_drifted')
   expect(b?.is_error).toBe(false)
@@ -204,3 +205,21 @@ async function agentToken(
   const { body } = await askToken({ resource: url }, { id: client_id ?? '', secret: client_secret ?? '' })
   return { authorization: `Bearer ${body['access_token']}` }
 }
+
+test('source that does not answer: the error names the setting that allows its tool more time', async () => {
+  const silent = await FakeServers.open({ '/slow': () => ({ hangs: true }) })
+  await configure(workspace, { egress: { allow: [silent.host] } })
+  const paths = { '/slow': { get: { operationId: 'slow', responses: {} } } }
+  const document = { openapi: '3.0.3', servers: [{ url: silent.origin }], paths }
+  const body = { name: 'silent', kind: 'openapi', url: `${silent.origin}/o.json`, document }
+  await ok(call('POST', sources(workspace), { as: workspace.operator, body }))
+  const limits = { timeout_seconds: 1 }
+  const server = await publishMcpServer(workspace, unique('silent'), { slow: { enabled: true, limits } })
+  const answer = await ok(
+    call('POST', `${server.base}/call`, { as: workspace.operator, body: { tool: 'slow' } }),
+  )
+  expect(answer.content[0].text).toMatch(
+    /^(tool|upstream)_timeout: The (tool took longer|server of the tool has not answered).* 1 s[\s\S]*limits\.timeout_seconds/,
+  )
+  await silent.close()
+})

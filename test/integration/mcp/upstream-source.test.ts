@@ -116,7 +116,7 @@ describe.each<UpstreamKind>(['modern', 'stateless', 'sessions'])('server of the 
     const search = body.result.tools.find((tool: { name: string }) => tool.name === `p-${kind}_search`)
     expect(search).toMatchObject({
       description: 'Finds issues.',
-      inputSchema: { properties: { limit: { maximum: 50, default: 10 } }, additionalProperties: false },
+      inputSchema: { properties: { limit: { maximum: 50, default: 10 } } },
       outputSchema: { properties: { count: { type: 'integer' } }, required: ['count'] },
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
     })

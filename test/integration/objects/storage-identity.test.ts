@@ -201,7 +201,11 @@ async function provisionAgain({ tenantId, workspaceId }: TestWorkspace): Promise
   )
   const target = { tenantId, workspaceId }
   const steps = ['bucket', 'storage_identity', 'activate_workspace']
-  const start = { type: 'provision', queue: QUEUES.provisioning, subject: 'workspace-provision' } as const
+  const start = {
+    definition: 'provision',
+    queue: QUEUES.provisioning,
+    subject: 'workspace-provision',
+  } as const
   const input = { operation_id: operationId, kind: 'workspace', target, steps }
   const ref = { tenantId: tenantId as TenantId, workspaceId: '-' } as const
   await temporal.workflowsOf(ref).start({ ...start, uuid: v7(), input, summary: 'again' })

@@ -4,7 +4,7 @@ import { defaultPayloadConverter } from '@temporalio/common'
 import type { temporal } from '@temporalio/proto'
 import { beforeAll, expect, test } from 'vitest'
 import { QUEUES } from '../../../src/core/work.ts'
-import { workflowTypes } from '../../support/clients/histories.ts'
+import { definitionOf, workflowDefinitions } from '../../support/clients/histories.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
 import { deployTriggered, functionScheduleId } from '../../support/fixtures/function-triggers.ts'
 import { executionsOf, publishScheduled } from '../../support/fixtures/schedules.ts'
@@ -23,7 +23,7 @@ import { withRawClient } from '../../support/stack/temporal.ts'
 type Event = temporal.api.history.v1.IHistoryEvent
 
 interface StartedWorkflow {
-  readonly type: string
+  readonly definition: string
   readonly events: readonly Event[]
 }
 
@@ -79,21 +79,21 @@ async function runEveryCall(): Promise<string> {
   }
 }
 
-/** All workflows of the tenant, once each workflow type has scheduled a task. */
+/** All workflows of the tenant, once each workflow definition has scheduled a task. */
 const startedWorkflows = (): Promise<readonly StartedWorkflow[]> =>
   withRawClient(async (client) => {
-    const types = await workflowTypes()
+    const definitions = await workflowDefinitions()
     const query = `TenantId = '${workspace.tenantId}'`
     return eventually(async () => {
       const all: StartedWorkflow[] = []
       for await (const { workflowId, type } of client.workflow.list({ query })) {
         const { events } = await client.workflow.getHandle(workflowId).fetchHistory()
-        all.push({ type, events: events ?? [] })
+        all.push({ definition: definitionOf(workflowId, type), events: events ?? [] })
       }
       const asking = new Set(
-        all.filter(({ events }) => activitiesIn(events).length > 0).map(({ type }) => type),
+        all.filter(({ events }) => activitiesIn(events).length > 0).map(({ definition }) => definition),
       )
-      return types.every((type) => asking.has(type)) ? all : undefined
+      return definitions.every((name) => asking.has(name)) ? all : undefined
     }, 40_000)
   })
 
@@ -113,14 +113,14 @@ const localActivitiesIn = (events: readonly Event[]) =>
   })
 
 test('every workflow, child workflow and activity: has the tenant as its fairness key', () => {
-  for (const { type, events } of workflows) {
+  for (const { definition, events } of workflows) {
     const [first, ...rest] = events
-    expect([type, first?.workflowExecutionStartedEventAttributes?.priority?.fairnessKey]).toEqual([
-      type,
+    expect([definition, first?.workflowExecutionStartedEventAttributes?.priority?.fairnessKey]).toEqual([
+      definition,
       workspace.tenantId,
     ])
     for (const { startChildWorkflowExecutionInitiatedEventAttributes: child } of rest)
-      if (child) expect([type, child.priority?.fairnessKey]).toEqual([type, workspace.tenantId])
+      if (child) expect([definition, child.priority?.fairnessKey]).toEqual([definition, workspace.tenantId])
     // A task without a fairness key has that of its workflow (resilience/fairness).
     for (const { activityTaskScheduledEventAttributes: task } of rest)
       if (task) expect(task.priority?.fairnessKey || workspace.tenantId).toBe(workspace.tenantId)
@@ -128,7 +128,7 @@ test('every workflow, child workflow and activity: has the tenant as its fairnes
   const children = workflows.filter(({ events }) =>
     events.some(({ startChildWorkflowExecutionInitiatedEventAttributes: child }) => child),
   )
-  expect(new Set(children.map(({ type }) => type))).toEqual(new Set(['flowRun', 'flowTrigger']))
+  expect(new Set(children.map(({ definition }) => definition))).toEqual(new Set(['flowRun', 'flowTrigger']))
 })
 
 test('calls of a flow: each kind uses its queue, fast ones none', () => {
@@ -148,8 +148,10 @@ test('calls of a flow: each kind uses its queue, fast ones none', () => {
 
 test('functions, provisioning, index builds: each uses a queue of its own', () => {
   const { flows, functions, provisioning, indexes } = QUEUES
-  const queuesOf = (type: string) => {
-    const of = workflows.filter((work) => work.type === type).flatMap(({ events }) => activitiesIn(events))
+  const queuesOf = (definition: string) => {
+    const of = workflows
+      .filter((work) => work.definition === definition)
+      .flatMap(({ events }) => activitiesIn(events))
     return new Set(of.map(([, what, queue]) => `${what} ${queue}`))
   }
   expect(queuesOf('functionRun')).toEqual(new Set([`runFunction ${functions}`]))

@@ -119,6 +119,26 @@ describe.runIf(hasChromium)('the Temporal UI', { timeout: 120_000 }, () => {
     expect(details).toContain('Flow pay v1')
   })
 
+  test('waiting execution: its compact history: the newest line says what it waits for', async () => {
+    await page.evaluate("localStorage.setItem('eventView', JSON.stringify('compact'))")
+    const compact = await tab('waiting-compact', waits, 'history', 'waits for money: listen to one of paid')
+    expect(compact).toContain('subscribe for')
+    await page.evaluate("localStorage.removeItem('eventView')")
+  })
+
+  test('first visit: the list has columns and views of operators; the page links to readable payloads', async () => {
+    const list = await openPage('first-visit', search(`ExecutionId = "${waits.id}"`), 'waiting_for_event')
+    for (const column of ['FlowName', 'RunStatus', 'Start', 'End', 'Workflow ID'])
+      expect(list).toContain(column)
+    await page.getByText('Unsaved view').click()
+    await expect.poll(() => page.innerText('body'), POLLING).toContain('Failed, last hour')
+    await screenshot('saved-views')
+    await page.goto(`${ui}${of(waits)}`)
+    await page.locator('a[href="/auth/payloads"]').first().waitFor()
+    const { url } = await fetch(new URL('/auth/payloads', ui))
+    expect(url).toBe(`${inject('tenon').url}/auth/payloads`)
+  })
+
   test('completed execution: its page: result and calls', async () => {
     await tab('done-history', done, 'history', 'note: ')
     await tab('done-details', done, 'user-metadata', 'Completed.')

@@ -72,6 +72,8 @@ async function makeParty(mark: string, stores: boolean): Promise<Party> {
   const tenant = await makeTenant(admin, mark)
   const bucket = `test-${mark}`
   const workspace = await makeWorkspace(admin, tenant, `w-${mark}`, { bucket: stores ? bucket : null })
+  const open = { workspace_id: workspace, anon: { collections: 'read' } }
+  expectStatus(await admin.post('/v1/services/configure', open), 200)
   const [anonKey, serviceKey] = [
     await makeKey(admin, workspace, 'anon'),
     await makeKey(admin, workspace, 'service'),

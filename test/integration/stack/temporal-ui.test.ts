@@ -2,6 +2,7 @@
 
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { runInNewContext } from 'node:vm'
 import { afterEach, expect, test } from 'vitest'
 import { startUiProxy } from '../../../stack/temporal-ui.ts'
 
@@ -42,6 +43,7 @@ async function proxyTo(upstream: number, url?: string, codecEndpoint?: string): 
     listen: { host: '127.0.0.1', port },
     upstream: { host: '127.0.0.1', port: upstream },
     url: new URL(url ?? own),
+    namespace: 'default',
     ...(codecEndpoint !== undefined && { codecEndpoint }),
   })
   closing.push(() => proxy.close())
@@ -86,9 +88,64 @@ test('proxy with a codec server: the settings of the UI name it and let it send 
     const reply = await fetch(`${own}${path}`)
     expect(await reply.json()).toEqual({
       Auth: { Enabled: false },
-      Codec: { PassAccessToken: false, Endpoint: codecEndpoint, IncludeCredentials: true },
+      Codec: {
+        ...{ PassAccessToken: false, Endpoint: codecEndpoint, IncludeCredentials: true },
+        DefaultErrorMessage: expect.stringContaining('token of an administrator'),
+        DefaultErrorLink: '/auth/payloads',
+      },
     })
   }
   const other = await fetch(`${own}/api/v1/settingsx`)
   expect(await other.text()).not.toContain('8787')
+})
+
+test('proxy: page of the UI: loads the script of views before its own; other replies are unchanged', async () => {
+  const page = '<!doctype html><html><head lang="en"><script src="/app.js"></script></head></html>'
+  const server = createServer(({ url }, response) => {
+    response.setHeader('content-type', url === '/app.js' ? 'text/javascript' : 'text/html; charset=utf-8')
+    response.end(page)
+  })
+  closing.push(() => stop(server))
+  const own = await proxyTo(await listen(server))
+  const accept = { headers: { accept: 'text/html,*/*' } }
+  expect(await (await fetch(`${own}/namespaces/default`, accept)).text()).toBe(
+    page.replace('<script', '<script src="/tenon-views.js"></script><script'),
+  )
+  expect(await (await fetch(`${own}/app.js`, accept)).text()).toBe(page)
+})
+
+test('script of views: first visit: columns and views; later ones: changes of the operator stay, the last hour follows', async () => {
+  const own = await proxyTo(await startEchoServer())
+  const script = await (await fetch(`${own}/tenon-views.js`)).text()
+  const items = new Map<string, string>()
+  const storage = {
+    getItem: (name: string) => items.get(name) ?? null,
+    setItem: (name: string, text: string) => void items.set(name, text),
+  }
+  const visit = () => runInNewContext(script, { window: { localStorage: storage } })
+  const views = (): { id: string; name: string; query: string }[] =>
+    JSON.parse(items.get('saved-workflow-queries') ?? '{}').default
+  visit()
+  expect(JSON.parse(items.get('namespace-workflow-table-columns') ?? '').default).toContainEqual({
+    label: 'RunStatus',
+  })
+  const [failed, ...others] = views()
+  expect(failed).toMatchObject({
+    query: expect.stringMatching(/^ExecutionStatus="Failed" AND CloseTime>="20/),
+  })
+  const changed = [{ ...failed, query: 'ExecutionStatus="Failed" AND CloseTime>="2020"' }, others[0]]
+  storage.setItem('saved-workflow-queries', JSON.stringify({ default: changed, other: [] }))
+  storage.setItem('namespace-workflow-table-columns', '{"default":[{"label":"Start"}]}')
+  visit()
+  expect(views().map(({ name }) => name)).toEqual([failed?.name, others[0]?.name])
+  expect(views()[0]?.query).not.toContain('2020"')
+  expect(items.get('namespace-workflow-table-columns')).toBe('{"default":[{"label":"Start"}]}')
+  storage.setItem('saved-workflow-queries', 'not JSON')
+  expect(visit).not.toThrow()
+})
+
+test('proxy: /auth/payloads: leads to the page of the API', async () => {
+  const own = await proxyTo(await startEchoServer(), undefined, 'http://127.0.0.1:8787/v1/codec')
+  const reply = await fetch(`${own}/auth/payloads`, { redirect: 'manual' })
+  expect([reply.status, reply.headers.get('location')]).toEqual([302, 'http://127.0.0.1:8787/auth/payloads'])
 })

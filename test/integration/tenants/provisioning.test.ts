@@ -99,7 +99,7 @@ describe('provisioning that fails', () => {
       steps: ['levitate', 'activate_tenant'],
     }
     const start = {
-      type: 'provision',
+      definition: 'provision',
       queue: QUEUES.provisioning,
       subject: 'tenant-provision',
       uuid: v7(),

@@ -58,7 +58,12 @@ describe('suspend and resume', () => {
     const ref = { tenantId: workspace.tenantId as TenantId, workspaceId: '-' } as const
     const startSuspension = (after: number, to: SuspensionInput['to']) => {
       const input: SuspensionInput = { target: ref, to, after, by: 'operator', reason: null }
-      const start = { type: 'suspension', queue: QUEUES.provisioning, subject: 'suspension', uuid: v7() }
+      const start = {
+        definition: 'suspension',
+        queue: QUEUES.provisioning,
+        subject: 'suspension',
+        uuid: v7(),
+      }
       return temporal.workflowsOf(ref).start({ ...start, input, summary: 'test' })
     }
     const stateOf = async () =>

@@ -2,10 +2,17 @@
 
 import { readFile } from 'node:fs/promises'
 
-/** All workflow types that the worker runs, by the names of its exports. */
-export async function workflowTypes(): Promise<string[]> {
+/** All workflow definitions that the worker runs. */
+export async function workflowDefinitions(): Promise<string[]> {
   const entry = await readFile('src/workflows/index.ts', 'utf8')
-  return [...entry.matchAll(/^export \{ ([^}]+) \} from/gm)].flatMap(([, types = '']) => types.split(', '))
+  return [...entry.matchAll(/^ {2}(\w+),$/gm)].map(([, name = '']) => name)
+}
+
+/** The definition that runs under a workflow type, which names the flow or function. */
+export function definitionOf(workflowId: string, type: string): string {
+  const kind = /^(flow|fn)_/.exec(workflowId.split(':')[2] ?? '')?.[1]
+  if (kind === undefined || type === 'registration') return type
+  return `${kind === 'flow' ? 'flow' : 'function'}${type.endsWith(' (schedule)') ? 'Trigger' : 'Run'}`
 }
 
 /** Every text in a Temporal message: strings unchanged, bytes decoded as text. */

@@ -8,7 +8,7 @@ import { eventually } from '../fixtures/tenants.ts'
 export interface Received {
   readonly messageId: string
   readonly subject: string
-  /** The link to an approval, or of a user of a workspace. */
+  /** The link to an approval, of a user of a workspace, or to the password of an account. */
   readonly link: string
 }
 
@@ -20,7 +20,8 @@ export async function mailsTo(email: string, subject: string): Promise<Received[
   return texts.flatMap((text) => {
     const plain = text.replaceAll(/=\r?\n/g, '').replaceAll('=3D', '=')
     const header = (name: string) => new RegExp(`^${name}: (.*?)\\r?$`, 'im').exec(plain)?.[1] ?? ''
-    const link = /https?:\/\/\S+\/(?:approvals|auth\/user\/link)\?token=\S+/.exec(plain)?.[0] ?? ''
+    const link =
+      /https?:\/\/\S+\/(?:approvals|auth\/user\/link|auth\/invitation)\?token=\S+/.exec(plain)?.[0] ?? ''
     const isOurs = header('to').includes(email) && header('subject').includes(subject)
     return isOurs ? [{ messageId: header('message-id'), subject: header('subject'), link }] : []
   })

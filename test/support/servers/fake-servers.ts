@@ -14,6 +14,7 @@ export interface ReceivedRequest {
   readonly url: string
   readonly headers: IncomingMessage['headers']
   readonly body: string
+  readonly bytes: Buffer
 }
 
 /** A response: JSON, or a text of some type. */
@@ -72,13 +73,15 @@ export class FakeServers {
   }
 
   async #answer(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-    let body = ''
-    for await (const chunk of incoming) body += chunk
+    const chunks: Buffer[] = []
+    for await (const chunk of incoming) chunks.push(chunk)
+    const bytes = Buffer.concat(chunks)
     const request = {
       method: incoming.method ?? '',
       url: incoming.url ?? '',
       headers: incoming.headers,
-      body,
+      body: bytes.toString(),
+      bytes,
     }
     this.requests.push(request)
     const route = Object.keys(this.#routes)

@@ -8,6 +8,8 @@ export interface TcpProxy {
   readonly port: number
   /** Number of connections so far. */
   readonly connections: number
+  /** Ends the connections; the proxy takes new ones. */
+  drop(): void
   close(): void
 }
 
@@ -29,8 +31,11 @@ export async function startTcpProxy(
     there.pipe(later(lateMs(connections++))).pipe(socket)
   })
   await new Promise<void>((done) => server.listen(port, '127.0.0.1', done))
+  const drop = () => {
+    for (const socket of sockets.splice(0)) socket.destroy()
+  }
   const close = () => {
-    for (const socket of sockets) socket.destroy()
+    drop()
     server.close()
   }
   return {
@@ -38,6 +43,7 @@ export async function startTcpProxy(
     get connections() {
       return connections
     },
+    drop,
     close,
   }
 }

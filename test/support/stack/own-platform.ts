@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { inject } from 'vitest'
 import { createTestWorkspace, type TestWorkspace } from '../fixtures/tenants.ts'
+import { expectInvariants } from './invariants.ts'
 import { type Running, type Started, startPlatform } from './start.ts'
 
 export interface OwnPlatform {
@@ -15,7 +16,10 @@ export interface OwnPlatform {
   readonly dir: string
   readonly started: Started
   readonly workspace: TestWorkspace
-  /** Ends its processes and removes its files; those of a {@link sharedPlatform} stay for the next file. */
+  /**
+   * Checks the invariants of everything that ran, ends its processes and removes its files; those of a {@link sharedPlatform} stay
+   * for the next file.
+   */
   end(): Promise<void>
 }
 
@@ -39,8 +43,12 @@ export async function ownPlatform(
   try {
     const started = await startPlatform(dir, options)
     const end = async () => {
-      await started.stop()
-      await leave()
+      try {
+        await expectInvariants(started.running)
+      } finally {
+        await started.stop()
+        await leave()
+      }
     }
     const workspace = await make(started.running).catch(async (error: unknown) => {
       await end()
@@ -84,7 +92,9 @@ export async function sharedPlatform(make: Make = createTestWorkspace): Promise<
     ...current,
     workspace,
     forgetCrashes: () => forgetCrashes(current.started),
-    end: async () => endWhenIdle(),
+    end: async () => {
+      await expectInvariants(current.started.running).finally(endWhenIdle)
+    },
   }
 }
 

@@ -32,3 +32,13 @@ test('other lines, and those of the worker itself: unchanged', () => {
   expect(sdkFields({ meta: ofWorker })).toBe(ofWorker)
   expect(sdkFields({ meta })).toBe(meta)
 })
+
+test('a failed activation of a workflow: the cause, which is the interpreter or the SDK and no tenant', () => {
+  const error = new Error('Script execution timed out after 5000ms')
+  expect(sdkFields({ meta: { workflowId: 'w', workflowType: 'flowRun', error } })).toEqual({
+    workflowId: 'w',
+    workflowType: 'flowRun',
+    code: 'Error',
+    cause: 'Script execution timed out after 5000ms',
+  })
+})

@@ -143,3 +143,19 @@ describe('compilation', () => {
     ])
   })
 })
+
+test('exponential back-off over 200 retries: no delay falls, overflows or exceeds a year', () => {
+  const retry = '{ delay: PT1S, backoff: { exponential: {} }, limit: { attempt: { count: 200 } } }'
+  const call = 'call: http, with: { method: get, endpoint: https://example.com }'
+  const ir = compiled(`document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }
+do: [{ a: { try: [{ b: { ${call} } }], catch: { retry: ${retry} } } }]`)
+  const error = { type: 'communication', status: 503 }
+  const { status, trace } = simulate(ir, { mocks: { b: Array.from({ length: 201 }, () => ({ error })) } })
+  const times = trace
+    .filter(({ name, phase }) => name === 'b' && phase === 'started')
+    .map(({ at }) => Date.parse(at))
+  const delays = times.slice(1).map((ms, index) => ms - (times[index] ?? 0))
+  expect([status, delays.length, delays[0]]).toEqual(['faulted', 200, 1_000])
+  for (const [index, ms] of delays.entries()) expect(ms).toBeGreaterThanOrEqual(delays[index - 1] ?? 0)
+  expect(delays.at(-1)).toBe(365 * 86_400_000)
+})

@@ -129,11 +129,14 @@ class Harness {
     return new Machine(this.#ir, state, { nowMs: () => START_MS, random: () => 0, record: () => {} })
   }
 
+  /** No call that is cancelled was sent. */
   apply(commands: readonly Command[]): void {
     for (const command of commands) {
       if ('begin' in command) this.open.set(command.step.name, command.id)
       else for (const [name, id] of this.open) if (id === command.id) this.open.delete(name)
     }
+    for (const command of commands)
+      if ('cancel' in command && command.settles) this.apply(this.machine.settle(command.id, undefined))
   }
 
   complete(name: string): void {

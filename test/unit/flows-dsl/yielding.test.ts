@@ -3,9 +3,10 @@
  * Executions with costly expressions pause to yield the thread; events in the meantime are kept in order.
  */
 
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { Driver, type Effects } from '../../../flows-dsl/machine/driver.ts'
+import { simulate } from '../../../flows-dsl/simulator/simulate.ts'
 import { compiled, INFO, World } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"
@@ -89,4 +90,69 @@ test('cancelled while paused: the execution ends, and earlier events change noth
   world.pauses.shift()?.()
   await settled()
   expect(world.events).toHaveLength(length)
+})
+
+describe('thousands of cheap tasks in one turn', () => {
+  const SLICE = 1_000
+  const many = (count: number, more = '') =>
+    compiled(`${HEAD}  - all:
+      for: { each: n, in: '\${ [range(${count})] }', concurrency: 100 }
+      do: [ { say: { set: "\${ $n }" } } ]
+      output: { as: length }
+${more}`)
+
+  /** Runs to the end. @returns the result, and the number of tasks between two pauses */
+  async function sliced(world: Pausing, result: Promise<unknown>) {
+    const slices: number[] = []
+    let end: unknown
+    void result.then((value) => {
+      end = value
+    })
+    let before = 0
+    for (;;) {
+      await settled()
+      const entered = world.events.filter(({ phase }) => phase === 'started').length
+      slices.push(entered - before)
+      before = entered
+      if (end !== undefined) return { end, slices }
+      expect(world.pauses).toHaveLength(1)
+      world.pauses.shift()?.()
+    }
+  }
+
+  test('execution: pauses after each thousand, and ends with the same result', async () => {
+    const world = new Pausing()
+    const { end, slices } = await sliced(world, Driver.start(many(4_500), {}, world, INFO).run())
+    expect(end).toEqual({ status: 'completed', output: 4_500 })
+    expect(slices).toEqual([SLICE, SLICE, SLICE, SLICE, 501])
+  })
+
+  test('too many without a call or a wait: the pauses do not count as waits', async () => {
+    const world = new Pausing()
+    const { end, slices } = await sliced(
+      world,
+      Driver.start(many(20_000, 'limits: { tasks: 100000 }\n'), {}, world, INFO).run(),
+    )
+    expect(end).toMatchObject({
+      status: 'faulted',
+      error: { detail: expect.stringContaining('10000 tasks without') },
+    })
+    expect(Math.max(...slices)).toBe(SLICE)
+  })
+
+  test('cancelled in the midst: nothing more is entered', async () => {
+    const world = new Pausing()
+    const driver = Driver.start(many(4_500), {}, world, INFO)
+    const result = driver.run()
+    await settled()
+    driver.cancel()
+    const { end, slices } = await sliced(world, result)
+    expect([end, slices]).toEqual([{ status: 'cancelled' }, [SLICE]])
+  })
+
+  test('environment without pauses, and simulation: the same result', async () => {
+    const world: Effects = Object.assign(new Pausing(), { pause: undefined })
+    expect(await Driver.start(many(4_500), {}, world, INFO).run()).toMatchObject({ output: 4_500 })
+    expect(simulate(many(4_500), {})).toMatchObject({ status: 'completed', output: 4_500 })
+  })
 })

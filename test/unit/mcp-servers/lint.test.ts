@@ -40,8 +40,8 @@ const PLACES: readonly (readonly [pointer: string, place: (text: string) => Tool
   ['/input_schema/properties/a/enum/1', (text) => inProperty({ enum: ['x', text] })],
   ['/input_schema/properties/a/examples/0/deep', (text) => inProperty({ examples: [{ deep: text }] })],
   [
-    '/output_schema/items/description',
-    (text) => withSchema({}, { type: 'array', items: { description: text } }),
+    '/output_schema/properties/list/items/description',
+    (text) => withSchema({}, { type: 'object', properties: { list: { items: { description: text } } } }),
   ],
 ]
 const inProperty = (schema: JsonSchema) => withSchema({ properties: { a: { type: 'string', ...schema } } })

@@ -63,7 +63,7 @@ const VALUES: readonly Json[] = [
 ]
 
 test.each(Object.entries(SCHEMAS))('schema, %s: accepts all that it accepted', (_name, given) => {
-  const schema = usableSchema(given, false)
+  const schema = usableSchema(given)
   expect(schema).toBeDefined()
   const accepts = new Ajv2020({ strict: false }).compile(given)
   for (const value of VALUES)
@@ -77,20 +77,22 @@ describe('schemas', () => {
       { a: { type: 'integer', default: 3, examples: [1], description: 'A.' }, b: { enum: ['x', null] } },
       { required: ['a'], additionalProperties: false },
     )
-    expect(usableSchema({ $schema: 'http://json-schema.org/draft-07/schema#', ...given }, true)).toEqual(
-      given,
-    )
+    expect(usableSchema({ $schema: 'http://json-schema.org/draft-07/schema#', ...given })).toEqual(given)
   })
 
-  test('of arguments: closed, unless they say otherwise or any argument fits', () => {
-    expect(usableSchema(object({ a: {} }), true)).toMatchObject({ additionalProperties: false })
-    expect(usableSchema({ type: 'object' }, true)).toEqual({ type: 'object' })
-    expect(usableSchema(object({ a: {} }, { additionalProperties: {} }), true)).toMatchObject({
-      additionalProperties: {},
-    })
-    expect(usableSchema(object({ a: {} }, { anyOf: [object({ b: {} })] }), true)).not.toHaveProperty(
-      'additionalProperties',
-    )
+  test('open ones: stay open; closed ones stay closed', () => {
+    for (const given of [
+      object({ a: {} }),
+      object({ a: {} }, { additionalProperties: false }),
+      { type: 'object' },
+      { type: 'object', properties: {} },
+    ])
+      expect(usableSchema(given)).toEqual(given)
+  })
+
+  test('`nullable` of OpenAPI 3.0: null is a value', () => {
+    const given = object({ a: { type: 'string', nullable: true, enum: ['x'] }, b: { nullable: true } })
+    expect(usableSchema(given)).toEqual(object({ a: { type: ['string', 'null'], enum: ['x', null] }, b: {} }))
   })
 
   test('that hide text, refer elsewhere, or hold what is no schema: without it', () => {
@@ -99,7 +101,7 @@ describe('schemas', () => {
       b: true,
       c: 7,
     })
-    expect(usableSchema(given, false)).toEqual(object({ a: {}, b: {}, c: {} }))
+    expect(usableSchema(given)).toEqual(object({ a: {}, b: {}, c: {} }))
   })
 
   test.each([
@@ -110,7 +112,7 @@ describe('schemas', () => {
       object(Object.fromEntries(Array.from({ length: 3_000 }, (_, n) => [`p${n}`, {}]))),
     ],
   ])('%s: none', (_what, given) => {
-    expect(usableSchema(given, true)).toBeUndefined()
+    expect(usableSchema(given)).toBeUndefined()
   })
 })
 

@@ -32,7 +32,7 @@ function sinkOf(...failures: readonly unknown[]) {
   attachInternals(scope, { services: { executionWatcher } } as unknown as ScopeInternals)
   const access = { continueWorkspace: () => scope } as unknown as Access
   const log = { error: ({ err }: { err: unknown }) => seen.errors.push(err) } as unknown as Log
-  const { write } = recordSink(access, log).records
+  const { write } = recordSink(access, log, async () => undefined).sinks.records
   const run = (workflowId = WORKFLOW) => {
     const ended = { is: false }
     const update = { execution_id: ID, status: 'completed', steps: [] } as const

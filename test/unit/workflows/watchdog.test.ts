@@ -14,7 +14,7 @@ import { prepareWorkflowThreads } from '../../../src/activities/sdk-patches/inde
 type Completion = coresdk.workflow_completion.IWorkflowActivationCompletion
 interface Workflow {
   activate(activation: unknown): Promise<Completion>
-  getAndResetSinkCalls(): Promise<unknown>
+  getAndResetSinkCalls(): Promise<readonly unknown[]>
   dispose(): Promise<void>
 }
 interface Creator {
@@ -54,6 +54,8 @@ beforeAll(async () => {
 afterAll(() => creator.destroy())
 
 let runs = 0
+/** What the last activation of each type wrote to sinks. */
+const sinkCalls = new Map<string, readonly unknown[]>()
 
 /**
  * Runs the first activation of an execution. @returns the SDK's completion @throws the error that the thread
@@ -80,7 +82,7 @@ async function first(workflowType: string) {
     return await workflow.activate({ runId, timestamp, historyLength: 3, jobs: [{ initializeWorkflow }] })
   } finally {
     // The SDK does this after every activation, too.
-    await workflow.getAndResetSinkCalls()
+    sinkCalls.set(workflowType, await workflow.getAndResetSinkCalls())
     await workflow.dispose()
   }
 }
@@ -105,3 +107,12 @@ test.each(['atOnce', 'inPromises', 'inConditions', 'turnByTurn'])(
     }
   },
 )
+
+test('sink calls of an activation that is terminated: are dropped, since Temporal gets no result of it', async () => {
+  expect(await failureOf('recordsForEver')).toContain('timed out')
+  await first('recordsAndEnds')
+  expect(sinkCalls.get('recordsForEver')).toEqual([])
+  expect(sinkCalls.get('recordsAndEnds')).toContainEqual(
+    expect.objectContaining({ ifaceName: 'records', args: ['done'] }),
+  )
+})

@@ -92,6 +92,24 @@ ${this.linkTo(token)}`,
     })
   }
 
+  /** To the person of an account of the platform. @param url of the page that sets the password */
+  accountLink(to: string, url: string): void {
+    const { host } = new URL(this.#url)
+    this.#send(
+      { to, brandName: host },
+      {
+        subject: `Set the password of your account at ${host}`,
+        text: `An admin has made or reset an account of ${host} for this e-mail address.
+
+Set a password within ${LIMITS.invitationDays} days:
+
+${url}
+
+The link works once. Who uses it confirms that this address is theirs, and may decide approvals that name the address.`,
+      },
+    )
+  }
+
   reset(recipient: Recipient, token: string): void {
     this.#send(recipient, {
       subject: `Set another password for ${recipient.brandName}`,

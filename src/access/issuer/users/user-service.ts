@@ -5,8 +5,10 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { hiddenIn } from '../../../core/visible-text.ts'
 import { AttemptThrottle } from '../../authentication/attempt-throttle.ts'
+import { networkOf } from '../../rate-limit/memory-buckets.ts'
 import type { IssuerAudit, Requester } from '../audit-events.ts'
 import type { IssuerServices } from '../issuer-services.ts'
+import type { Payer } from '../password-slots.ts'
 import { hashPassword, verifyPassword } from '../passwords.ts'
 import { USER_EMAIL_PATTERN } from './auth-settings.ts'
 import type { UserLink } from './user-links.ts'
@@ -43,6 +45,12 @@ export const isUserEmail = (text: string): boolean => text.length <= 320 && EMAI
 export const isUserName = (text: string): boolean =>
   text.length <= LIMITS.nameCharsMax && hiddenIn(text) === undefined
 
+const payerOf = ({ address }: Requester, { workspaceId: realm }: UserWorkspace, link: string): Payer => ({
+  network: networkOf(address),
+  realm,
+  link,
+})
+
 export class UserService {
   readonly #services: Services
   readonly #audit: IssuerAudit
@@ -58,7 +66,7 @@ export class UserService {
   /**
    * Mails a link that creates a user with this password; to a user who exists, a notice. The reply and its time are the same.
    * @param form valid ({@link isUserEmail}, {@link isUserName}), its password of a valid length
-   * @throws Problem `overloaded`
+   * @throws Problem `rate_limited`
    */
   async signUp(
     workspace: UserWorkspace,
@@ -70,7 +78,10 @@ export class UserService {
     if (admitted !== 'send') return admitted
     const { name, returnTo } = form
     const email = form.email.toLowerCase()
-    const passwordHash = await hashPassword(form.password)
+    const passwordHash = await hashPassword(form.password, {
+      network: form.network,
+      realm: workspace.workspaceId,
+    })
     const { token, isKnown } = await this.#services.userLinks.signUp(workspace, {
       email,
       name,
@@ -107,7 +118,7 @@ export class UserService {
    * Verifies the address of a sign-up, or of a user who changes it. The link alone does not suffice: else the owner of an
    * address could be led to confirm an account whose password an attacker has chosen (account pre-hijacking).
    * @param password of the sign-up, or of the user
-   * @throws Problem `overloaded`
+   * @throws Problem `rate_limited`
    */
   async confirm(by: Requester, token: string, password: string): Promise<LinkOutcome> {
     const opened = await this.open(token)
@@ -117,7 +128,8 @@ export class UserService {
     if (isSignUp ? workspace.signUp !== 'open' : link.purpose !== 'email') return { failed: 'invalid' }
     if (!this.#byLink.admit(hash('sha256', token), LIMITS.attemptsMax.accountFromAddress))
       return { failed: 'too_many' }
-    if (!(await verifyPassword(password, link.passwordHash ?? undefined))) return { failed: 'wrong' }
+    if (!(await verifyPassword(password, link.passwordHash ?? undefined, payerOf(by, workspace, token))))
+      return { failed: 'wrong' }
     const { userLinks } = this.#services
     const accept = () => (isSignUp ? userLinks.acceptSignUp(token) : userLinks.confirmEmail(token))
     const user = await accept().catch((error: unknown) => {
@@ -130,14 +142,15 @@ export class UserService {
     return { done: link, workspace }
   }
 
-  /** Sets a password by an invitation or a reset. @throws Problem `overloaded` */
+  /** Sets a password by an invitation or a reset. @throws Problem `rate_limited` */
   async setPassword(by: Requester, token: string, password: string): Promise<LinkOutcome> {
     const opened = await this.open(token)
     if (opened === undefined) return { failed: 'invalid' }
     const { link, workspace } = opened
     const { purpose } = link
     if (purpose !== 'invitation' && purpose !== 'reset') return { failed: 'invalid' }
-    const user = await this.#services.userLinks.setPassword(token, purpose, await hashPassword(password))
+    const passwordHash = await hashPassword(password, payerOf(by, workspace, token))
+    const user = await this.#services.userLinks.setPassword(token, purpose, passwordHash)
     if (user === undefined) return { failed: 'invalid' }
     this.#audit.userChanged(by, user, purpose === 'reset' ? 'user.password_set' : 'user.accept')
     if (purpose === 'reset')
@@ -160,9 +173,9 @@ export class UserService {
     return 'sent'
   }
 
-  /** @throws Problem `overloaded` */
+  /** @throws Problem `rate_limited` */
   async changePassword(by: Requester, workspace: UserWorkspace, user: UserAccount, password: string) {
-    if (!(await this.#services.users.changePassword(user, password))) return false
+    if (!(await this.#services.users.changePassword(user, password, networkOf(by.address)))) return false
     this.#audit.userChanged(by, user, 'user.password_set')
     this.#services.userMails.passwordChanged({ to: user.email, brandName: workspace.brand.name })
     return true

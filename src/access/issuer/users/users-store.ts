@@ -109,10 +109,14 @@ export class UsersStore {
     { tenantId, workspaceId }: WorkspaceRef,
     email: string,
     password: string,
+    network: string,
   ): Promise<{ readonly account?: UserAccount | undefined; readonly accountId?: string }> {
     const found = await this.#one(sql`u.tenant_id = ${tenantId} and u.workspace_id = ${workspaceId}
       and u.email = ${email.toLowerCase()}`)
-    const right = await verifyPassword(password, found?.password ?? undefined)
+    const right = await verifyPassword(password, found?.password ?? undefined, {
+      network,
+      realm: workspaceId,
+    })
     if (found === undefined) return {}
     if (!right) return { accountId: found.id }
     await this.recordSignIn(found)
@@ -128,8 +132,8 @@ export class UsersStore {
    * @returns false if the user has changed since
    * @throws Problem `overloaded`
    */
-  async changePassword(user: UserAccount, password: string): Promise<boolean> {
-    const passwordHash = await hashPassword(password)
+  async changePassword(user: UserAccount, password: string, network: string): Promise<boolean> {
+    const passwordHash = await hashPassword(password, { network, realm: user.workspaceId })
     return this.#change(
       user,
       sql`update users u set password = ${passwordHash}, updated_at = now() where ${isSame(user)} returning u.id`,

@@ -8,6 +8,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import type { Actor } from '../../../core/policy.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { ProblemCode } from '../../../core/problem-catalogue.ts'
+import { decodeUtf8 } from '../../../core/utf8.ts'
 import { hiddenIn } from '../../../core/visible-text.ts'
 import { CpuBudget } from '../../../infra/cpu-budget.ts'
 import { bodyProblem } from '../../operation-helpers.ts'
@@ -286,9 +287,6 @@ function entryOf({ number: line, bytes }: Line, idOf: IdOf): Entry | undefined {
   }
 }
 
-// Ignores byte-order marks, which concatenated files have on several lines.
-const UTF_8 = new TextDecoder('utf-8', { fatal: true })
-
 function textOf(bytes: Uint8Array | undefined): string {
   if (bytes === undefined) {
     const members = { limit_bytes: LIMITS.bodyBytesMax }
@@ -297,11 +295,8 @@ function textOf(bytes: Uint8Array | undefined): string {
       members,
     })
   }
-  try {
-    return UTF_8.decode(bytes)
-  } catch (cause) {
-    throw new Problem('body_invalid', { detail: 'The line is not valid UTF-8.', cause })
-  }
+  // Also removes byte-order marks, which concatenated files have on several lines.
+  return decodeUtf8(bytes, 'The line')
 }
 
 function requestOf(text: string, newId: () => string): LineRequest {

@@ -28,7 +28,12 @@ export function readSort(sort: Readonly<Record<string, 1 | -1>> | readonly strin
 
 function readKeys(parts: readonly string[], source: Source): OrderKey[] {
   checkCount(parts, source)
-  return parts.map((part) => readKey(part, source))
+  const keys = parts.map((part) => readKey(part, source))
+  const names = keys.map(({ path }) => JSON.stringify(path))
+  const twice = names.findIndex((name, index) => names.indexOf(name) < index)
+  if (twice >= 0)
+    throw refusal(source, `${String(parts[twice]).slice(0, 50)} comes twice.`, 'Name each field once.')
+  return keys
 }
 
 function checkCount(keys: readonly unknown[], source: Source): void {
@@ -36,7 +41,24 @@ function checkCount(keys: readonly unknown[], source: Source): void {
     throw refusal(source, `An order has at most ${LIMITS.orderKeysMax} keys.`)
 }
 
+/** Spellings of other products, and what they are here. */
+const SPELLINGS: readonly (readonly [RegExp, (name: string, word?: string) => string])[] = [
+  [/^[-+](.+)$/su, (name) => `${name}.desc`],
+  [/^(.+?)(?:\s+|:)(asc|desc)$/isu, (name, word = '') => `${name}.${word.toLowerCase()}`],
+]
+
+function refuseSpellings(text: string, source: Source): void {
+  for (const [pattern, right] of SPELLINGS) {
+    const [, name, word] = pattern.exec(text) ?? []
+    if (name === undefined) continue
+    const written = right(name, word).slice(0, 100)
+    const hint = `Write ${written}; a field of that name in quotes: ${JSON.stringify(text.slice(0, 50))}.`
+    throw refusal(source, `${text.slice(0, 50)} is not a key of an order.`, hint)
+  }
+}
+
 function readKey(text: string, source: Source): OrderKey {
+  refuseSpellings(text, source)
   const pieces = splitPath(text, source)
   const nulls = takeWord(pieces, NULLS)
   const direction = takeWord(pieces, DIRECTIONS)
@@ -86,10 +108,30 @@ export function readSelection(
   const parts = typeof requested === 'string' ? commaParts(requested) : requested
   if (parts.length > LIMITS.selectFieldsMax)
     throw refusal(source, `At most ${LIMITS.selectFieldsMax} fields are selected.`)
+  if (parts.includes('*') && parts.length > 1)
+    throw refusal(source, '* stands alone: it selects all fields.', 'Leave select out, or name the fields.')
+  for (const part of parts) refuseEmbedding(part, source)
   if (parts.includes('*')) return undefined
   const tree: MutableSelection = new Map()
   for (const part of parts) addPath(tree, readPath(part, source))
   return tree
+}
+
+/** Rejects what other products take for renaming, related documents and aggregates. */
+function refuseEmbedding(part: string, source: Source): void {
+  if (part.startsWith('"')) return
+  const [, kind] = /([:(])/.exec(part) ?? []
+  if (kind === undefined) return
+  const detail =
+    kind === ':'
+      ? `${part.slice(0, 50)}: fields are not renamed.`
+      : `${part.slice(0, 50)}: select takes fields; there are no related documents and no aggregates.`
+  const field = part.split(/[:(]/)[kind === ':' ? 1 : 0]?.slice(0, 50) ?? ''
+  throw refusal(
+    source,
+    detail,
+    `Write select=${field}; a field of that name in quotes: ${JSON.stringify(part.slice(0, 50))}.`,
+  )
 }
 
 /** `a,b`: names of fields to remove. */

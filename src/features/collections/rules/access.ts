@@ -50,7 +50,7 @@ export const Access = Type.Object(
   {
     additionalProperties: false,
     description:
-      'What anon keys and users may do: `true`, `false`, or a filter with `$user.id`, `$user.email`, `$user.claims.<name>`, `$lookups.<name>` and `$now`. By default users may do nothing, and anon keys read if the setting `anon.collections` of the workspace says so.',
+      'What anon keys and users may do: `true`, `false`, or a filter with `$user.id`, `$user.email`, `$user.claims.<name>`, `$lookups.<name>` and `$now`. Whatever it does not name is closed. Without any `access`, users may do nothing, and anon keys read if the setting `anon.collections` of the workspace is `read` (default `none`).',
   },
 )
 export type Access = Static<typeof Access>
@@ -88,7 +88,13 @@ export function readAccess(access: Access, collection: string): AccessRules {
     const read = (): Lookup => ({ ...from, field: readPath(field, FIELD), rule: readRule(filter) })
     return [name, within(`lookups/${name}`, read)] as const
   })
-  return { anon: rulesOf('anon'), user: rulesOf('user'), lookups: Object.fromEntries(lookups) }
+  // Any `access` closes the collection to whom it does not name; without it, the setting of the workspace decides for anon keys.
+  const closed = Object.keys(access).length > 0 ? { read: false } : {}
+  return {
+    anon: { ...closed, ...rulesOf('anon') },
+    user: rulesOf('user'),
+    lookups: Object.fromEntries(lookups),
+  }
 }
 
 /** Runs a check of one rule, and names the rule in its problem. */

@@ -143,6 +143,34 @@ export function rulesWithoutTests(declared: Declaration): DeclarationWarning[] {
   )
 }
 
+/**
+ * What a declaration leaves open to more than a reader may expect.
+ * @param isOpen the setting `anon.collections` of the workspace is `read`
+ */
+export function openRules({ access, rules }: Declaration, isOpen: boolean): DeclarationWarning[] {
+  if (rules.anon.read === undefined) {
+    const detail = `Everybody with an anon key of the workspace reads every document: the declaration has no \`access\`, and the setting anon.collections is "read". Add \`"access": {"anon": {"read": false}}\` to close it.`
+    return isOpen ? [{ pointer: '/access', detail }] : []
+  }
+  const found: DeclarationWarning[] = []
+  const warn = (pointer: string, detail: string) => found.push({ pointer: `/access/${pointer}`, detail })
+  const isLimited = access.user !== undefined && rules.user.read !== true
+  if (rules.anon.read === true && isLimited)
+    warn(
+      'anon/read',
+      'Everybody with an anon key reads every document, also those that access.user.read hides from users.',
+    )
+  for (const right of ['update', 'delete'] as const)
+    if (rules.anon[right] === true)
+      warn(`anon/${right}`, `Everybody with an anon key may ${right} every document that anon keys may read.`)
+  const { read, update, delete: remove } = rules.user
+  if (read === true && rules.anon.read !== true)
+    warn('user/read', 'Every user of the workspace reads the documents of all users.')
+  if (update === true) warn('user/update', 'Every user may update every document that users may read.')
+  if (remove === true) warn('user/delete', 'Every user may delete every document that users may read.')
+  return found
+}
+
 /** What a rule without any test decides; undefined for a rule with one. */
 function constantOf(rule: Rule | Filter): boolean | undefined {
   if (rule.kind === 'filter') return constantOf(rule.filter)

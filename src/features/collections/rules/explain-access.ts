@@ -126,8 +126,9 @@ function explain(right: Right, { actor, declared, stored, permissions }: Questio
   const { role, user, lookups } = actor
   const allowed = admits(permissions[right], stored)
   const rule = declared?.rules[role][right]
-  if (declared === undefined || rule === undefined) {
-    const isSetting = role === 'anon' && right === 'read'
+  const source = declared?.access[role]?.[right]
+  if (declared === undefined || rule === undefined || source === undefined) {
+    const isSetting = role === 'anon' && right === 'read' && rule === undefined
     return {
       allowed,
       decided_by: isSetting ? 'setting anon.collections' : 'default',
@@ -139,7 +140,7 @@ function explain(right: Right, { actor, declared, stored, permissions }: Questio
   if (typeof rule === 'boolean') return { allowed, decided_by, rule, tests: [] }
   const caller = { user, lookups, now: new Date() }
   return {
-    ...{ allowed, decided_by, rule: declared.access[role]?.[right] ?? false },
+    ...{ allowed, decided_by, rule: source },
     tests: testsOf(rule, { caller, declared, stored }),
   }
 }

@@ -177,7 +177,8 @@ export const Schema = Type.Object({
   revision: Type.Integer({ description: 'Grows by one with every change.' }),
   warnings: Type.Optional(
     Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
-      description: 'After a change: rules that no index serves.',
+      description:
+        'After a change: what it leaves open, rules without a test, and rules that no index serves.',
     }),
   ),
   created_at: Time,

@@ -10,6 +10,7 @@ import type { Access } from '../rules/access.ts'
 import {
   checkAccess,
   type DeclarationWarning,
+  openRules,
   policyConditions,
   rulesWithoutTests,
   unservedRules,
@@ -87,11 +88,20 @@ export async function buildDeclaration(
     schema,
   })
   checkAccess(declared, await lookedUpIn(scope, request, declared))
+  const isOpen = await isOpenToAnon(scope, request.workspaceId)
   return {
     ...{ schema, prepared, columns, indexes },
     policies: policyConditions(declared),
-    warnings: [...rulesWithoutTests(declared), ...unservedRules(declared)],
+    warnings: [...rulesWithoutTests(declared), ...unservedRules(declared), ...openRules(declared, isOpen)],
   }
+}
+
+/** True if anon keys of the workspace read what is declared without `access`. */
+async function isOpenToAnon(scope: AdminScope, workspaceId: string): Promise<boolean> {
+  const row = await scope.row(
+    sql`select from services where workspace_id = ${workspaceId} and anon ->> 'collections' = 'read'`,
+  )
+  return row !== undefined
 }
 
 /** The declarations of the collections that the lookups of a declaration read, itself perhaps among them. */

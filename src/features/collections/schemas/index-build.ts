@@ -44,7 +44,7 @@ export async function startBuilding(
 ): Promise<void> {
   const work = tenantWorkflowsOf(scope, input.target)
   const workflow = await work.start({
-    ...{ type: 'indexBuild', queue: QUEUES.provisioning, subject: input.schema_id, uuid, input },
+    ...{ definition: 'indexBuild', queue: QUEUES.provisioning, subject: input.schema_id, uuid, input },
     summary: `Build ${input.indexes.join(', ')} of ${input.schema_id}`,
   })
   if (waitS > 0) await work.ended(workflow, waitS * 1_000)

@@ -28,7 +28,10 @@ export const Approval = Type.Object({
   reopened: Type.Boolean({
     description: 'The data were changed by hand after it had been approved, so it is asked for again.',
   }),
-  decisions: Type.Array(Type.Unknown(), { description: '`{by, as?, approved, at, form?, comment?}`.' }),
+  decisions: Type.Array(Type.Unknown(), {
+    description:
+      '`{by, as?, created_by?, approved, at, form?, comment?}`; `created_by` made the deciding account, key or client.',
+  }),
   asked_at: Time,
   deadline_at: OptionalTime,
   ended_at: OptionalTime,

@@ -1,6 +1,7 @@
 /** The people behind decisions: the names by which a caller may decide, and the accounts that names of approvers stand for. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 
 /** A subject that decides. */
@@ -46,5 +47,53 @@ export function accountsNamed(scope: WorkspaceScope, names: readonly string[]): 
 export function mayDecide({ by, as }: Decider): Sql {
   const names = [...(/^(role|group):/.test(by) ? [] : [by, by.toLowerCase()]), ...as]
   return sql`and a.approvers && ${textArray(names)}::text[] and not ${by}::text = any(a.excluded)
-    and not a.decisions @> ${JSON.stringify([{ by }])}::jsonb`
+    and not a.decisions @> ${JSON.stringify([{ by }])}::jsonb and ${refusalOf(sql`${by}`)} is null`
+}
+
+/**
+ * Why a subject may not decide an approval `a`, in SQL: null if it may (tenon.decision_refusal). An approval with `fourEyes`
+ * excludes at least the starter.
+ */
+export const refusalOf = (by: Sql): Sql => sql`tenon.decision_refusal(${by}, a.approvers,
+  a.excluded || array(select s.started_by from executions s where s.id = a.execution_id), cardinality(a.excluded) > 0,
+  array(select d ->> 'by' from jsonb_array_elements(a.decisions) as d), a.asked_at)`
+
+/**
+ * Rejects a decision by someone who is behind the execution, has decided under another name, or has an account that those
+ * people, or an admin since the question, could act with. The workflow checks the subject itself.
+ * @param entry `pointer#iteration`
+ * @returns who made the subject, for the record; undefined if nobody of the tenant did
+ * @throws Problem `state_conflict`
+ */
+export async function requireIndependent(
+  scope: WorkspaceScope,
+  executionId: string,
+  entry: string,
+  { by }: Decider,
+): Promise<string | undefined> {
+  const [pointer = '', iteration = ''] = entry.split('#')
+  const found = await scope.row<{ refusal: keyof typeof REFUSALS | null; created_by: string | null }>(sql`
+    select ${refusalOf(sql`${by}`)} as refusal, tenon.creator_of(${by}) as created_by from approvals a
+    where a.execution_id = ${executionId} and a.pointer = ${pointer} and a.iteration::text = ${iteration}`)
+  if (found === undefined)
+    throw new Problem('state_conflict', { detail: 'No such step waits for a decision.' })
+  if (found.refusal !== null) throw new Problem('state_conflict', { detail: REFUSALS[found.refusal](by) })
+  return found.created_by ?? undefined
+}
+
+const REFUSALS = {
+  excluded: (by: string) =>
+    `A person behind \`${by}\` has started the execution or changed its data, also if it was with a key, and may not decide (fourEyes). Another approver decides.`,
+  decided: (by: string) => `A person behind \`${by}\` has decided already, under another name.`,
+  unconfirmed: (by: string) =>
+    `Whoever started the execution made, reset or regrouped the account behind \`${by}\`, or somebody did after this was asked for. A role above that of the account, held by somebody else, confirms first that it is its person's: POST /v1/accounts/${by.startsWith('acct_') ? by : '{id}'}/confirm.`,
+}
+
+/** The people behind the caller, such as the maker of a key: whoever changes data by it may not decide either. */
+export async function peopleBehind(scope: WorkspaceScope): Promise<string[]> {
+  const { subject } = scope.actor
+  const found = await scope.row<{ people: string[] }>(
+    sql`select to_json(tenon.people_behind(array[${subject}::text])) as people`,
+  )
+  return (found?.people ?? []).filter((person) => person !== subject)
 }

@@ -5,9 +5,9 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { addressOf } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Mail, Mailer } from '../../../infra/mail/mail.ts'
-import { sql } from '../../../infra/postgres/sql.ts'
+import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { linkTo } from './approval-links.ts'
-import { accountsNamed } from './deciders.ts'
+import { accountsNamed, refusalOf } from './deciders.ts'
 
 interface Asked {
   readonly id: string
@@ -75,7 +75,7 @@ interface Recipient {
   readonly email: string
 }
 
-/** The people who may still decide. An address without an account is a person of its own. */
+/** The people who may still decide. An address that no account has verified is a person of its own. */
 async function peopleOf(scope: WorkspaceScope, asked: Asked): Promise<Recipient[]> {
   const accounts = await accountsNamed(scope, asked.approvers)
   const known = new Set(accounts.map(({ email }) => email))
@@ -85,7 +85,13 @@ async function peopleOf(scope: WorkspaceScope, asked: Asked): Promise<Recipient[
     ...addresses.map((email) => ({ id: email, email })),
   ]
   const done = new Set([...asked.excluded, ...asked.decided, ...asked.mailed])
-  return left.filter(({ id }) => !done.has(id))
+  const open = left.filter(({ id }) => !done.has(id))
+  const ids = textArray(open.map(({ id }) => id))
+  const free = await scope.rows<{ id: string }>(sql`
+    select person.id from approvals a cross join unnest(${ids}::text[]) as person(id)
+    where a.id = ${asked.id} and ${refusalOf(sql`person.id`)} is null`)
+  const mayDecide = new Set(free.map(({ id }) => id))
+  return open.filter(({ id }) => mayDecide.has(id))
 }
 
 const EMAIL = /^[^\s@:|]+@[^\s@]+$/

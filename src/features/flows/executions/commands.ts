@@ -11,7 +11,13 @@ import type { RunAnswer, RunDecision, RunPatch, RunPause, RunRelease } from '../
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
-import { type Decider, deciderOf, type Verdict } from '../approvals/deciders.ts'
+import {
+  type Decider,
+  deciderOf,
+  peopleBehind,
+  requireIndependent,
+  type Verdict,
+} from '../approvals/deciders.ts'
 import { FLOWS, Ws } from '../definitions.ts'
 import { cancelQueued } from './concurrency.ts'
 import { Execution, readExecution } from './executions.ts'
@@ -125,38 +131,23 @@ export async function decideStep(
   scope: WorkspaceScope,
   id: string,
   entry: string,
-  { by, as }: Decider,
+  decider: Decider,
   verdict: Verdict,
 ): Promise<Execution> {
   checkJson('form', verdict.form ?? null, LIMITS.runInputBytesMax)
   const execution = await findOpen(scope, id)
-  await rejectUnconfirmed(scope, id, entry, by)
-  const decision = { ...verdict, by, as: [...as] } as RunDecision['decision']
+  const created_by = await requireIndependent(scope, id, entry, decider)
+  const { by, as } = decider
+  const decision = {
+    ...verdict,
+    by,
+    as: [...as],
+    ...(created_by !== undefined && { created_by }),
+  } as RunDecision['decision']
   return sendUpdate(scope, execution, {
     name: 'decide',
     value: { step: entry, decision } satisfies RunDecision,
   })
-}
-
-/**
- * Rejects a decision by an account that was reset after the approval was requested: another person may have the password.
- * @param entry `pointer#iteration`
- * @throws Problem `state_conflict`
- */
-async function rejectUnconfirmed(
-  scope: WorkspaceScope,
-  id: string,
-  entry: string,
-  subject: string,
-): Promise<void> {
-  const [pointer = '', iteration] = entry.split('#')
-  const suspended = await scope.row(sql`
-    select e.id from executions e left join execution_steps s
-      on s.execution_id = e.id and s.pointer = ${pointer} and s.iteration::text = ${iteration ?? ''} and s.status = 'running'
-    where e.id = ${id} and is_unconfirmed(${subject}, coalesce(s.started_at, e.started_at), e.started_by)`)
-  if (suspended === undefined) return
-  const detail = `Your account was reset after this was asked for. A role above yours that has not started the execution confirms first that the account is yours: POST /v1/accounts/${subject}/confirm.`
-  throw new Problem('state_conflict', { detail })
 }
 
 export const retryStep = previewOperation({
@@ -178,7 +169,10 @@ export const skipStep = previewOperation({
     const entry = await findStep(scope, id, sql`(error is not null or kind = 'wait')`, step)
     // A `wait` yields its input, so no data change.
     if (!(await isWait(scope, id, entry))) await rejectApprovedSubflows(scope, id)
-    const value = { step: entry, release: { skip: output as Json, by: scope.actor.subject } }
+    const value = {
+      step: entry,
+      release: { skip: output as Json, by: scope.actor.subject, people: await peopleBehind(scope) },
+    }
     return sendUpdate(scope, execution, { name: 'release', value: value satisfies RunRelease })
   },
 })
@@ -315,7 +309,12 @@ export const patchExecution = previewOperation({
     await rejectApprovedSubflows(scope, id)
     const held = input === undefined ? {} : { step: await findStep(scope, id, HELD, step), input }
     const by = scope.actor.subject
-    const value = { by, ...(context !== undefined && { context }), ...held } as RunPatch
+    const value = {
+      by,
+      people: await peopleBehind(scope),
+      ...(context !== undefined && { context }),
+      ...held,
+    } as RunPatch
     return sendUpdate(scope, execution, { name: 'patch', value })
   },
 })

@@ -4,7 +4,7 @@ import Type from 'typebox'
 import { lifecycleType } from '../../../../flows-dsl/lifecycle-events.ts'
 import { Input, Ref } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { type Feed, type FeedSink, frame } from '../../../core/bytes.ts'
+import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { RunEventUpdate } from '../../../core/run.ts'
 import type { WorkspaceRef } from '../../../core/tenant.ts'
@@ -20,7 +20,7 @@ export const watchExecution = previewOperation({
   input: Input({
     ws: Ws,
     id: Ref('execution'),
-    last_event_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,9}$' })),
+    last_event_id: Type.Optional(Type.String()),
   }),
   output: Type.Unknown({ description: 'Frames: `ready`, events with `id`, `gap`, `end`.' }),
   http: {
@@ -29,7 +29,7 @@ export const watchExecution = previewOperation({
     headers: { last_event_id: 'last-event-id' },
     reply: 'feed',
   },
-  run: (scope, { id, last_event_id: after = '0' }) => watch(scope, id, Number(after)),
+  run: (scope, { id, last_event_id: after }) => watch(scope, id, lastNumber(after)),
 })
 
 interface Found {
@@ -53,11 +53,12 @@ async function watch(scope: WorkspaceScope, id: string, after: number): Promise<
       watched.seed({ ...seen, gone: false })
       const stream = new EventStream(scope, watched, sink, Math.min(after, seen.events))
       const now = watched.snapshot.suspended && !seen.ended ? 'suspended' : status
-      sink.send(
-        `retry: 3000\n${frame({ event: 'ready', data: { execution: id, status: now, cursor: after } })}`,
-      )
       // A number above the newest event cannot come from a stream of this execution.
-      if (after > seen.events) sink.send(gap(seen.events))
+      const isForeign = after > seen.events
+      const start = isForeign ? seen.events : after
+      const data = { execution: id, status: now, cursor: start }
+      const ready = frame({ event: 'ready', id: String(start), data })
+      sink.send(`retry: 3000\n${isForeign ? gap(start) : ''}${ready}`)
       void stream.send().catch((error: unknown) => {
         scope.logError(error, 'execution stream failed')
         sink.end('unavailable')

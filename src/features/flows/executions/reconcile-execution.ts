@@ -3,11 +3,13 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import type { Ending } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { WorkflowStatus } from '../../../infra/temporal/temporal.ts'
 import { cancelApprovals } from '../approvals/approval-record.ts'
 import { deleteSubscriptions } from '../subscriptions/subscriptions.ts'
 import { promoteNext, releaseSlot } from './concurrency.ts'
+import { confirmEnd } from './record.ts'
 import { resumeAdmitted } from './start-workflow.ts'
 
 interface ExecutionRow {
@@ -47,7 +49,7 @@ export async function reconcileExecution(
     if (row.is_notify_pending) await resumeAdmitted(scope, [row])
   } else if (status !== undefined) await endExecution(scope, id, status)
   else if (row.status !== 'pending') await endExecution(scope, id, 'lost')
-  else if (row.is_child) await (row.parent_is_open ? undefined : endExecution(scope, id, 'lost'))
+  else if (row.is_child) await (row.parent_is_open ? undefined : endExecution(scope, id, 'unstarted'))
   else if (row.is_cancel_requested && !row.is_scheduled) await endExecution(scope, id, 'cancelled')
   // The input of a rerun is stored with its slot alone.
   else if (row.is_rerun && !row.has_slot) await endExecution(scope, id, 'lost')
@@ -74,19 +76,26 @@ function findExecution(scope: WorkspaceScope, id: string): Promise<ExecutionRow 
     where e.id = ${id} and e.ended_at is null and a.state is distinct from 'queued'`)
 }
 
-type WorkflowEnd = Exclude<WorkflowStatus, 'open'> | 'lost'
+type WorkflowEnd = Exclude<WorkflowStatus, 'open'> | 'lost' | 'unstarted'
 
-const RECORDED_ENDS: Readonly<Record<WorkflowEnd, { readonly status: string; readonly detail?: string }>> = {
+const RECORDED_ENDS: Readonly<
+  Record<WorkflowEnd, { readonly status: Ending['status']; readonly detail?: string }>
+> = {
   completed: { status: 'completed' },
   cancelled: { status: 'cancelled' },
   faulted: { status: 'faulted', detail: 'The execution failed without recording an error.' },
   terminated: { status: 'cancelled', detail: 'The workflow was terminated in Temporal.' },
+  unstarted: {
+    status: 'cancelled',
+    detail: 'The execution that runs this flow ended before it was started.',
+  },
   lost: { status: 'faulted', detail: 'The workflow does not exist in Temporal, or never started.' },
 }
 
 /** Ends the record of an execution, releases its slot, and starts the next. */
 async function endExecution(scope: WorkspaceScope, id: string, ending: WorkflowEnd): Promise<void> {
   const { status, detail } = RECORDED_ENDS[ending]
+  if (ending === status && (await confirmEnd(scope, id, ending))) return
   const error =
     detail === undefined ? null : JSON.stringify({ title: 'The execution was interrupted', detail })
   const [, , next = []] = await scope.batch(

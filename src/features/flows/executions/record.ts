@@ -2,8 +2,8 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { notFound, Problem } from '../../../core/problem.ts'
-import type { RunEventUpdate, RunUpdate } from '../../../core/run.ts'
+import { notFound } from '../../../core/problem.ts'
+import type { Ending, RunEventUpdate, RunUpdate } from '../../../core/run.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { recordApprovals } from '../approvals/approval-record.ts'
@@ -19,52 +19,15 @@ import { notifyExecutionChanged } from './watcher.ts'
  * @throws Problem `not_found` if the execution does not belong to the workspace of the scope
  */
 export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
-  try {
-    await write(scope, update)
-  } catch (error) {
-    if (!(error instanceof Problem) || error.code !== 'value_invalid') throw error
-    await write(scope, withoutValues(update))
-  }
-}
-
-/** The update without values that PostgreSQL rejects (NUL, half surrogates): the execution still ends, with an error. */
-function withoutValues({
-  output: _output,
-  error: _error,
-  compensation: _undone,
-  ...update
-}: RunUpdate): RunUpdate {
-  const fault = { title: 'Value error', status: 400, detail: 'It contains NUL or half of a surrogate pair.' }
-  const steps = update.steps.map(
-    ({
-      error: _stepError,
-      answer: _answer,
-      data: _data,
-      approval: _asked,
-      decisions: _decided,
-      ...step
-    }) => ({
-      ...step,
-      summary: plain(step.summary),
-      path: plain(step.path),
-    }),
-  )
-  const events = (update.events ?? []).map(({ error: _eventError, took: _took, ...event }) => event)
-  return update.ended_at === undefined
-    ? { ...update, steps, events }
-    : { ...update, steps, events, status: 'faulted', error: fault }
-}
-
-const plain = (text: string) => Buffer.from(text.replaceAll('\u0000', '')).toString()
-
-async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
-  const { execution_id: id, events = [] } = update
+  const { execution_id: id, events = [], ending } = update
   const last = events.at(-1)?.seq ?? 0
   const [[row] = [], , next = []] = await scope.batchShared(
     'writing',
     sql`update executions set
-        status = case when ended_at is null or ${update.ended_at ?? null}::timestamptz is not null
-          then ${update.status} else status end,
+        status = case when ended_at is null and ${ending === undefined}::boolean then ${update.status} else status end,
+        ending = ${json(ending)}::jsonb,
+        due_at = case when ${ending === undefined}::boolean then due_at
+          else now() + make_interval(secs => ${LIMITS.reconciler.soonSeconds}::integer) end,
         output = coalesce(${json(update.output)}::jsonb, output),
         error = case when ${update.status} = 'completed' then null else coalesce(${json(update.error)}::jsonb, error) end,
         compensation = coalesce(${json(update.compensation)}::jsonb, compensation),
@@ -106,6 +69,40 @@ async function write(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
   await resumeAdmitted(scope, next)
 }
 
+/**
+ * Records what an execution has done, and keeps how it ends until {@link confirmEnd}: Temporal may still refuse its end, if a
+ * message or a cancellation has arrived meanwhile. Then the execution goes on, and may end otherwise.
+ */
+export function recordEnding(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
+  const { execution_id, status, steps, events = [], ...end } = update
+  const last = events.filter(({ what, step }) => what === status && step === undefined)
+  const ending = { ...end, status, events: last }
+  return recordRun(scope, {
+    execution_id,
+    status,
+    steps,
+    events: events.filter((one) => !last.includes(one)),
+    ending,
+  })
+}
+
+/**
+ * Ends an execution as it was recorded, since its workflow has ended in Temporal with that status. Idempotent.
+ * @returns false if nothing was recorded, or another end
+ */
+export async function confirmEnd(
+  scope: WorkspaceScope,
+  id: string,
+  status: Ending['status'],
+): Promise<boolean> {
+  const row = await scope.row<{ ending: Ending | null }>(
+    sql`select ending from executions where id = ${id} and ended_at is null`,
+  )
+  if (row?.ending?.status !== status) return false
+  await recordRun(scope, { execution_id: id, steps: [], ...row.ending })
+  return true
+}
+
 const insertEvents = (id: string, events: readonly RunEventUpdate[]) => sql`
   insert into execution_events (execution_id, seq, at, step, what, detail)
   select ${id}, seq, at, step, what, detail
@@ -133,4 +130,11 @@ function storedEvent({ seq, at, step, what, error, ...rest }: RunEventUpdate): o
 /** Replaces handles, so that readers of the record cannot pass one to an execution. */
 const redacted = (text: string): string => maskCallbackTokens(replaceHandles(text, () => MASK))
 
-const json = (value: unknown) => (value === undefined ? null : redacted(JSON.stringify(value)))
+const json = (value: unknown) => (value === undefined ? null : storable(redacted(JSON.stringify(value))))
+
+/**
+ * Replaces NUL and half surrogates, which `JSON.stringify` writes as escapes, by U+FFFD: PostgreSQL refuses them. The interpreter
+ * lets no value of a flow have any (flows-dsl/storable.ts), so this keeps only what it does not check from losing a record.
+ */
+const storable = (text: string): string =>
+  text.replace(/\\\\|\\u0000|\\ud[89a-f][0-9a-f]{2}/g, (found) => (found === '\\\\' ? found : '\\ufffd'))

@@ -13,6 +13,7 @@ import { Problem } from '../../../core/problem.ts'
 import type { ReusedResult, RunReuse } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
+import { peopleBehind } from '../approvals/deciders.ts'
 import { FLOWS } from '../definitions.ts'
 import { Target } from './commands.ts'
 import { Execution, readExecution } from './executions.ts'
@@ -142,7 +143,8 @@ async function planOf(
   const tasks = new Map(new TaskIndex(ir).all().map((node) => [taskName(node), node]))
   const decided = await decidedIn(scope, children)
   const isTimeLine = named !== FAILED
-  return planRerun({ ...steps, from, isTimeLine, answered, decided, tasks, by: scope.actor.subject, changed })
+  const starters = [scope.actor.subject, ...(await peopleBehind(scope))]
+  return planRerun({ ...steps, from, isTimeLine, answered, decided, tasks, starters, changed })
 }
 
 /** The value of `from` for the step that faulted. */
@@ -211,8 +213,8 @@ interface RerunContext {
   readonly decided: ReadonlyMap<string, Decided>
   /** The tasks of the version to run, by {@link taskName}. */
   readonly tasks: ReadonlyMap<string, TaskNode>
-  /** The subject that starts the rerun. */
-  readonly by: string
+  /** The subject that starts the rerun, and the people behind it. */
+  readonly starters: readonly string[]
   /** The reason why no decision can be reused: another input or version. */
   readonly changed: string | undefined
 }
@@ -263,15 +265,18 @@ function reusedResult(step: AnsweredStep, { decided }: RerunContext): ReusedResu
 }
 
 /** The reason why people must decide a step again; undefined if their decision is reused. */
-function reasonToAsk(step: AnsweredStep, { decided, by, changed, tasks }: RerunContext): string | undefined {
+function reasonToAsk(
+  step: AnsweredStep,
+  { decided, starters, changed, tasks }: RerunContext,
+): string | undefined {
   const below = step.kind === 'run' && step.child !== null ? decided.get(step.child) : undefined
   if (step.kind !== 'approve' && !(below?.isDecided && isWaitedFor(step, tasks))) return undefined
   if (changed !== undefined) return changed
   if (step.digest === null) return 'It was decided on patched data.'
   const body = tasks.get(taskName(step))?.body as ApproveBody | undefined
-  const isByStarter =
-    below?.deciders.includes(by) ?? (decidersOf(step).includes(by) && body?.fourEyes !== false)
-  return isByStarter ? `\`${by}\` decided it, and also starts this rerun.` : undefined
+  const deciders = below?.deciders ?? (body?.fourEyes === false ? [] : decidersOf(step))
+  const by = starters.find((one) => deciders.includes(one))
+  return by === undefined ? undefined : `\`${by}\` decided it, and also starts this rerun.`
 }
 
 /** True unless the flow was started with `await: false`. */

@@ -4,7 +4,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import type { FlowRunInput, RunTrigger, SlotGeneration } from '../../../core/run.ts'
-import { type Json, QUEUES } from '../../../core/work.ts'
+import { type Json, QUEUES, workflowTypeOf } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { decryptSecret, handlesFor } from '../secrets.ts'
 import { withStreamOffsets } from '../subscriptions/subscriptions.ts'
@@ -35,7 +35,8 @@ interface PendingRow {
 export async function startWorkflow(scope: WorkspaceScope, run: FlowRunInput): Promise<void> {
   const { execution_id: id, flow } = run
   await workflowsOf(scope).start({
-    type: 'flowRun',
+    definition: 'flowRun',
+    type: workflowTypeOf(flow.name),
     queue: QUEUES.flows,
     subject: flow.id,
     uuid: uuidOf(id),

@@ -15,6 +15,7 @@ import {
   type StreamOffsets,
 } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { mayHaveDropped } from '../../../infra/valkey/stream-log.ts'
 import { type Entry, gapBetween, type StreamGap } from '../../../infra/valkey/streams.ts'
 import { eventsIn, isWorkspaceTopic, STREAMS, type StreamName } from '../../events/events.ts'
 import { recordGapOf } from './event-gaps.ts'
@@ -158,12 +159,17 @@ class PastReader {
     )
   }
 
+  readonly #concerns = (dropped: string): boolean =>
+    [...this.#keys.values()].some(({ topic }) => topic === ANY_TOPIC || topic === dropped)
+
   /** @returns the id up to which it has read */
   async #readStream(stream: StreamName, start: string): Promise<string> {
     let reached = start
     while (isBefore(reached, this.#end[stream]) && !this.#isFull) {
-      const { entries, isWhole } = await eventsIn(this.#scope).following(stream, reached)
-      if (!isWhole) this.gaps.push(gapBetween(reached, entries))
+      const following = await eventsIn(this.#scope).following(stream, reached)
+      const { entries } = following
+      const gap = gapBetween(reached, following)
+      if (gap !== undefined && mayHaveDropped(gap.dropped, this.#concerns)) this.gaps.push(gap)
       if (entries.length === 0) return this.#end[stream]
       for (const entry of entries) {
         await this.#add(stream, entry)

@@ -31,7 +31,8 @@ export const scheduleTriggers: TriggerKind = {
       const spec = scheduleSpec(trigger)
       const input: FlowTriggerInput = { trigger_id: id, patience_ms: spec.catch_up_ms }
       await workflowsOf(scope).schedules.put({
-        type: 'flowTrigger',
+        definition: 'flowTrigger',
+        type: `${flow_name} (schedule)`,
         queue: QUEUES.flows,
         subject: flow_id,
         uuid: uuidOf(id),

@@ -1,11 +1,13 @@
 /** Delivers events and document changes to the event triggers of all tenants: one consumer for each trigger. */
 
+import { typesOf } from '../../../../flows-dsl/tasks/listen.ts'
 import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { Entry, StreamGap } from '../../../infra/valkey/streams.ts'
 import type { StreamName } from '../../events/events.ts'
 import type { ConsumerKind, ConsumerState, Consumption } from '../../triggers/stream-consumer.ts'
+import { acceptsType, type EventSpec } from './events.ts'
 
 /** Handles entries of one stream. If it throws, it gets them again after a pause. */
 export type EntryHandler = (trigger: TriggerState, entries: readonly Entry[]) => Promise<HandlerResult>
@@ -65,6 +67,10 @@ class TriggerConsumption implements Consumption<TriggerState> {
   /** A resumed trigger gets events from then on. */
   isStale({ paused }: TriggerState): boolean {
     return paused
+  }
+
+  concerns({ spec }: TriggerState, topic: string): boolean {
+    return acceptsType(typesOf({ to: (spec as EventSpec).on }), topic)
   }
 
   async handle(state: TriggerState, entries: readonly Entry[]) {

@@ -12,6 +12,7 @@ import { parseJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { FlowTriggerInput, Triggered } from '../../../core/run.ts'
+import { decodeUtf8 } from '../../../core/utf8.ts'
 import type { Json } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { derivedRunId, eventIdentity, eventTime, wasDueBeforeResumption } from '../../triggers/starts.ts'
@@ -151,7 +152,7 @@ function webhookInput(
     headers: Object.fromEntries(copied),
     body: parseBody(headers['content-type'], body),
     ...(include.includes('query') && { query: queryOf(url) }),
-    ...(include.includes('raw') && { raw: decodeText(body) }),
+    ...(include.includes('raw') && { raw: decodeUtf8(body) }),
   }
 }
 
@@ -170,16 +171,8 @@ function queryOf(address: string): NonNullable<WebhookInput['query']> {
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i
 
 function parseBody(type: unknown, body: Buffer): Json {
-  const text = decodeText(body)
+  const text = decodeUtf8(body)
   return typeof type === 'string' && JSON_TYPE.test(type) && text !== '' ? (parseJson(text) as Json) : text
-}
-
-function decodeText(body: Buffer): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(body)
-  } catch (cause) {
-    throw new Problem('body_invalid', { detail: 'It is not valid UTF-8.', cause })
-  }
 }
 
 /** Correlated events that start an execution. */

@@ -3,7 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { Time } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { type Feed, type FeedSink, frame } from '../../../core/bytes.ts'
+import { type Feed, type FeedSink, frame, lastNumber } from '../../../core/bytes.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, type PageRequest, pageBounds, pageFrom } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -22,7 +22,7 @@ type RunLine = Static<typeof RunLine>
 export const LOG_FILTERS = PageInput
 /** Headers of a stream of lines. */
 export const LOG_STREAM = {
-  last_event_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,9}$' })),
+  last_event_id: Type.Optional(Type.String()),
 }
 export const LOG_STREAM_HTTP = {
   method: 'GET',
@@ -48,15 +48,17 @@ export async function linePage(scope: WorkspaceScope, runId: string, page: PageR
 export async function followLines(
   scope: WorkspaceScope,
   runId: string,
-  lastEventId = '0',
+  lastEventId: string | undefined,
   functionId?: string,
 ): Promise<Feed> {
   const { status } = await findRun(scope, runId, functionId)
-  const after = Number(lastEventId)
+  const after = lastNumber(lastEventId)
   return {
     open: (sink) => {
       const watch = watchRun(scope, runId)
-      sink.send(`retry: 3000\n${frame({ event: 'ready', data: { run: runId, status, cursor: after } })}`)
+      sink.send(
+        `retry: 3000\n${frame({ event: 'ready', id: String(after), data: { run: runId, status, cursor: after } })}`,
+      )
       void sendLines(scope, { runId, after }, watch, sink).catch((error: unknown) => {
         scope.logError(error, 'stream of function logs failed')
         sink.end('unavailable')

@@ -6,7 +6,7 @@ import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { workflowId } from '../../../core/tenant.ts'
 import { durationMs } from '../../../core/units.ts'
-import { type FunctionRunInput, type FunctionTrigger, QUEUES } from '../../../core/work.ts'
+import { type FunctionRunInput, type FunctionTrigger, QUEUES, workflowTypeOf } from '../../../core/work.ts'
 import type { FunctionConfig } from '../config.ts'
 import { DEFAULTS } from '../config.ts'
 import { callerOf, type RunRequest } from './run.ts'
@@ -30,13 +30,14 @@ export const waitMs = (run: FunctionRunInput): number =>
 export async function startWorkflow(scope: WorkspaceScope, run: FunctionRunInput): Promise<void> {
   const { id, name, version } = run.function
   await workflowsOf(scope).start({
-    type: 'functionRun',
+    definition: 'functionRun',
+    type: workflowTypeOf(name),
     queue: QUEUES.flows,
     subject: id,
     uuid: uuidOf(run.run_id),
     input: run,
     summary: `Function ${name} v${version}`,
-    attributes: { FlowId: id, FlowVersion: String(version), TriggerKind: run.trigger.kind },
+    attributes: { FlowId: id, FlowName: name, FlowVersion: String(version), TriggerKind: run.trigger.kind },
     timeoutMs: workflowTimeoutMs(run),
   })
 }

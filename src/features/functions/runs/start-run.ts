@@ -5,9 +5,10 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { isPublicRole } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import type { FunctionTrigger } from '../../../core/work.ts'
+import type { FunctionRunInput, FunctionTrigger } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { retryTransient } from '../../../infra/retry.ts'
 import { nextChainDepth } from '../../operation-helpers.ts'
 import { consumption } from '../../quotas/quotas-api.ts'
 import { shareOf } from '../../version-aliases.ts'
@@ -47,14 +48,35 @@ export async function startRun(scope: WorkspaceScope, request: RunRequest): Prom
       return started
     }
     await awaitSlot(admin, invoked.id, runId)
-    await startWorkflow(scope, run).catch(async (error: unknown) => {
+    await startSurely(scope, run).catch(async (error: unknown) => {
       await giveUp(admin, invoked.id, runId)
       throw error
     })
     return started
   }
-  await startWorkflow(scope, run)
+  if (request.isAsync) await startWorkflow(scope, run)
+  else
+    await startSurely(scope, run).catch((error: unknown) => {
+      throw unconfirmed(error, runId)
+    })
   return started
+}
+
+/** A loaded server takes longer than the deadline of one call. Starts of one run are one start, and its caller waits anyway. */
+const startSurely = (scope: WorkspaceScope, run: FunctionRunInput) =>
+  retryTransient(LIMITS.functionStartBudgetMs, () => startWorkflow(scope, run))
+
+/** Only its caller can find out what became of the run. */
+function unconfirmed(error: unknown, runId: string): unknown {
+  if (!(error instanceof Problem) || error.code !== 'dependency_unavailable') return error
+  const detail = `Temporal has not confirmed the start of the run ${runId}: the function may run, or have run.`
+  const hint = 'Read the run, or check what the function does, before you repeat the call.'
+  return new Problem(error.code, {
+    detail,
+    hint,
+    members: { run_id: runId, may_have_arrived: true },
+    cause: error,
+  })
 }
 
 /**

@@ -181,7 +181,8 @@ function scheduled(functionId: string, { id, spec, name }: ScheduleRow): Schedul
   const parsed = parseCron(cron)
   const input: FunctionTriggerInput = { trigger_id: id, function_id: functionId, patience_ms: CATCH_UP_MS }
   return {
-    type: 'functionTrigger',
+    definition: 'functionTrigger',
+    type: `${name} (schedule)`,
     queue: QUEUES.flows,
     subject: functionId,
     uuid: uuidOf(functionId),

@@ -7,6 +7,7 @@ import { findServer } from '../servers.ts'
 import type { CallResult, ToolCall } from './call-end.ts'
 import { type CallContext, recordCall } from './call-log.ts'
 import { callTool } from './call-tool.ts'
+import { FOR_PROGRAMS, formFor } from './result-form.ts'
 
 interface WorkspaceCall extends CallContext, Pick<ToolCall, 'isRepeated'> {
   /** Id or slug. */
@@ -34,7 +35,9 @@ export async function callActiveVersion(
     throw new Problem('state_conflict', { detail: `The server is ${state}: an admin ${next}.` })
   }
   const version = await findPublished(scope, id, active_version)
-  const result = await callTool(scope, version, { ...call, isStructured: true })
+  // The setting of the server is for its MCP clients: REST and flows do not depend on it.
+  const form = call.channel === 'flow' ? FOR_PROGRAMS : formFor('both', true)
+  const result = await callTool(scope, version, { ...call, form })
   if (result === undefined) throw notFound('tool')
   const { inputRequired: _inputRequired, run: _run, ...shown } = result
   return shown

@@ -7,6 +7,7 @@ import type { CallContext, Outcome } from './call-log.ts'
 import { MISSING_CAPABILITY, RpcRefusal, type SealedInputRequests } from './client-requests.ts'
 import type { ToolResult } from './content.ts'
 import { problemText } from './problem-text.ts'
+import type { ResultForm } from './result-form.ts'
 
 /** The result of a call, and what is beside it for a client that the call has as `client`. */
 export interface CallResult extends ToolResult {
@@ -17,8 +18,8 @@ export interface CallResult extends ToolResult {
 }
 
 export interface ToolCall extends CallContext {
-  /** The client reads structured content (MCP from 2025-06-18). */
-  readonly isStructured: boolean
+  /** Of results of tools with an output schema. */
+  readonly form: ResultForm
   readonly serverId: string
   readonly tool: string
   readonly arguments: unknown
@@ -64,14 +65,23 @@ export const refusal = (refused: RpcRefusal): CallEnd => ({
   refused,
 })
 
-/** Shows the text of a problem and nothing else of an error: no stack and no SQL. */
-export function toolErrorOf(error: unknown): CallEnd {
+/**
+ * Shows the text of a problem and nothing else of an error: no stack and no SQL.
+ * @param reads the call changes nothing, whatever became of it
+ */
+export function toolErrorOf(error: unknown, reads: boolean): CallEnd {
   if (error instanceof RpcRefusal) return refusal(error)
-  if (error instanceof Problem && isShown(error)) return endWith(error.code, problemText(error))
+  if (error instanceof Problem && isShown(error))
+    return { ...endWith(error.code, problemText(error)), ...(isOurs(error) && { cause: error }) }
   const cause = error instanceof Problem ? (error.cause ?? error) : error
   const code = error instanceof Problem ? error.code : 'internal'
-  return { ...toolError(code, 'Something is wrong on our side. Try again later.'), cause }
+  const next = reads
+    ? 'Try again later.'
+    : 'It is not known whether the call took effect: check before you repeat it.'
+  return { ...toolError(code, `Something is wrong on our side. ${next}`), cause }
 }
 
 /** A final server error comes from the tenant's own code, so its author may read it; that of an upstream from its server. */
-const isShown = ({ status, row, code }: Problem) => status < 500 || row.final || code.startsWith('upstream_')
+const isOurs = ({ status, row, code }: Problem) =>
+  status >= 500 && !row.final && !code.startsWith('upstream_')
+const isShown = (problem: Problem) => !isOurs(problem) || problem.members['may_have_arrived'] === true

@@ -69,18 +69,18 @@ async function findAndRun(
 export async function withinLimits(
   scope: WorkspaceScope,
   call: ToolCall,
-  tool: Pick<Tool, 'limits'>,
+  tool: Partial<Pick<Tool, 'limits' | 'reads'>>,
   run: () => Promise<CallEnd>,
 ): Promise<CallEnd> {
   try {
     await consumeRate(scope, tool, call)
     await consumeQuota(scope, 'mcp_calls_per_minute')
   } catch (error) {
-    if (!(error instanceof Problem) || !LIMIT_CODES.has(error.code)) return toolErrorOf(error)
+    if (!(error instanceof Problem) || !LIMIT_CODES.has(error.code)) return toolErrorOf(error, true)
     const transportStatus = call.channel === 'wire' ? 200 : error.status
     return { ...endWith(error.code, problemText(error)), outcome: 'denied', transportStatus, refused: error }
   }
-  return run().catch(toolErrorOf)
+  return run().catch((error: unknown) => toolErrorOf(error, tool.reads === true))
 }
 
 const LIMIT_CODES: ReadonlySet<string> = new Set(['rate_limited', 'quota_exceeded'])

@@ -23,7 +23,9 @@ export const callServer = previewOperation({
     ws: Ws,
     server: Server,
     tool: Type.String({ minLength: 1, maxLength: 200 }),
-    arguments: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+    arguments: Type.Optional(
+      Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], { description: 'null: none.' }),
+    ),
     request_id: Type.Optional(Type.String()),
     chain_depth: Type.Optional(
       Type.String({ pattern: '^[1-9][0-9]{0,2}$', description: 'Set by requests of sources of tools.' }),

@@ -1,4 +1,4 @@
-/** Checks the arguments of a call and the result of a tool against the schemas that its client was shown. */
+/** Checks the arguments of a call and the result of a tool against its schemas, of which clients are shown a portable form. */
 
 import Format from 'typebox/format'
 import { didYouMean } from '../../../../flows-dsl/diagnostics/diagnostics.ts'
@@ -16,7 +16,9 @@ const SHOWN_MAX = 5
 export function argumentErrors(tool: Pick<Tool, 'name' | 'input_schema'>, args: unknown): string | undefined {
   const errors = errorsWithin(tool.input_schema, args, checkBudget(), Format.Test)
   if (errors.length === 0) return undefined
-  const lines = errors.slice(0, SHOWN_MAX).map((error) => `- ${inWords(error, tool.input_schema)}`)
+  const lines = errors
+    .slice(0, SHOWN_MAX)
+    .map((error) => `- ${inWords(error, tool.input_schema)}${lengthIn(error, args)}`)
   const more = errors.length > SHOWN_MAX ? [`- and ${errors.length - SHOWN_MAX} more`] : []
   return [`The arguments of ${tool.name} are not valid:`, ...lines, ...more].join('\n')
 }
@@ -40,6 +42,16 @@ function inWords({ pointer, message, keyword, missing }: SchemaError, schema: Js
   const known = pointer.lastIndexOf('/') === 0 ? Object.keys(Object(schema['properties'])) : []
   const all = known.length > 0 ? `The arguments are ${known.slice(0, 30).join(', ')}.` : ''
   return `${name} is unknown. ${didYouMean(name, known) ?? all}`.trimEnd()
+}
+
+/** The length of a value that is too long or too short: a client that counts otherwise reports another fault. */
+function lengthIn({ pointer, keyword }: SchemaError, args: unknown): string {
+  if (!/^(min|max)(Length|Items)$/.test(keyword)) return ''
+  let value = args
+  for (const step of pointer.split('/').slice(1)) value = Object(value)[unescaped(step)]
+  const length =
+    typeof value === 'string' ? [...value].length : Array.isArray(value) ? value.length : undefined
+  return length === undefined ? '' : `, and has ${length}`
 }
 
 /** `/where/0/field` → `where[0].field` */

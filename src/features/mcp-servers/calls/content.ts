@@ -46,7 +46,7 @@ export const Content = Type.Union([
 ])
 export type Content = Static<typeof Content>
 
-/** The result as in MCP. The output is in it once: as `structured_content`, or as the text of `content`. */
+/** The result as in MCP. The output is `structured_content`, or the text of `content`, or both. */
 export interface ToolResult {
   readonly content: Content[]
   readonly structured_content?: Record<string, unknown>

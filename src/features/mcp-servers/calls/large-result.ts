@@ -7,6 +7,8 @@ import { budgetOf, type Tool } from '../tool.ts'
 import { resultError } from './check-values.ts'
 import type { Content, ToolResult } from './content.ts'
 import { keepResult, resultUri } from './kept-results.ts'
+import { marked, type ResultForm } from './result-form.ts'
+import { fenced } from './untrusted-text.ts'
 
 interface LargeResult {
   readonly output: unknown
@@ -22,7 +24,7 @@ interface LargeResultCall {
   readonly tool: Tool
   /** The tool of the version that reads kept results, by name. */
   readonly reader: string | undefined
-  readonly isStructured: boolean
+  readonly form: ResultForm
   readonly asResource?: boolean
 }
 
@@ -33,14 +35,14 @@ interface LargeResultCall {
  */
 export async function largeResult(
   scope: WorkspaceScope,
-  { serverId, tool, reader, isStructured, asResource = false }: LargeResultCall,
+  { serverId, tool, reader, form, asResource = false }: LargeResultCall,
   { output, blocks, bytes, failed }: LargeResult,
 ): Promise<ToolResult | undefined> {
   const file = fileOf(output, blocks)
   if (file.content.length > LIMITS.mcpKeptResultBytesMax) return undefined
   const handle = await keepResult(scope, { serverId, tool: tool.name, ...file })
   if (handle === undefined) return undefined
-  const takesStructure = isStructured && !asResource && tool.output_schema !== undefined
+  const takesStructure = form.hasStructure && !asResource && tool.output_schema !== undefined
   const part = takesStructure ? partOf(tool, output) : undefined
   // A part of it would be taken for the whole resource.
   const isError = failed || asResource || (takesStructure && part === undefined)
@@ -54,7 +56,7 @@ export async function largeResult(
   const byTool = reader === undefined ? '' : `it with ${reader} and the handle ${handle}, or `
   const lines = [
     `${isError ? 'output_too_large: ' : ''}The result has ${bytes} bytes; at most ${budgetOf(tool)} are returned at once.`,
-    part && `structuredContent lacks ${inWords(tool, part)}.`,
+    part && `This answer lacks ${inWords(tool, part)}.`,
     isError && !failed && !tool.reads && 'The call itself was carried out: do not repeat it.',
     `All of it is kept for ${LIMITS.mcpKeptResultSeconds / 60} minutes: read ${byTool}the resource ${link.uri}.`,
     adviceFor(tool),
@@ -62,8 +64,12 @@ export async function largeResult(
   const text = lines.filter(Boolean).join(' ')
   return {
     // Clients that do not read structured content do not know links to resources either.
-    content: [{ type: 'text', text }, ...(isStructured ? [link] : [])],
-    ...(part && { structured_content: part.value }),
+    content: [
+      { type: 'text', text },
+      ...(part && form.hasText ? [{ type: 'text' as const, text: fenced(JSON.stringify(part.value)) }] : []),
+      ...(form.knowsLinks ? [link] : []),
+    ],
+    ...(part && { structured_content: form.isMarked ? marked(part.value) : part.value }),
     is_error: isError,
   }
 }

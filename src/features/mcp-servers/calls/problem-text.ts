@@ -10,14 +10,28 @@ const ERRORS_SHOWN_MAX = 10
 export function problemText(problem: Problem): string {
   const { code, message, hint, row, errors, members } = problem
   const { faults } = members
+  const next = followable(hint ?? row.help)
   const lines = [
     ...errors.filter((error) => !isNamedIn(message, error)).map(errorLine),
     ...(Array.isArray(faults) ? faults.map(faultLine) : []),
   ]
   const more = lines.length - ERRORS_SHOWN_MAX
   const shown = more > 0 ? [...lines.slice(0, ERRORS_SHOWN_MAX), `and ${more} more`] : lines
-  return redactText([`${code}: ${message}`, hint ?? row.help, ...shown].join('\n'))
+  return redactText([`${code}: ${message}`, ...(next === '' ? [] : [next]), ...shown].join('\n'))
 }
+
+/**
+ * The part of a hint that an agent can follow. It has a text, without the members of the problem document or headers, no command
+ * line, and no argument that gives a call more time.
+ */
+function followable(hint: string): string {
+  const text = hint.replaceAll(/: `(?:npx )?tenon [^`]*`(?=[.;,])/g, '')
+  const parts = text.split(/(?<=[.;]) /).filter((part) => !UNFOLLOWABLE.test(part))
+  const next = parts.join(' ').replace(/;$/, '.')
+  return next.replace(/^[a-z]/, (letter) => letter.toUpperCase())
+}
+
+const UNFOLLOWABLE = /^See (`|the `)|^operators\b|\btenon [a-z]+ [a-z<]|^Raise the `timeout`/i
 
 /** The members of the problem document (RFC 9457), without `instance` and `request_id`. */
 export function problemMembers(problem: Problem): Record<string, unknown> {

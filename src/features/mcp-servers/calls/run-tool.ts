@@ -10,6 +10,7 @@ import { Problem } from '../../../core/problem.ts'
 import { withPreset } from '../curation/curated-arguments.ts'
 import { type Arguments, digest, type Tool, type ToolOutput, type ToolProvider } from '../tool.ts'
 import { TOOL_PROVIDERS } from '../tool-providers/index.ts'
+import { withoutNulls } from './absent-arguments.ts'
 import type { ReceivedInput, RequestedInput, WaitOptions } from './call-client.ts'
 import { type CallEnd, refusal, type ToolCall, toolError, toolErrorOf } from './call-end.ts'
 import { argumentErrors } from './check-values.ts'
@@ -29,16 +30,20 @@ import { type CallOfVersion, type MeasuredOutput, resultOf, withinBudget, within
 
 /** Checks the arguments of a call, and runs the tool. */
 export async function runTool(scope: WorkspaceScope, tool: Tool, call: CallOfVersion): Promise<CallEnd> {
-  const args = call.arguments ?? {}
-  if (exceedsDepth(args, LIMITS.mcpArgumentsDepthMax))
+  const given = call.arguments ?? {}
+  if (exceedsDepth(given, LIMITS.mcpArgumentsDepthMax))
     return toolError('validation_failed', `arguments are nested deeper than ${LIMITS.mcpArgumentsDepthMax}.`)
-  const argumentsSha256 = digest(canonical(args))
+  const argumentsSha256 = digest(canonical(given))
+  // A flow is a program: without the null of a condition it would find what it does not look for.
+  const args = call.channel === 'flow' ? given : withoutNulls(tool.input_schema, given)
   const invalid = argumentErrors(tool, args)
   const { serverId, version, principal } = call
   const identity = { serverId, version, tool: tool.name, principal, argumentsSha256 }
   const end =
     invalid === undefined
-      ? await run(scope, tool, args as Record<string, unknown>, { ...call, identity }).catch(toolErrorOf)
+      ? await run(scope, tool, args as Record<string, unknown>, { ...call, identity }).catch(
+          (error: unknown) => toolErrorOf(error, tool.reads),
+        )
       : toolError('validation_failed', invalid)
   return { ...end, argumentsSha256 }
 }
@@ -92,7 +97,9 @@ async function performStep(
   scope: WorkspaceScope,
   { provider, tool, call, step }: Step,
 ): Promise<MeasuredOutput> {
-  const { operation, input } = step
+  const { operation: plain, input } = step
+  const onProgress = call.client?.onProgress
+  const operation = (onProgress && provider.reporting?.(plain, onProgress)) ?? plain
   const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
   const by = { kind: ACTORS[call.channel], requestId: call.requestId } as const

@@ -9,6 +9,7 @@ import { type CallEnd, endOf, type ToolCall, toolError } from './call-end.ts'
 import { resultError } from './check-values.ts'
 import { type Content, contentOf, type ToolResult } from './content.ts'
 import { adviceFor, largeResult } from './large-result.ts'
+import { MARK_BYTES, marked, type ResultForm } from './result-form.ts'
 import { fenced, maskSecrets } from './untrusted-text.ts'
 
 /** An output, with the JSON of what is returned of it, and the size of this JSON. */
@@ -23,7 +24,7 @@ export async function withinBudget(
 ): Promise<MeasuredOutput> {
   const output = await runWith(input)
   const text = JSON.stringify(output.content ?? output.output) ?? 'null'
-  const bytes = Buffer.byteLength(text)
+  const bytes = Buffer.byteLength(text) + (tool.output_schema === undefined ? 0 : MARK_BYTES)
   const max = budgetOf(tool)
   const less = bytes <= max ? undefined : toSmallerInput?.(input, (0.8 * max) / bytes)
   return less === undefined ? { ...output, bytes, text } : withinBudget(tool, toSmallerInput, less, runWith)
@@ -35,7 +36,8 @@ export async function withinTime<T>({ limits }: Tool, work: Promise<T>): Promise
   if (seconds === undefined) return work
   const { promise, reject } = Promise.withResolvers<never>()
   const detail = `The tool took longer than ${seconds} s. What it began may still take effect.`
-  const timer = setTimeout(() => reject(new Problem('tool_timeout', { detail })), seconds * 1_000)
+  const hint = `Ask for less at once. An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${LIMITS.mcpToolSecondsMax}.`
+  const timer = setTimeout(() => reject(new Problem('tool_timeout', { detail, hint })), seconds * 1_000)
   return Promise.race([work, promise]).finally(() => clearTimeout(timer))
 }
 
@@ -61,11 +63,12 @@ export async function resultOf(
   const { failed, bytes, text, content } = measured
   const isLarge = bytes > budgetOf(tool)
   // A file in JSON is rarely more than twice as large as what is kept of it.
-  if (isLarge && (content !== undefined || bytes > 2 * LIMITS.mcpKeptResultBytesMax))
-    return tooLarge(tool, bytes)
+  if (isLarge && bytes > 2 * LIMITS.mcpKeptResultBytesMax) return tooLarge(tool, bytes)
   const { value: output } = maskSecrets(JSON.parse(text), text)
-  if (content !== undefined) return endOf({ content: output as Content[], is_error: failed })
-  const own = tool.output_schema === undefined && !isUntrusted ? contentOf(output) : undefined
+  if (content !== undefined && !failed && tool.output_schema !== undefined)
+    return invalidResult(tool, 'it is a file')
+  const hasOwnContent = tool.output_schema === undefined && !isUntrusted
+  const own = content ? { content: output as Content[] } : hasOwnContent ? contentOf(output) : undefined
   const error = failed || own !== undefined ? undefined : resultError(tool, output)
   if (error !== undefined) return invalidResult(tool, error)
   const { content: blocks, isError = failed } = own ?? {}
@@ -74,13 +77,22 @@ export async function resultOf(
     return large === undefined ? tooLarge(tool, bytes) : endOfLarge(large)
   }
   if (blocks !== undefined) return endOf({ content: blocks, is_error: isError })
-  const asStructure = call.isStructured && tool.output_schema !== undefined && isObject(output)
-  const shown = asStructure ? summaryOf(output) : shownText(output, isUntrusted)
-  return endOf({
-    content: [{ type: 'text', text: shown }],
-    ...(asStructure && { structured_content: output }),
-    is_error: failed,
-  })
+  return endOf({ ...outputResult(tool, output, { form: call.form, isUntrusted }), is_error: failed })
+}
+
+/** An output as text, as structured content, or as both. */
+function outputResult(
+  { output_schema }: Tool,
+  output: unknown,
+  { form, isUntrusted }: { readonly form: ResultForm; readonly isUntrusted: boolean },
+): Pick<ToolResult, 'content' | 'structured_content'> {
+  const structure = form.hasStructure && output_schema !== undefined && isObject(output) ? output : undefined
+  const isFenced = isUntrusted || output_schema !== undefined
+  const text = structure === undefined || form.hasText ? shownText(output, isFenced) : summaryOf(structure)
+  return {
+    content: [{ type: 'text', text }],
+    ...(structure && { structured_content: form.isMarked ? marked(structure) : structure }),
+  }
 }
 
 const endOfLarge = (result: ToolResult): CallEnd => ({
@@ -102,13 +114,13 @@ function invalidResult(tool: Tool, error: string): CallEnd {
   )
 }
 
-/** An output as text. */
-function shownText(output: unknown, isUntrusted: boolean): string {
+/** An output as text. Tools with an output schema return documents and the like, which others than the author of the tool wrote. */
+function shownText(output: unknown, isFenced: boolean): string {
   const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? 'null')
-  return isUntrusted ? fenced(text) : text
+  return isFenced ? fenced(text) : text
 }
 
-/** One line beside structured content, for logs and for models that see both. */
+/** One line beside structured content, for a server whose setting leaves the JSON out of the text. */
 function summaryOf(output: Readonly<Record<string, unknown>>): string {
   const { data, page } = output
   const items = Array.isArray(data) ? `${data.length} ${data.length === 1 ? 'item' : 'items'}` : 'The result'

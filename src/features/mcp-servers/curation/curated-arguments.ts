@@ -82,9 +82,10 @@ const propertiesOf = ({ properties }: JsonSchema) =>
 /** The schema of an argument with its curated description, default and narrower values. */
 function narrowed(was: JsonSchema, choice: ArgumentChoice = {}): JsonSchema {
   const { description, schema } = choice
+  const { $schema: _dialect, ...values } = schema ?? {}
   return {
     ...was,
-    ...schema,
+    ...values,
     ...(description !== undefined && { description }),
     ...(hasDefault(choice) && { default: choice.default }),
   }
@@ -116,7 +117,8 @@ export function argumentFaults(
 }
 
 function narrowingFaults(was: JsonSchema, choice: ArgumentChoice): (string | undefined)[] {
-  const { schema = {} } = choice
+  // The keywords that narrow mean the same in all dialects since draft 6.
+  const { $schema: _dialect, ...schema } = choice.schema ?? {}
   const { pattern } = schema
   const unknown = Object.keys(schema).find((keyword) => !NARROWING.includes(keyword))
   const fault = typeof pattern === 'string' ? patternError(pattern) : undefined

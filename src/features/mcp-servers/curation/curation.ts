@@ -200,7 +200,7 @@ function faultsOf(
   return [
     NAME.test(name)
       ? undefined
-      : fault(key, '/name', `takes letters, digits, _, . and -, at most ${LIMITS.mcpToolNameCharsMax}`),
+      : fault(key, '/name', `takes letters, digits, _ and -, at most ${LIMITS.mcpToolNameCharsMax}`),
     isReserved(name) ? fault(key, '/name', 'is a reserved name') : undefined,
     choice.limits?.wait_seconds === undefined || candidate.binding.wait_seconds !== undefined
       ? undefined

@@ -21,7 +21,7 @@ export const containerImage: SourceKind = {
     await imageServersOf(scope).check(settingsOf(source).reference)
     return withServer(scope, source, new AbortController().signal, (peer) => readTools(scope, source, peer))
   },
-  call: async (scope, source, definition, args, signal) => {
+  call: async (scope, source, { definition, args, waiting: { signal } }) => {
     await requireFeature(scope, 'mcp.images')
     return withServer(scope, source, signal, async (peer, redact) => {
       // The process that lists the tools is the one that is called.

@@ -3,7 +3,7 @@
  * here the ids of its requests become unique, since all share one connection.
  */
 
-import { isObject, parseJson } from '../../../core/json.ts'
+import { isObject, parseForeignJson } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
 import { asksBack, type Post } from '../remote/mcp/json-rpc.ts'
 import type { RunningServer, ServerListener } from './runtime.ts'
@@ -78,7 +78,7 @@ export class StdioConversation implements ServerListener {
 /** Undefined if it is not JSON, or has names that could pollute prototypes. */
 function parsed(line: string): unknown {
   try {
-    return parseJson(line)
+    return parseForeignJson(line)
   } catch {
     return undefined
   }

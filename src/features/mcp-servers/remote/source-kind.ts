@@ -1,6 +1,7 @@
 /** The interface of a kind of source: how its definitions are read, and how its tools are called. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { Progress } from '../calls/call-client.ts'
 import type { ImageSettings } from '../images/image-settings.ts'
 import type { ToolOutput } from '../tool.ts'
 import type { FrozenDefinition, PinnedDefinitions } from './definitions.ts'
@@ -39,11 +40,21 @@ export interface SourceKind {
    * Calls a tool as it was frozen in a published version. A failure of the tool itself is an output with `failed`.
    * @throws Problem without an answer, or if the definition is not to be called any more
    */
-  readonly call: (
-    scope: WorkspaceScope,
-    source: PinnedSource,
-    definition: FrozenDefinition,
-    args: Readonly<Record<string, unknown>>,
-    signal: AbortSignal,
-  ) => Promise<ToolOutput>
+  readonly call: (scope: WorkspaceScope, source: PinnedSource, call: RemoteToolCall) => Promise<ToolOutput>
+}
+
+/** A call of a tool as it was frozen. */
+interface RemoteToolCall {
+  readonly definition: FrozenDefinition
+  readonly args: Readonly<Record<string, unknown>>
+  readonly waiting: Waiting
+}
+
+/** How a call waits for its server. */
+export interface Waiting {
+  /** Aborts after `timeoutMs`. */
+  readonly signal: AbortSignal
+  readonly timeoutMs: number
+  /** The client wants progress; the server may report none. */
+  readonly onProgress?: (progress: Progress) => void
 }

@@ -3,6 +3,7 @@
 import { shortPointer } from '../../../core/json.ts'
 import type { Group } from '../curation/groups.ts'
 import { estimatedTokens, type Tool } from '../tool.ts'
+import { portabilityFaults } from './lint-portability.ts'
 import { SCHEMA_RULES, schemasIn } from './lint-schemas.ts'
 import { plainWords, type Severity, TEXT_RULES, type Text } from './lint-texts.ts'
 
@@ -20,6 +21,7 @@ interface Server {
   readonly name: string
   readonly description: string
   readonly groups?: readonly Group[]
+  readonly slug?: string
 }
 
 const LIST_BYTES_MAX = 40_000
@@ -35,7 +37,10 @@ const ADVICE_MAX = 5
  * @param server its name, its groups, and its description, which clients get as instructions
  * @returns the findings: texts of the server, texts of each tool, then advice
  */
-export function lintTools(tools: readonly Tool[], { name, description, groups = [] }: Server): LintFinding[] {
+export function lintTools(
+  tools: readonly Tool[],
+  { name, description, groups = [], slug }: Server,
+): LintFinding[] {
   const faultsOf = textRules(new Set(tools.map((tool) => tool.name)))
   return [
     ...textFindings(null, { name, description, groups }, faultsOf),
@@ -43,6 +48,7 @@ export function lintTools(tools: readonly Tool[], { name, description, groups = 
     ...ambiguousNames(tools),
     ...poorDescriptions(tools),
     ...largeTools(tools),
+    ...tools.flatMap((tool) => portabilityFaults(tool, slug).map((fault) => ({ tool: tool.name, ...fault }))),
     ...tools.flatMap(schemaFindings),
   ]
 }

@@ -37,7 +37,7 @@ export interface ToolReview {
 }
 
 export function reviewTools({ slug, before, after }: ReviewInput): ToolReview {
-  const findings = lintTools(after.tools, after)
+  const findings = lintTools(after.tools, { ...after, slug })
   return {
     findings,
     suspect: suspectTexts(findings, before),

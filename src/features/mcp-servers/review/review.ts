@@ -5,10 +5,11 @@ import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { canonical, shortPointer } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { portableSchema } from '../../../core/portable-schema.ts'
+import { portableInput, portableOutput } from '../../../core/portable-schema.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { inThread } from '../../threads/run-in-thread.ts'
+import { markedSchema, type ResultsMode } from '../calls/result-form.ts'
 import { draftTools } from '../curation/curation.ts'
 import { Groups, groupsOf } from '../curation/groups.ts'
 import { compare, Diff, findPublished, lastOffered, type Manifest } from '../manifest.ts'
@@ -59,7 +60,7 @@ export async function draftOf(scope: WorkspaceScope, server: McpServer): Promise
   const { id, slug, name, description, curation, active_version } = server
   const candidates = await candidatesOf(scope, Object.keys(curation.tools))
   const chosen = draftTools(curation, candidates)
-  if (chosen.length === 0) throw new Problem('state_conflict', { detail: 'No tool is enabled in the draft.' })
+  if (chosen.length === 0) throw NOTHING_CHOSEN
   const tools = [...chosen, ...runTools(scope, chosen)].sort((a, b) => (a.name < b.name ? -1 : 1))
   const { prompts, resources } = curation
   const groups = groupsOf(curation.groups)
@@ -98,6 +99,11 @@ const reviewedPart = ({ name, description, groups = [], tools }: Manifest) => ({
   description,
   groups,
   tools,
+})
+
+const NOTHING_CHOSEN = new Problem('state_conflict', {
+  detail: 'No tool is enabled in the draft, so that there is nothing to publish.',
+  hint: 'Choose tools: GET …/candidates lists what can be one, PUT …/curation enables it.',
 })
 
 const NOTHING: Manifest = { name: '', description: '', tools: [] }
@@ -143,13 +149,14 @@ export const previewServer = previewOperation({
   run: async (scope, { server }) => {
     const found = await findServer(scope, server)
     const { manifest, ...review } = await draftOf(scope, found)
+    const shown = (tool: Tool) => shownTool(tool, found.results)
     const pinned = manifest.tools.filter((tool) => tool.pinned)
-    const withSearch = sized([...pinned.map(shownTool), ...searchToolsFor(manifest.tools)])
+    const withSearch = sized([...pinned.map(shown), ...searchToolsFor(manifest.tools)])
     const membersOf = (group: string) =>
       manifest.tools.flatMap((tool) => (tool.group === group ? [tool.name] : []))
     return {
       instructions: manifest.description,
-      ...sized(manifest.tools.map(shownTool)),
+      ...sized(manifest.tools.map(shown)),
       with_search: { active: usesSearch(found.search as SearchMode, manifest.tools), ...withSearch },
       groups: (manifest.groups ?? []).map((group) => ({ ...group, tools: membersOf(group.name) })),
       ...review,
@@ -166,14 +173,15 @@ function sized<T>(tools: T[]) {
 }
 
 /** A tool as clients are shown it. */
-export function shownTool(tool: Tool) {
+export function shownTool(tool: Tool, results: ResultsMode) {
   const { name, title, description, input_schema, output_schema, annotations, group } = tool
   return {
     name,
     title,
     description,
-    inputSchema: portableSchema(input_schema),
-    ...(output_schema && { outputSchema: portableSchema(output_schema) }),
+    inputSchema: portableInput(input_schema),
+    // Clients refuse a result without structured content of a tool that has an output schema.
+    ...(output_schema && results !== 'text' && { outputSchema: markedSchema(portableOutput(output_schema)) }),
     annotations: { ...annotations },
     ...(group !== undefined && { _meta: { 'tenon/group': group } }),
   }

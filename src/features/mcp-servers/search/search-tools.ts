@@ -2,7 +2,8 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { portableSchema } from '../../../core/portable-schema.ts'
+import { portableInput } from '../../../core/portable-schema.ts'
+import { withoutNulls } from '../calls/absent-arguments.ts'
 import { type CallEnd, type CallResult, endOf, type ToolCall, toolError } from '../calls/call-end.ts'
 import { recordedCall, withinLimits } from '../calls/call-tool.ts'
 import { argumentErrors } from '../calls/check-values.ts'
@@ -31,9 +32,10 @@ export function runSearchTool(
   return recordedCall(scope, version, call, () =>
     withinLimits(scope, call, {}, async () => {
       const schema = call.tool === TOOL_SEARCH ? SEARCH_INPUT : CALL_INPUT
-      const invalid = argumentErrors({ name: call.tool, input_schema: schema }, call.arguments ?? {})
+      const args = withoutNulls(schema, call.arguments ?? {})
+      const invalid = argumentErrors({ name: call.tool, input_schema: schema }, args)
       if (invalid !== undefined) return toolError('validation_failed', invalid)
-      return { ...search(version, call.arguments as SearchInput, visible()), changesNothing: true }
+      return { ...search(version, args as SearchInput, visible()), changesNothing: true }
     }),
   )
 }
@@ -74,7 +76,7 @@ const hitOf = ({ tool, missingScope }: VisibleTool): Hit => ({
   name: tool.name,
   title: tool.title,
   description: tool.description,
-  inputSchema: portableSchema(tool.input_schema),
+  inputSchema: portableInput(tool.input_schema),
   ...(missingScope !== undefined && { needs_scope: missingScope }),
 })
 

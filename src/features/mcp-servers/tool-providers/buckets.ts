@@ -102,7 +102,8 @@ const closed = (properties: Args, required: readonly string[]): JsonSchema => ({
 interface Verb {
   readonly operation: AnyOperation
   readonly title: (bucket: string) => string
-  readonly advice: string
+  /** Says what the tool does, without its title, which some clients do not show to models. */
+  readonly about: (bucket: string) => string
   readonly arguments: JsonSchema
   /** Absent if the result is content of MCP. */
   readonly output?: JsonSchema
@@ -115,7 +116,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
   list: {
     operation: listObjects,
     title: (bucket) => `List the objects of ${bucket}`,
-    advice: 'Pages through keys in their order, with size and time of the last change.',
+    about: (bucket) =>
+      `Pages through the keys of the bucket ${bucket} in their order, with size and time of the last change.`,
     arguments: closed(
       {
         prefix: { type: 'string', maxLength: LIMITS.objectKeyBytesMax, description: 'How keys begin.' },
@@ -135,8 +137,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
   get: {
     operation: readObject,
     title: (bucket) => `Read an object of ${bucket}`,
-    advice:
-      'Returns text, images and audio as such, other files as embedded resources. Of a long text it returns the first part and `next_offset`; for another large file, a link.',
+    about: (bucket) =>
+      `Returns an object of the bucket ${bucket}: text, images and audio as such, other files as embedded resources. Of a long text it returns the first part and \`next_offset\`; for another large file, a link.`,
     arguments: closed(
       {
         key: KEY,
@@ -155,7 +157,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
   put: {
     operation: putObject,
     title: (bucket) => `Store an object in ${bucket}`,
-    advice: 'Replaces an object that has the key, unless `only_new` or `if_etag` forbids it.',
+    about: (bucket) =>
+      `Stores \`text\` or \`base64\` under a key of the bucket ${bucket}. Replaces an object that has the key, unless \`only_new\` or \`if_etag\` forbids it.`,
     arguments: closed(
       {
         key: KEY,
@@ -199,7 +202,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
   delete: {
     operation: deleteObject,
     title: (bucket) => `Delete an object of ${bucket}`,
-    advice: 'It cannot be restored.',
+    about: (bucket) => `Deletes one object of the bucket ${bucket} by its key. It cannot be restored.`,
     arguments: closed({ key: KEY }, ['key']),
     output: {
       type: 'object',
@@ -276,7 +279,7 @@ function candidate(bucket: string, verb: string, how: Verb): Candidate {
     candidate: `buckets:${bucket}:${verb}`,
     name,
     title,
-    description: `${title}. ${how.advice}`,
+    description: how.about(bucket),
     input_schema: how.arguments,
     ...(output && { output_schema: output }),
     annotations,

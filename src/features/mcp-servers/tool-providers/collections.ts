@@ -33,8 +33,8 @@ import {
 interface Verb {
   readonly operation: AnyOperation
   readonly title: (collection: string) => string
-  /** Says when to use the tool, beyond its title. */
-  readonly advice?: (collection: string) => string
+  /** Says what the tool does and when to use it, without its title, which some clients do not show to models. */
+  readonly about: (collection: string) => string
   readonly input: (fields: DeclaredFields | undefined) => JsonSchema
   readonly output: (fields: DeclaredFields | undefined) => JsonSchema
   readonly annotations: Annotations
@@ -44,8 +44,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
   list: {
     operation: queryDocuments,
     title: (name) => `List ${name}`,
-    advice: (name) =>
-      `Pages through the documents whose fields equal the given ones. For other conditions use ${name}_query.`,
+    about: (name) =>
+      `Pages through the documents of ${name} whose fields equal the given ones. For other conditions use ${name}_query.`,
     input: listArguments,
     output: pageResult,
     annotations: READ_ONLY,
@@ -53,7 +53,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
   query: {
     operation: queryDocuments,
     title: (name) => `Search ${name}`,
-    advice: () => 'Pages through the documents that meet conditions, such as less than, contains, one of.',
+    about: (name) =>
+      `Pages through the documents of ${name} that meet conditions, such as less than, contains, one of.`,
     input: queryArguments,
     output: pageResult,
     annotations: READ_ONLY,
@@ -61,6 +62,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
   get: {
     operation: getDocument,
     title: (name) => `Read a document of ${name}`,
+    about: (name) => `Returns one document of ${name} by its id.`,
     input: getArguments,
     output: (fields) => documentResult(fields, true),
     annotations: READ_ONLY,
@@ -68,7 +70,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
   create: {
     operation: createDocument,
     title: (name) => `Create a document in ${name}`,
-    advice: () => 'Returns it with its id.',
+    about: (name) => `Adds a document to ${name}, and returns it with its id.`,
     input: createArguments,
     output: (fields) => documentResult(fields, false),
     annotations: INSERTS,
@@ -76,7 +78,8 @@ const VERBS: Readonly<Record<string, Verb>> = {
   update: {
     operation: updateDocument,
     title: (name) => `Change a document of ${name}`,
-    advice: () => 'Sets the given fields; the others stay. Returns the whole document.',
+    about: (name) =>
+      `Sets the given fields of one document of ${name}; the others stay. Returns the whole document.`,
     input: updateArguments,
     output: (fields) => documentResult(fields, false),
     annotations: CHANGES,
@@ -84,7 +87,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
   delete: {
     operation: deleteDocument,
     title: (name) => `Delete a document of ${name}`,
-    advice: () => 'It cannot be restored.',
+    about: (name) => `Deletes one document of ${name} by its id. It cannot be restored.`,
     input: deleteArguments,
     output: () => DELETED,
     annotations: CHANGES,
@@ -156,14 +159,13 @@ function candidate(collection: string, verb: string, declared: Declared | undefi
   const { operation, annotations } = how
   const name = toolName(`${collection}_${verb}`)
   const title = how.title(collection)
-  const sentences = [`${title}.`, how.advice?.(collection), declared?.description]
   return {
     candidate: `collections:${collection}:${verb}`,
     name,
     title,
-    description: sentences
-      .filter((sentence) => sentence !== undefined)
+    description: [how.about(collection), declared?.description ?? '']
       .join(' ')
+      .trimEnd()
       .slice(0, LIMITS.mcpDescriptionCharsMax),
     input_schema: how.input(declared?.fields),
     output_schema: how.output(declared?.fields),

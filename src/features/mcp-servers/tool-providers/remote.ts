@@ -7,6 +7,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
+import type { Progress } from '../calls/call-client.ts'
 import { Content } from '../calls/content.ts'
 import type { Definition, FrozenDefinition } from '../remote/definitions.ts'
 import { kindOf } from '../remote/kinds.ts'
@@ -23,6 +24,7 @@ const RemoteCall = {
     call: Type.Record(Type.String(), Type.Unknown()),
   }),
   input: Type.Record(Type.String(), Type.Unknown(), { description: 'Arguments of the tool.' }),
+  timeout_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.mcpToolSecondsMax })),
 }
 const RemoteOutput = Type.Object({
   output: Type.Unknown(),
@@ -36,29 +38,44 @@ interface RemoteCall {
   readonly source: string
   readonly definition: FrozenDefinition
   readonly input: Readonly<Record<string, unknown>>
+  readonly timeout_seconds?: number
 }
 
 /** @throws Problem `state_conflict` if the source was deleted */
 async function callRemote(
   scope: WorkspaceScope,
-  { source, definition, input }: RemoteCall,
+  { source, definition, input, timeout_seconds: limit }: RemoteCall,
+  onProgress?: (progress: Progress) => void,
 ): Promise<ToolOutput> {
   const found = await findCachedSource(scope, source).catch((error: unknown) => {
     if (!(error instanceof Problem) || error.code !== 'not_found') throw error
     throw new Problem('state_conflict', { detail: 'The source of this tool was deleted.' })
   })
   const late = new AbortController()
-  const timer = setTimeout(() => late.abort(timedOut()), LIMITS.mcpSourceCallMs)
+  const seconds = limit ?? LIMITS.mcpSourceSeconds
+  // The tool's own limit is reached before, and says so.
+  const timeoutMs = seconds * 1_000 + (limit === undefined ? 0 : 500)
+  const timer = setTimeout(() => late.abort(timedOut(seconds)), timeoutMs)
+  const waiting = { signal: late.signal, timeoutMs, ...(onProgress && { onProgress }) }
   return kindOf(found)
-    .call(scope, found, definition, input, late.signal)
+    .call(scope, found, { definition, args: input, waiting })
+    .catch(withTimeHint)
     .finally(() => clearTimeout(timer))
 }
 
-const timedOut = () =>
+const timedOut = (seconds: number) =>
   new Problem('upstream_timeout', {
-    detail: `The server of the tool has not answered within ${LIMITS.mcpSourceCallMs / 1_000} s.`,
+    detail: `The server of the tool has not answered within ${seconds} s.`,
     members: { may_have_arrived: true },
   })
+
+/** No argument of a call gives its server more time. @throws what it gets */
+function withTimeHint(error: unknown): never {
+  if (!(error instanceof Problem) || error.code !== 'upstream_timeout') throw error
+  const { code, message: detail, members, cause } = error
+  const hint = `Ask for less at once. An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${LIMITS.mcpToolSecondsMax}.`
+  throw new Problem(code, { detail, hint, members, cause })
+}
 
 const readSource = previewOperation({
   name: 'mcp_source.query',
@@ -67,7 +84,7 @@ const readSource = previewOperation({
   input: Input(RemoteCall),
   output: RemoteOutput,
   http,
-  run: callRemote,
+  run: (scope, input) => callRemote(scope, input),
 })
 
 const changeSource = previewOperation({
@@ -76,7 +93,7 @@ const changeSource = previewOperation({
   input: Input(RemoteCall),
   output: RemoteOutput,
   http,
-  run: callRemote,
+  run: (scope, input) => callRemote(scope, input),
 })
 
 interface Row {
@@ -96,7 +113,14 @@ export const remote: ToolProvider = {
       ${isChosen(chosen)} order by s.name, d.n`)
     return rows.map((row) => candidate(scope, row))
   },
-  input: (_tool, { args }) => ({ input: args }),
+  input: ({ limits }, { args }) => ({
+    input: args,
+    ...(limits?.timeout_seconds !== undefined && { timeout_seconds: limits.timeout_seconds }),
+  }),
+  reporting: (operation, onProgress) => ({
+    ...operation,
+    run: (scope: WorkspaceScope, input: RemoteCall) => callRemote(scope, input, onProgress),
+  }),
   toToolOutput: (output: ToolOutput) => output,
   isUntrusted: true,
 }

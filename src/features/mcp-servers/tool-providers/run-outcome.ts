@@ -20,6 +20,7 @@ export const RUN_RESULT: JsonSchema = {
       enum: ['pending', 'running', 'waiting', 'suspended', 'completed', 'faulted', 'cancelled'],
       description: 'The last three are final. `waiting`: for time, an event, or an approval.',
     },
+    cancelling: { type: 'boolean', description: 'It was asked to cancel, and has not ended yet.' },
     step: { type: 'string', description: 'The step that runs.' },
     approvals: {
       type: 'array',
@@ -43,8 +44,8 @@ export const RUN_RESULT: JsonSchema = {
 }
 
 /** The state of an execution, for its starter. Workflow ids and other steps are for admins. */
-export function runOutput(execution: Execution): ToolOutput {
-  const { id, status, output, error, started_by, approvals = [] } = execution
+export function runOutput(execution: Execution & { readonly cancelling?: true }): ToolOutput {
+  const { id, status, output, error, started_by, approvals = [], cancelling } = execution
   const requestedInput = requestedDecisions(execution)
   const inputRequests = requestedInput?.requests
   const run = { ...stateOf(execution), ...(inputRequests && { inputRequests }) }
@@ -64,6 +65,7 @@ export function runOutput(execution: Execution): ToolOutput {
   const shown = {
     run: id,
     status,
+    ...(cancelling && { cancelling }),
     ...(step !== undefined && { step }),
     ...(shownApprovals.length > 0 && { approvals: shownApprovals }),
   }

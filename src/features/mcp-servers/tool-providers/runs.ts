@@ -66,11 +66,12 @@ const runCancel = previewOperation({
   name: 'mcp_run.cancel',
   summary: 'Cancel a run',
   input: Input(OwnRun),
-  output: Execution,
+  output: Type.Object({ ...Execution.properties, cancelling: Type.Optional(Type.Literal(true)) }),
   http,
   run: async (scope, input) => {
     await requireOwn(scope, input)
-    return cancelExecution.run(scope, { ws: input.ws, id: input.run })
+    const execution = await cancelExecution.run(scope, { ws: input.ws, id: input.run })
+    return { ...execution, ...(execution.ended_at === null && { cancelling: true as const }) }
   },
 })
 
@@ -163,7 +164,8 @@ const TOOLS: readonly RunTool[] = [
     verb: 'cancel',
     operation: runCancel,
     title: 'Cancel a run',
-    description: 'Cancels a run. Completed steps that have a compensation are undone.',
+    description:
+      'Cancels a run. Completed steps that have a compensation are undone. If `cancelling` is true, that goes on: ask run_result.',
     annotations: CHANGES,
   },
   {

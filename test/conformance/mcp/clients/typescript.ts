@@ -90,7 +90,7 @@ async function checkTools(client: Client, use: Use): Promise<void> {
     ok(names.includes(name), `${name} is not listed: ${names}`)
   const { data } = (await use('orders_list')).structuredContent as { data: { number: string }[] }
   ok(data.some(({ number }) => number === 'A1'))
-  equal((await use('call_quote', { cents: 1 })).structuredContent, { price: 501 })
+  equal((await use('call_quote', { cents: 1 })).structuredContent?.['price'], 501)
   const wrong = await use('orders_list', { status: 'no such' })
   ok(wrong.isError === true && wrong.content[0]?.text?.includes('late'), JSON.stringify(wrong))
 }

@@ -22,7 +22,7 @@ beforeAll(async () => {
       access: { anon: { read: false, create: true } },
     })
     for (const right of RIGHTS) {
-      await declare(world.a, `${right}_${store}`, { store, schema, access: { anon: { [right]: true } } })
+      await declare(world.a, `${right}_${store}`, { store, schema, access: { anon: { read: true, [right]: true } } })
     }
   }
 })

@@ -4,9 +4,10 @@
  */
 
 import { createParser } from 'eventsource-parser'
-import { isObject, parseJson } from '../../../../core/json.ts'
+import { isObject, parseForeignJson } from '../../../../core/json.ts'
 import { Problem } from '../../../../core/problem.ts'
 import type { Bounds, Inbound } from '../../../../infra/http-client/egress.ts'
+import type { Progress } from '../../calls/call-client.ts'
 import { USER_AGENT } from '../header-names.ts'
 
 /** Sends the body to the server of the source, with the headers of the source below those of the message. */
@@ -30,12 +31,17 @@ export interface RpcReply {
   readonly error?: RpcError
 }
 
-/** Each POST is one request, and has one response, so that one id is enough. */
+/** Each POST is one request, and has one response, so that one id and one token are enough. */
 const ID = 1
+export const PROGRESS_TOKEN = 1
+/** Of one call. */
+const REPORTS_MAX = 1_000
+
 const EVENT_STREAM = /^text\/event-stream\b/i
 
 /**
  * Sends a request and reads its response.
+ * @param onProgress gets the progress that the server reports while it works
  * @returns for a status outside 200–299, an error or neither of both
  * @throws Problem `upstream_invalid` if the response is not one of JSON-RPC, or the server asks something back; and as `post` does
  */
@@ -44,9 +50,10 @@ export async function request(
   headers: Readonly<Record<string, string>>,
   method: string,
   params: Readonly<Record<string, unknown>>,
+  onProgress?: (progress: Progress) => void,
 ): Promise<RpcReply> {
   const body = JSON.stringify({ jsonrpc: '2.0', id: ID, method, params })
-  const events = new ResponseEvents()
+  const events = new ResponseEvents(onProgress)
   const inbound = await post({ ...MESSAGE_HEADERS, ...headers }, body, {
     wantedPart: ({ 'content-type': type = '' }) => (EVENT_STREAM.test(type) ? events.read : undefined),
   })
@@ -78,11 +85,18 @@ const MESSAGE_HEADERS = {
 
 type Message = Readonly<Record<string, unknown>>
 
-/** Finds the response in a stream of events. Progress and other notifications are skipped. */
+/** Finds the response in a stream of events. Progress is passed on, other notifications are skipped. */
 class ResponseEvents {
   response: Message | undefined
+  readonly #onProgress: ((progress: Progress) => void) | undefined
+  #progress = Number.NEGATIVE_INFINITY
+  #reports = 0
   readonly #decoder = new TextDecoder()
   readonly #parser = createParser({ onEvent: ({ data }) => this.#take(data) })
+
+  constructor(onProgress: ((progress: Progress) => void) | undefined) {
+    this.#onProgress = onProgress
+  }
 
   /** @returns true when the response has arrived */
   readonly read = (chunk: Buffer): boolean => {
@@ -97,6 +111,17 @@ class ResponseEvents {
     if (typeof message['method'] === 'string' && message['id'] !== undefined)
       throw asksBack(message['method'])
     if (message['id'] === ID) this.response = message
+    else if (message['method'] === 'notifications/progress') this.#report(message['params'])
+  }
+
+  /** Passes on what grows, as the protocol demands, and not more than a person can follow. The message is as the server sent it. */
+  #report(params: unknown): void {
+    const { progressToken, progress, message } = Object(params) as Record<string, unknown>
+    const isNext = typeof progress === 'number' && progress > this.#progress && Number.isFinite(progress)
+    if (progressToken !== PROGRESS_TOKEN || !isNext || this.#reports === REPORTS_MAX) return
+    this.#reports += 1
+    this.#progress = progress
+    this.#onProgress?.({ progress, message: typeof message === 'string' ? message : '' })
   }
 }
 
@@ -128,7 +153,7 @@ function parse(text: string): unknown {
 /** Undefined if it is not JSON, or has names that could pollute prototypes. */
 function parsed(text: string): unknown {
   try {
-    return parseJson(text)
+    return parseForeignJson(text)
   } catch {
     return undefined
   }

@@ -7,7 +7,8 @@
 import { LRUCache } from 'lru-cache'
 import { LIMITS } from '../../../../core/limits.ts'
 import { Problem } from '../../../../core/problem.ts'
-import { asksBack, notify, type Post, type RpcReply, request } from './json-rpc.ts'
+import type { Progress } from '../../calls/call-client.ts'
+import { asksBack, notify, type Post, PROGRESS_TOKEN, type RpcReply, request } from './json-rpc.ts'
 
 /** The other side of a call. */
 export interface Peer {
@@ -71,15 +72,22 @@ export interface UpstreamCall {
   readonly args: Readonly<Record<string, unknown>>
   /** Headers that repeat arguments, for servers of 2026-07-28. */
   readonly headers?: Readonly<Record<string, string>>
+  /** Asks the server for progress. */
+  readonly onProgress?: (progress: Progress) => void
 }
 
 /** Calls a tool. @returns the result or the error of JSON-RPC @throws Problem as {@link ask} does */
 export async function callUpstreamTool(
   peer: Peer,
-  { name, args, headers = {} }: UpstreamCall,
+  { name, args, headers = {}, onProgress }: UpstreamCall,
 ): Promise<UpstreamReply> {
   const own = { 'mcp-name': name, ...headers }
-  const { status, ...reply } = await ask(peer, 'tools/call', { name, arguments: args }, own)
+  const { status, ...reply } = await ask(
+    peer,
+    'tools/call',
+    { name, arguments: args },
+    { headers: own, onProgress },
+  )
   if (reply.error === undefined || isDenied(status)) resultOf({ status, ...reply })
   return reply
 }
@@ -93,14 +101,14 @@ async function ask(
   peer: Peer,
   method: string,
   params: Readonly<Record<string, unknown>>,
-  headers: Readonly<Record<string, string>> = {},
+  { headers = {}, onProgress }: Partial<Pick<Outgoing, 'headers' | 'onProgress'>> = {},
 ): Promise<RpcReply> {
   const connection = await connectionOf(peer)
-  const reply = await send(peer.post, connection, { method, params, headers })
+  const reply = await send(peer.post, connection, { method, params, headers, onProgress })
   if (reply.status < 400) return reply
   CONNECTIONS.delete(peer.owner)
   if (connection.sessionId !== undefined && (reply.status === 404 || reply.status === 400))
-    return send(peer.post, await connectionOf(peer), { method, params, headers })
+    return send(peer.post, await connectionOf(peer), { method, params, headers, onProgress })
   return reply
 }
 
@@ -109,15 +117,20 @@ interface Outgoing {
   readonly params: Readonly<Record<string, unknown>>
   /** For servers of 2026-07-28. */
   readonly headers: Readonly<Record<string, string>>
+  readonly onProgress?: ((progress: Progress) => void) | undefined
 }
 
 function send(
   post: Post,
   { isModern, version, sessionId }: Connection,
-  { method, params, headers }: Outgoing,
+  { method, params, headers, onProgress }: Outgoing,
 ): Promise<RpcReply> {
-  if (!isModern) return request(post, legacyHeaders(version, sessionId), method, params)
-  return request(post, { ...headers, ...modernHeaders(method) }, method, { ...params, _meta: MODERN_META })
+  const [own, meta] = isModern
+    ? [{ ...headers, ...modernHeaders(method) }, MODERN_META]
+    : [legacyHeaders(version, sessionId), {}]
+  const _meta = { ...meta, ...(onProgress && { progressToken: PROGRESS_TOKEN }) }
+  const given = Object.keys(_meta).length === 0 ? params : { ...params, _meta }
+  return request(post, own, method, given, onProgress)
 }
 
 const modernHeaders = (method: string) => ({ 'mcp-protocol-version': MODERN, 'mcp-method': method })

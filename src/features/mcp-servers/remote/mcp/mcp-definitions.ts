@@ -86,7 +86,7 @@ function faultOf(tool: unknown): string | undefined {
   if (json.length > LIMITS.mcpUpstream.toolBytesMax)
     return `it has more than ${LIMITS.mcpUpstream.toolBytesMax} characters`
   if (UNSTORABLE.test(json)) return 'it has a NUL character or half a surrogate pair'
-  if (usableSchema(tool['inputSchema'], true) === undefined)
+  if (usableSchema(tool['inputSchema']) === undefined)
     return 'its inputSchema is not that of an object, or too large'
   return undefined
 }
@@ -98,7 +98,7 @@ function toDefinition(source: string, tool: Listed): Definition & { readonly has
   const { name, inputSchema, outputSchema } = tool
   const annotations = isObject(tool.annotations) ? tool.annotations : {}
   const title = shortText(tool.title ?? annotations['title'], LIMITS.nameCharsMax)
-  const output_schema = usableSchema(outputSchema, false)
+  const output_schema = usableSchema(outputSchema)
   const members = membersOf(tool)
   const headers = headersOf(inputSchema)
   return {
@@ -106,7 +106,7 @@ function toDefinition(source: string, tool: Listed): Definition & { readonly has
     name: toolName(`${source}_${name.replaceAll('/', '_')}`),
     title: title ?? name,
     description: shortText(tool.description, LIMITS.mcpDescriptionCharsMax) ?? `Calls ${name} at ${source}.`,
-    input_schema: usableSchema(inputSchema, true) ?? {},
+    input_schema: usableSchema(inputSchema) ?? {},
     ...(output_schema && { output_schema }),
     annotations: STRICT,
     claimed_annotations: claimsOf(annotations),

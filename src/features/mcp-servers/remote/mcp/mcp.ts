@@ -4,7 +4,9 @@ import { LRUCache } from 'lru-cache'
 import type { WorkspaceScope } from '../../../../access/scope.ts'
 import { LIMITS } from '../../../../core/limits.ts'
 import { Problem } from '../../../../core/problem.ts'
+import { redactText } from '../../../../core/redact.ts'
 import { inThread } from '../../../threads/run-in-thread.ts'
+import type { Progress } from '../../calls/call-client.ts'
 import type { ToolOutput } from '../../tool.ts'
 import type { PinnedDefinitions } from '../definitions.ts'
 import { sendRemote } from '../remote-http.ts'
@@ -32,7 +34,7 @@ export const mcpServer: SourceKind = {
     CURRENT.set(key, Promise.resolve(hashesByKey(read)))
     return read
   },
-  call: async (scope, source, definition, args, signal) => {
+  call: async (scope, source, { definition, args, waiting }) => {
     const [hashes, resolved] = await Promise.all([
       currentOf(scope, source),
       resolveHeaders(scope, source.headers),
@@ -41,9 +43,15 @@ export const mcpServer: SourceKind = {
     if (hash !== definition.hash) throw drifted(source, definition.key, hash === undefined)
     // A server may keep what one caller did in its session, so that no other caller gets that session.
     const owner = `${keyOf(scope, source)}:${scope.actor.subject}`
-    const post = postTo(scope, source, resolved, { timeoutMs: LIMITS.mcpSourceCallMs, signal })
+    const post = postTo(scope, source, resolved, waiting)
     const { headers = [] } = definition.call as { readonly headers?: readonly ParamHeader[] }
-    const call = { name: definition.key, args, headers: paramHeaders(headers, args) }
+    const onProgress = waiting.onProgress && shownProgress(waiting.onProgress, resolved)
+    const call = {
+      name: definition.key,
+      args,
+      headers: paramHeaders(headers, args),
+      ...(onProgress && { onProgress }),
+    }
     const reply = await callUpstreamTool({ owner, post }, call).catch(withAdvice)
     return withoutSecrets(outputOf(reply, Object.hasOwn(definition.call, 'output_schema')), resolved)
   },
@@ -137,6 +145,19 @@ function postTo(
     })
   }
 }
+
+const MESSAGE_CHARS_MAX = 200
+
+/** Messages of the server are shown to people: without credentials, in one line, and short. */
+const shownProgress =
+  (onProgress: (progress: Progress) => void, { redact }: Pick<SourceHeaders, 'redact'>) =>
+  ({ progress, message }: Progress): void => {
+    const line = redactText(redact(message))
+      .replaceAll(/[\p{C}\s]+/gu, ' ')
+      .trim()
+    const text = line.slice(0, MESSAGE_CHARS_MAX).toWellFormed()
+    onProgress({ progress, message: text || 'The server of the tool is working.' })
+  }
 
 export function drifted({ name }: RemoteSource, tool: string, isGone: boolean): Problem {
   const found = isGone ? 'has no such tool any more' : 'defines it otherwise now'

@@ -23,30 +23,22 @@ const LEFT_OUT = ['$schema', '$comment', '$defs', 'definitions']
 const UNSUPPORTED = [...LATER_KEYWORDS, 'additionalItems', 'dependencies', '$recursiveRef']
 
 /**
- * @param isClosed members that no property describes are refused, unless the schema says otherwise
+ * An open schema stays open: its server may take members that it does not describe.
  * @returns undefined if it is no schema of an object, or too large
  */
-export function usableSchema(given: unknown, isClosed: boolean): JsonSchema | undefined {
+export function usableSchema(given: unknown): JsonSchema | undefined {
   if (!isObject(given)) return undefined
   const { type = isObject(given['properties']) ? 'object' : undefined } = given
   if (type !== 'object') return undefined
   const definitions = { ...asObject(given['definitions']), ...asObject(given['$defs']) }
   const reducer = new Reducer(definitions)
-  const { schema, isExact } = reducer.reduce({ ...given, type }, '', 0)
+  const { schema } = reducer.reduce({ ...given, type }, '', 0)
   const $defs = reducer.definitions()
   const root = { ...Object(schema), ...(Object.keys($defs).length > 0 && { $defs }) } as JsonSchema
-  if (reducer.nodes > LIMITS.mcpUpstream.schemaNodesMax || expandsTooMuch(root)) return undefined
-  return isClosed && isExact && isPlain(root) ? { additionalProperties: false, ...root } : root
+  return reducer.nodes > LIMITS.mcpUpstream.schemaNodesMax || expandsTooMuch(root) ? undefined : root
 }
 
 const asObject = (value: unknown) => (isObject(value) ? value : {})
-
-/** True if `properties` has all members that the schema describes. */
-const isPlain = (root: JsonSchema) =>
-  Object.hasOwn(root, 'properties') &&
-  !['$ref', 'allOf', 'anyOf', 'oneOf', 'if', 'patternProperties', 'dependentSchemas'].some((word) =>
-    Object.hasOwn(root, word),
-  )
 
 function expandsTooMuch(root: JsonSchema): boolean {
   try {
@@ -91,7 +83,7 @@ class Reducer {
     if (!isObject(given) || isTooMuch) return { schema: {}, isExact: false }
     const usable: Record<string, unknown> = {}
     let isExact = true
-    for (const [keyword, value] of Object.entries(given)) {
+    for (const [keyword, value] of Object.entries(withNull(given))) {
       if (LEFT_OUT.includes(keyword)) continue
       if (!Object.hasOwn(KEYWORDS, keyword) && !UNSUPPORTED.includes(keyword)) continue
       const one = this.#keyword(keyword, value, { within, depth })
@@ -118,15 +110,15 @@ class Reducer {
     }
     if (shape === 'schemas') {
       if (!Array.isArray(value) || value.length === 0) return undefined
-      const { schema, isExact } = together(value.map((one) => ['', reduce(one)]))
-      const all = { schema: Object.values(schema as object), isExact }
+      const { schema, isExact } = together(value.map(reduce))
+      const all = { schema, isExact }
       return keyword === 'oneOf' && !isExact ? { ...all, keyword: 'anyOf' } : all
     }
     if (shape === 'schemaMap' || shape === 'patternMap') {
       if (!isObject(value)) return undefined
       if (shape === 'patternMap' && Object.keys(value).some((name) => patternError(name) !== undefined))
         return undefined
-      return together(Object.entries(value).map(([name, one]) => [name, reduce(one)]))
+      return byName(Object.entries(value).map(([name, one]) => [name, reduce(one)]))
     }
     return shape !== undefined && FITS[shape](value, keyword) ? exactly(value) : undefined
   }
@@ -142,13 +134,24 @@ class Reducer {
 const NEGATIVE = ['not', 'if', 'contains']
 const exactly = (schema: unknown): Reduced => ({ schema, isExact: true })
 
-function together(parts: readonly (readonly [name: string, one: Reduced])[]): Reduced {
-  const isExact = parts.every(([, one]) => one.isExact)
-  const isList = parts.every(([name]) => name === '')
-  const schema = isList
-    ? parts.map(([, one]) => one.schema)
-    : Object.fromEntries(parts.map(([name, one]) => [name, one.schema]))
-  return { schema, isExact }
+function together(parts: readonly Reduced[]): Reduced {
+  return { schema: parts.map(({ schema }) => schema), isExact: parts.every(({ isExact }) => isExact) }
+}
+
+function byName(parts: readonly (readonly [name: string, one: Reduced])[]): Reduced {
+  const schema = Object.fromEntries(parts.map(([name, one]) => [name, one.schema]))
+  return { schema, isExact: parts.every(([, { isExact }]) => isExact) }
+}
+
+/** `nullable` of OpenAPI 3.0, which generators of MCP servers use, in the words of JSON Schema. */
+function withNull(given: JsonSchema): JsonSchema {
+  const { nullable, type, enum: values } = given
+  if (nullable !== true || type === undefined) return given
+  return {
+    ...given,
+    type: [...new Set([type, 'null'].flat())],
+    ...(Array.isArray(values) && { enum: [...new Set([...values, null])] }),
+  }
 }
 
 /** Leaves out keywords that count on another one which was left out, and would refuse more without it. */

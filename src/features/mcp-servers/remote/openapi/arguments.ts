@@ -3,7 +3,8 @@
 import { LIMITS } from '../../../../core/limits.ts'
 import type { JsonSchema } from '../../tool-name.ts'
 import { isHeaderName, isReservedHeader } from '../header-names.ts'
-import { DocumentFault, type Fields, fieldsOf, listOf, resolve, textOf } from './document.ts'
+import { type Add, type Body, bodyOf } from './body.ts'
+import { DocumentFault, described, type Fields, fieldsOf, listOf, resolve, textOf } from './document.ts'
 import type { SchemaReader } from './schemas.ts'
 
 /** A parameter of a request (OpenAPI "Parameter Object"). */
@@ -19,18 +20,17 @@ export interface Parameter {
   readonly json: boolean
 }
 
-/** The body of a request: its members are arguments, or it is one argument as a whole. */
-export interface Body {
-  readonly media: string
-  readonly members?: readonly { readonly argument: string; readonly name: string }[]
-  readonly argument?: string
-}
-
 /** The arguments of a tool, and the parts of a request that they become. */
 export interface Arguments {
   readonly schema: JsonSchema
   readonly parameters: readonly Parameter[]
   readonly body?: Body
+}
+
+interface Operation {
+  readonly path: string
+  readonly item: Fields
+  readonly operation: Fields
 }
 
 interface Argument {
@@ -39,17 +39,14 @@ interface Argument {
   readonly required: boolean
 }
 
-const JSON_MEDIA = /^application\/([\w.+-]+\+)?json\s*(;|$)/i
-export const FORM = 'application/x-www-form-urlencoded'
-
 /**
- * @param item the path item of the operation, whose parameters it has, too
+ * @param at the operation, and its path item, whose parameters it has, too
  * @param headers names of headers that the source sets
  * @throws DocumentFault if a request of the operation cannot be made
  */
 export function argumentsOf(
   document: Fields,
-  { path, item, operation }: { readonly path: string; readonly item: Fields; readonly operation: Fields },
+  at: Operation,
   reader: SchemaReader,
   headers: readonly string[],
 ): Arguments {
@@ -60,10 +57,10 @@ export function argumentsOf(
     known.push({ name, schema, required })
     return name
   }
-  const parameters = parametersOf(document, path, item, operation)
+  const parameters = parametersOf(document, at, headers)
     .filter((one) => one['in'] !== 'header' || isFree(String(one['name']), headers))
     .map((given) => parameterOf(document, given, reader, add))
-  const body = bodyOf(document, operation, reader, add)
+  const body = bodyOf(document, at.operation, reader, add)
   const schema = {
     type: 'object',
     properties: Object.fromEntries(known.map((one) => [one.name, one.schema])),
@@ -99,14 +96,23 @@ const PARAMETERS_MAX = 100
 const PLACES = ['path', 'query', 'header']
 
 /**
- * Parameters in the order path, query, header; those of the operation replace those of the path item.
- * @throws DocumentFault if there are too many
+ * Parameters in the order path, query, header; those of the operation replace those of the path item. No cookie is sent.
+ * @param headers names of headers that the source sets
+ * @throws DocumentFault if there are too many, or a cookie is required that the source does not set
  */
-function parametersOf(document: Fields, path: string, item: Fields, operation: Fields): readonly Fields[] {
+function parametersOf(
+  document: Fields,
+  { path, item, operation }: Operation,
+  headers: readonly string[],
+): readonly Fields[] {
   const byKey = new Map<string, Fields>()
   for (const given of [...listOf(item['parameters']), ...listOf(operation['parameters'])]) {
     const { value } = resolve(document, given)
-    const { in: place, name } = value
+    const { in: place, name, required } = value
+    if (place === 'cookie' && required === true && !headers.includes('cookie'))
+      throw new DocumentFault(
+        `It needs the cookie ${String(name).slice(0, 100)}: set it in \`headers\` of the source.`,
+      )
     if (PLACES.includes(String(place)) && typeof name === 'string') byKey.set(`${place} ${name}`, value)
   }
   const inTemplate = [...path.matchAll(/\{([^{}]+)\}/g)].map(([, name]) => textOf(name) ?? '')
@@ -122,8 +128,6 @@ function parametersOf(document: Fields, path: string, item: Fields, operation: F
 }
 
 const STYLES = ['simple', 'label', 'matrix', 'form', 'spaceDelimited', 'pipeDelimited', 'deepObject']
-
-type Add = (name: string, suffix: string, schema: JsonSchema, required: boolean) => string
 
 function parameterOf(document: Fields, given: Fields, reader: SchemaReader, add: Add): Parameter {
   const place = String(given['in']) as Parameter['in']
@@ -142,43 +146,3 @@ function parameterOf(document: Fields, given: Fields, reader: SchemaReader, add:
     json: content.length > 0,
   }
 }
-
-/** A description beside a schema says more than the one within it. */
-function described(schema: JsonSchema, { description }: Fields): JsonSchema {
-  const text = textOf(description)?.trim().slice(0, 1_000).toWellFormed() ?? ''
-  return text === '' ? schema : { ...schema, description: text }
-}
-
-/** @throws DocumentFault for a body that is neither JSON nor a form */
-function bodyOf(document: Fields, operation: Fields, reader: SchemaReader, add: Add): Body | undefined {
-  if (operation['requestBody'] === undefined) return undefined
-  const { value: given } = resolve(document, operation['requestBody'])
-  const content = fieldsOf(given['content'])
-  const types = Object.keys(content)
-  const accepted =
-    types.find((type) => JSON_MEDIA.test(type)) ??
-    types.find((type) => type.toLowerCase().startsWith(FORM)) ??
-    types.find((type) => type === '*/*' || type === 'application/*')
-  const isNeeded = given['required'] === true
-  if (accepted === undefined) {
-    if (!isNeeded) return undefined
-    throw new DocumentFault(`It takes a body as ${types.join(', ').slice(0, 200) || 'nothing'} alone.`)
-  }
-  const media = /^[\w.+-]+\/[\w.+-]+$/.test(accepted) ? accepted.toLowerCase() : mediaOf(accepted)
-  const schema = reader.read(resolve(document, content[accepted]).value['schema'])
-  const { type, properties, required, anyOf } = schema
-  const members = Object.entries(fieldsOf(properties))
-  if (type !== 'object' || members.length === 0 || anyOf !== undefined)
-    return { media, argument: add('body', 'body', described(schema, given), isNeeded) }
-  const isRequired = (name: string) => isNeeded && listOf(required).includes(name)
-  return {
-    media,
-    members: members.map(([name, member]) => ({
-      argument: add(name, 'body', member as JsonSchema, isRequired(name)),
-      name,
-    })),
-  }
-}
-
-/** The type to send for a range, or for a type with parameters. */
-const mediaOf = (accepted: string) => (accepted.toLowerCase().startsWith(FORM) ? FORM : 'application/json')

@@ -106,6 +106,12 @@ function findTarget(document: Fields, ref: string): Fields {
 const fault = (ref: string, why: string) =>
   new DocumentFault(`It has a $ref that ${why}: ${ref.slice(0, 200)}`)
 
+/** A description beside a schema says more than the one within it. */
+export function described(schema: Fields, { description }: Fields): Fields {
+  const text = textOf(description)?.trim().slice(0, 1_000).toWellFormed() ?? ''
+  return text === '' ? schema : { ...schema, description: text }
+}
+
 export const fieldsOf = (value: unknown): Fields => (isObject(value) ? value : {})
 
 export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])

@@ -9,14 +9,15 @@ import { decodeText, isJson, isText } from '../../../../infra/http-client/conten
 import { type Inbound, isSafe, type Outbound } from '../../../../infra/http-client/egress.ts'
 import { fieldProblem } from '../../../operation-helpers.ts'
 import { inThread } from '../../../threads/run-in-thread.ts'
+import { type Content, mimeTypeOf } from '../../calls/content.ts'
 import type { ToolOutput } from '../../tool.ts'
 import type { PinnedDefinitions } from '../definitions.ts'
 import { USER_AGENT } from '../header-names.ts'
 import { sendRemote } from '../remote-http.ts'
 import { resolveHeaders, type SourceHeaders } from '../source-headers.ts'
-import type { RemoteSource, SourceKind } from '../source-kind.ts'
+import type { RemoteSource, SourceKind, Waiting } from '../source-kind.ts'
 import type { OpenApiCall } from './read-tools.ts'
-import { requestOf } from './request.ts'
+import { encoded, requestOf } from './request.ts'
 
 export const openApi: SourceKind = {
   read: async (scope, source, document) => {
@@ -26,10 +27,10 @@ export const openApi: SourceKind = {
       isGiven ? fieldProblem('document', detail) : new Problem('upstream_invalid', { detail })
     return readText(scope, source, text, refusal)
   },
-  call: async (scope, source, { call }, args, signal) => {
+  call: async (scope, source, { definition: { call }, args, waiting }) => {
     const resolved = await resolveHeaders(scope, source.headers)
-    const outbound = requestOf(call as unknown as OpenApiCall, args, resolved.headers)
-    return outputOf(await send(scope, outbound, signal), resolved)
+    const outbound = await encoded(requestOf(call as unknown as OpenApiCall, args, resolved.headers))
+    return outputOf(await send(scope, outbound, waiting), outbound.url, resolved)
   },
 }
 
@@ -85,10 +86,14 @@ async function readText(
 }
 
 /** @throws Problem without a response; it says so if the request may have been carried out */
-async function send(scope: WorkspaceScope, outbound: Outbound, signal: AbortSignal): Promise<Inbound> {
+async function send(
+  scope: WorkspaceScope,
+  outbound: Outbound,
+  { timeoutMs, signal }: Waiting,
+): Promise<Inbound> {
   const excerptBytes = (status: number) => (isFailure(status) ? LIMITS.mcpSourceErrorBytesMax : undefined)
   const bounds = {
-    timeoutMs: LIMITS.mcpSourceCallMs,
+    timeoutMs,
     bytesMax: LIMITS.mcpSourceResponseBytesMax,
     excerptBytes,
     signal,
@@ -106,8 +111,8 @@ const mayHaveArrived = ({ code, members }: Problem) =>
 
 const isFailure = (status: number) => status < 200 || status > 299
 
-/** JSON, or text. A response that is no success is an output that failed: its status, and the beginning of its text. */
-function outputOf(inbound: Inbound, { redact }: SourceHeaders): ToolOutput {
+/** JSON, text or a file. A response that is no success is an output that failed: its status, and the beginning of its text. */
+function outputOf(inbound: Inbound, url: URL, { redact }: SourceHeaders): ToolOutput {
   const { status, headers, body } = inbound
   const answered = `The server answered ${status} ${STATUS_CODES[status] ?? ''}`.trim()
   if (isFailure(status)) {
@@ -117,11 +122,18 @@ function outputOf(inbound: Inbound, { redact }: SourceHeaders): ToolOutput {
     return { output: [`${answered}.${moved}`, shown].filter(Boolean).join('\n'), failed: true }
   }
   if (body.length === 0) return { output: `${answered}, without content.`, failed: false }
-  if (!isJson(inbound) && !isText(inbound)) {
-    const type = headers['content-type'] ?? 'an unknown type'
-    return { output: `${body.length} bytes of ${type.slice(0, 100)}, which is no text.`, failed: false }
-  }
+  if (!isJson(inbound) && !isText(inbound))
+    return { output: null, failed: false, content: [fileOf(headers['content-type'] ?? '', body, url)] }
   return { output: parsed(redact(decodeText(inbound)), isJson(inbound)), failed: false }
+}
+
+/** @param url of the request; without the query, which may have credentials */
+function fileOf(contentType: string, body: Buffer, { origin, pathname }: URL): Content {
+  const mimeType = mimeTypeOf(contentType)
+  const data = body.toString('base64')
+  const type = /^(image|audio)\//.exec(mimeType)?.[1] as 'image' | 'audio' | undefined
+  if (type !== undefined) return { type, data, mimeType }
+  return { type: 'resource', resource: { uri: `${origin}${pathname}`, mimeType, blob: data } }
 }
 
 /** Invalid JSON stays a text. @throws Problem `upstream_invalid` for a value that is nested too deep */

@@ -185,7 +185,8 @@ function textsOf({ summary, description }: Fields, name: string, place: string) 
   const title = oneLine(textOf(summary) ?? '')
     .slice(0, LIMITS.nameCharsMax)
     .toWellFormed()
-  const text = textOf(description)?.trim() || title || `Sends ${place.slice(0, 300)}.`
+  const sends = `ends ${place.slice(0, 300)}.`
+  const text = textOf(description)?.trim() || (title === '' ? `S${sends}` : `${title}: s${sends}`)
   const most = LIMITS.mcpDescriptionCharsMax
   return {
     title: title || name,

@@ -10,10 +10,22 @@ import {
 } from '../../../../infra/http-client/parameter-styles.ts'
 import { bodyProblem } from '../../../operation-helpers.ts'
 import { USER_AGENT } from '../header-names.ts'
-import { type Body, FORM, type Parameter } from './arguments.ts'
+import type { Parameter } from './arguments.ts'
+import { type Body, type BodyMember, FORM, MULTIPART, TEXT_MEDIA } from './body.ts'
 import type { OpenApiCall } from './read-tools.ts'
 
 type Arguments = Readonly<Record<string, unknown>>
+
+/** A request whose multipart form is not encoded yet. */
+type Request = Omit<Outbound, 'body'> & { readonly body?: string | Uint8Array | FormData }
+
+/** Encodes the form of a request (RFC 7578). */
+export async function encoded({ body, ...request }: Request): Promise<Outbound> {
+  if (!(body instanceof FormData)) return { ...request, ...(body !== undefined && { body }) }
+  const form = new Response(body)
+  const headers = { ...request.headers, 'content-type': form.headers.get('content-type') ?? MULTIPART }
+  return { ...request, headers, body: await form.bytes() }
+}
 
 /**
  * @param args valid for the schema of the tool
@@ -24,7 +36,7 @@ export function requestOf(
   call: OpenApiCall,
   args: Arguments,
   own: Readonly<Record<string, string>>,
-): Outbound {
+): Request {
   const given = (place: Parameter['in']) =>
     call.parameters
       .filter((one) => one.in === place && isGiven(args, one.argument))
@@ -113,10 +125,16 @@ function headerPair(parameter: Parameter, value: unknown): readonly [string, str
 }
 
 /** @returns undefined if no argument of the body is given */
-function bodyOf({ media, members, argument }: Body, args: Arguments): string | undefined {
-  if (argument !== undefined) return isGiven(args, argument) ? serialized(media, args[argument]) : undefined
+function bodyOf({ media, members, argument, isBinary }: Body, args: Arguments): Request['body'] {
+  if (argument !== undefined) {
+    if (!isGiven(args, argument)) return undefined
+    const value = args[argument]
+    if (isBinary) return bytesOf(argument, value)
+    return typeof value === 'string' && TEXT_MEDIA.test(media) ? value : serialized(media, value)
+  }
   const given = (members ?? []).filter((one) => isGiven(args, one.argument))
   if (given.length === 0) return undefined
+  if (media === MULTIPART) return formOf(given, args)
   return serialized(media, Object.fromEntries(given.map((one) => [one.name, args[one.argument]])))
 }
 
@@ -129,6 +147,26 @@ function serialized(media: string, value: unknown): string {
     pairs.flatMap(([name, one]) => queryPairs({ ...style, name }, one)),
     '&',
   )
+}
+
+function formOf(members: readonly BodyMember[], args: Arguments): FormData {
+  const form = new FormData()
+  for (const { argument, name, isFile } of members) {
+    const value = args[argument]
+    for (const one of Array.isArray(value) ? value : [value])
+      if (isFile) {
+        const { base64, filename = name, media_type: type = 'application/octet-stream' } = Object(one)
+        form.append(name, new Blob([bytesOf(argument, base64)], { type }), filename)
+      } else if (one !== null) form.append(name, typeof one === 'object' ? JSON.stringify(one) : String(one))
+  }
+  return form
+}
+
+/** @throws Problem `validation_failed` for a text that is no base64 */
+function bytesOf(argument: string, value: unknown): Uint8Array<ArrayBuffer> {
+  const text = String(value)
+  if (/^[A-Za-z0-9+/_-]*={0,2}$/.test(text)) return new Uint8Array(Buffer.from(text, 'base64'))
+  throw refused(argument, 'must be base64: letters, digits, + and /, without line breaks.')
 }
 
 const refused = (argument: string, detail: string) =>

@@ -1,0 +1,167 @@
+/** Appends to streams, drops their oldest entries, and remembers per topic the newest entry that was dropped. */
+
+import { Redis, type RedisOptions, type Result } from 'ioredis'
+import { LIMITS } from '../../core/limits.ts'
+import { isBefore } from '../../core/run.ts'
+import type { TenantId } from '../../core/tenant.ts'
+
+/** A published event. Listeners filter by the fields beside the text, so that it is not parsed. */
+export interface Message {
+  readonly topic: string
+  readonly source: string
+  readonly text: string
+  /** For a change: the roles that could read documents of the collection then. */
+  readonly readers?: { readonly anon: boolean; readonly user: boolean }
+  /** The deleted document as JSON, if rules decide who may know of it. Subscribers do not receive it. */
+  readonly deleted?: string
+}
+
+/** Key of a stream. One read covers the streams of several tenants, so Valkey must be a single node, not a cluster. */
+export type StreamKey = `tenon:{${TenantId}}:${string}`
+
+/**
+ * Fields of the hash beside a stream, which are no topics: when it was made, how many drops it knows, and the id up to which
+ * entries of any topic may have been dropped, once the topics became too many. All other fields: topic → newest dropped id.
+ */
+const [MADE, COUNT, FLOOR] = ['^', '#', '*']
+
+const LUA = `
+local stream, log = KEYS[1], KEYS[2]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function make() redis.call('HSETNX', log, '${MADE}', string.format('%.0f-0', now - 1)) end
+local function drop(count)
+  if count <= 0 then return end
+  local newest, last, from, left = {}, nil, '-', count
+  while left > 0 do
+    local rows = redis.call('XRANGE', stream, from, '+', 'COUNT', math.min(left, 16))
+    if #rows == 0 then break end
+    for _, row in ipairs(rows) do
+      last = row[1]
+      newest[row[2][2]] = last
+    end
+    from, left = '(' .. last, left - #rows
+  end
+  if last == nil then return end
+  for topic, id in pairs(newest) do redis.call('HSET', log, topic, id) end
+  redis.call('HINCRBY', log, '${COUNT}', count - left)
+  if redis.call('HLEN', log) > ${LIMITS.droppedTopicsMax} then
+    local kept = redis.call('HMGET', log, '${MADE}', '${COUNT}')
+    redis.call('DEL', log)
+    redis.call('HSET', log, '${MADE}', kept[1] or '0-0', '${COUNT}', kept[2], '${FLOOR}', last)
+  end
+  redis.call('XTRIM', stream, 'MAXLEN', redis.call('XLEN', stream) - (count - left))
+end`
+
+/** ARGV: the maximum length, then for each entry the number of its fields and values, and these. Returns the last id. */
+const APPEND = `${LUA}
+make()
+local at, max, id = 2, tonumber(ARGV[1]), nil
+while at <= #ARGV do
+  local words = tonumber(ARGV[at])
+  id = redis.call('XADD', stream, '*', unpack(ARGV, at + 1, at + words))
+  at = at + words + 1
+end
+local extra = redis.call('XLEN', stream) - max
+if extra > max / ${LIMITS.streamSlackShare} then drop(extra) end
+return id`
+
+const KEEP = `${LUA}
+drop(redis.call('XLEN', stream) - ARGV[1])`
+
+/** Returns the time in milliseconds, and the ids of the oldest and the newest entry. */
+const LOCATE = `${LUA}
+make()
+local first = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+local last = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
+return { now, first and first[1] or false, last and last[1] or false }`
+
+declare module 'ioredis' {
+  interface RedisCommander<Context> {
+    appendEntries(
+      stream: string,
+      log: string,
+      lengthMax: number,
+      ...words: (string | number)[]
+    ): Result<string | null, Context>
+    keepNewest(stream: string, log: string, length: number): Result<null, Context>
+    locateStream(
+      stream: string,
+      log: string,
+    ): Result<[nowMs: number, first: string | null, last: string | null], Context>
+  }
+}
+
+const SCRIPTS = {
+  appendEntries: { lua: APPEND, numberOfKeys: 2 },
+  keepNewest: { lua: KEEP, numberOfKeys: 2 },
+  locateStream: { lua: LOCATE, numberOfKeys: 2 },
+} as const
+
+type ConnectionOptions = Pick<
+  RedisOptions,
+  'maxRetriesPerRequest' | 'connectTimeout' | 'commandTimeout' | 'retryStrategy'
+>
+
+/** A connection that has the scripts of this module. */
+export const connectToStreams = (url: string, options: ConnectionOptions): Redis =>
+  new Redis(url, { lazyConnect: true, ...options, scripts: SCRIPTS })
+
+export const logOf = (key: StreamKey): string => `${key}:dropped`
+
+/** Appends all messages in order, or none if the server has no memory. One script costs half as much as single commands. @returns the last id */
+export function appendEntries(
+  redis: Redis,
+  key: StreamKey,
+  messages: readonly Message[],
+  lengthMax: number,
+): Promise<string | null> {
+  const words = messages.flatMap((message): (string | number)[] => {
+    const fields = fieldsOf(message)
+    return [fields.length, ...fields]
+  })
+  return redis.appendEntries(key, logOf(key), lengthMax, ...words)
+}
+
+/** `topic` comes first: the scripts read it there. */
+function fieldsOf({ topic, source, text, readers, deleted }: Message): string[] {
+  const fields = ['topic', topic, 'source', source, 'event', text]
+  if (readers !== undefined) fields.push('readers', READER_NAMES.filter((name) => readers[name]).join(' '))
+  if (deleted !== undefined) fields.push('deleted', deleted)
+  return fields
+}
+
+const READER_NAMES = ['anon', 'user'] as const
+
+/** The topics of which entries were dropped; `any` if it is not known which. */
+export type DroppedTopics = ReadonlySet<string> | 'any'
+
+/** True if entries of a topic that is accepted may have been dropped. */
+export const mayHaveDropped = (dropped: DroppedTopics, accepts: (topic: string) => boolean): boolean =>
+  dropped === 'any' || [...dropped].some(accepts)
+
+/** What a stream and its log say at one time. */
+export interface StreamFacts {
+  readonly log: Readonly<Record<string, string>>
+  /** How many entries were ever added, and how many are left. */
+  readonly added: number
+  readonly length: number
+  /** Id of the oldest entry. */
+  readonly first: string | undefined
+}
+
+/**
+ * The topics of which entries after an id were dropped; undefined if there are none.
+ * @param isFirst the id lies before all streams, so it is a position in each
+ */
+export function droppedAfter(after: string, isFirst: boolean, facts: StreamFacts): DroppedTopics | undefined {
+  const { log, added, length, first } = facts
+  const { [MADE]: made, [COUNT]: count = '0', [FLOOR]: floor, ...newest } = log
+  if (!isFirst && made !== undefined && isBefore(after, made)) return 'any'
+  if (first !== undefined && !isBefore(after, first)) return undefined
+  // Entries that disappeared by other means than the scripts above.
+  if (added - length > Number(count)) return 'any'
+  if (floor !== undefined && isBefore(after, floor)) return 'any'
+  const topics = Object.keys(newest).filter((topic) => isBefore(after, newest[topic] ?? after))
+  return topics.length === 0 ? undefined : new Set(topics)
+}

@@ -1,0 +1,296 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
+/** Attacks on four eyes: whoever stands behind an execution decides it with another credential, account, group or address. */
+
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { fetchToken } from '../../src/cli/client.ts'
+import { addAccount, Browser, type TestAccount } from '../support/clients/browser.ts'
+import { mailsTo, mailTo } from '../support/clients/mails.ts'
+import { ok } from '../support/clients/mcp.ts'
+import { Runs } from '../support/fixtures/executions.ts'
+import {
+  type Caller,
+  call,
+  createTestWorkspace,
+  type TestWorkspace,
+  tokenOf,
+  unique,
+} from '../support/fixtures/tenants.ts'
+
+let workspace: TestWorkspace
+let runs: Runs
+let place: { tenant_id: string; workspace_id: string }
+/** The attacker, and an admin who has nothing to do with it. */
+let mallory: Person
+let carol: Person
+
+interface Person extends Pick<TestAccount, 'id' | 'email'> {
+  readonly as: Caller
+}
+
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+  runs = new Runs(workspace)
+  place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
+  mallory = await person(addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: place.tenant_id }))
+  carol = await person(addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: place.tenant_id }))
+})
+
+async function person(
+  made: Promise<Pick<TestAccount, 'id' | 'email'>>,
+  role = 'tenant_admin',
+): Promise<Person> {
+  const { id, email } = await made
+  const at = role === 'tenant_admin' ? { tenant_id: place.tenant_id } : place
+  return { id, email, as: await tokenOf({ sub: id, roles: [role], ...at }) }
+}
+
+/** An account whose link was shown to its maker; tokens need no password here. */
+async function admin(as: Caller, more: object = {}): Promise<Person> {
+  const email = `${unique('ada')}@example.test`
+  const body = { role: 'workspace_admin', ...place, email, ...more }
+  const { invitation_url, ...account } = await post(as, '/v1/accounts', body)
+  await setPassword(invitation_url)
+  return person(Promise.resolve(account), 'workspace_admin')
+}
+
+async function setPassword(link: string): Promise<void> {
+  const browser = new Browser('nowhere:')
+  const password = 'correct horse again'
+  const { status } = await browser.submit(await browser.open(link), { password, again: password })
+  expect(status).toBe(200)
+}
+
+const post = (as: Caller, path: string, body: object = {}) => ok(call('POST', path, { as, body }))
+const key = async (as: Caller): Promise<Caller> => ({
+  apikey: (await post(as, '/v1/api-keys', { workspace_id: place.workspace_id, kind: 'service', name: 'k' }))
+    .key,
+})
+const machine = (as: Caller) =>
+  post(as, '/v1/oauth-clients', { kind: 'machine', role: 'workspace_admin', name: 'm', ...place })
+async function tokenFor(client: { client_id: string; client_secret: string }): Promise<Caller> {
+  const { client_id: id, client_secret: secret } = client
+  return { authorization: `Bearer ${await fetchToken(inject('tenon').url, id, secret)}` }
+}
+
+/** Approvers by which everybody of a case could decide, if nothing excluded them. */
+const APPROVERS = "['role:workspace_admin', 'role:tenant_admin', 'role:service', 'group:finance']"
+
+interface Way {
+  readonly starter?: () => Promise<Caller>
+  /** After the question was asked. @returns who decides */
+  readonly decider: () => Promise<Caller>
+  /** Before it was asked. */
+  readonly before?: () => Promise<void>
+}
+
+let made: Person
+const WAYS: Readonly<Record<string, Way>> = {
+  'the starter': { decider: async () => mallory.as },
+  'the maker of the key that started it': { starter: () => key(mallory.as), decider: async () => mallory.as },
+  'the maker of the client that started it': {
+    starter: async () => tokenFor(await machine(mallory.as)),
+    decider: async () => mallory.as,
+  },
+  'the maker of a client that made the key that started it': {
+    starter: async () => key(await tokenFor(await machine(mallory.as))),
+    decider: async () => mallory.as,
+  },
+  'who rotated the secret of the client that started it': {
+    starter: async () => {
+      const { client_id } = await machine(workspace.operator)
+      return tokenFor(await post(mallory.as, `/v1/oauth-clients/${client_id}/rotate-secret`))
+    },
+    decider: async () => mallory.as,
+  },
+  'a key of the starter': { decider: () => key(mallory.as) },
+  'a client of the starter': { decider: async () => tokenFor(await machine(mallory.as)) },
+  'an account that the starter made before': {
+    before: async () => {
+      made = await admin(mallory.as)
+    },
+    decider: async () => made.as,
+  },
+  'an account that a key of the starter’s client could make': {
+    before: async () => {
+      made = await admin(await tokenFor(await machine(mallory.as)))
+    },
+    decider: async () => made.as,
+  },
+  'an account that an account of the starter made': {
+    before: async () => {
+      made = await admin((await admin(mallory.as)).as)
+    },
+    decider: async () => made.as,
+  },
+  'an account whose groups the starter set before': {
+    before: async () => {
+      made = await admin(workspace.operator)
+      await ok(call('PATCH', `/v1/accounts/${made.id}`, { as: mallory.as, body: { groups: ['finance'] } }))
+    },
+    decider: async () => made.as,
+  },
+  'an account that the starter reset before': {
+    before: async () => {
+      made = await admin(workspace.operator)
+      const { reset_url } = await post(mallory.as, `/v1/accounts/${made.id}/reset`)
+      await setPassword(reset_url)
+    },
+    decider: async () => made.as,
+  },
+  'an account that somebody else made afterwards': { decider: async () => (await admin(carol.as)).as },
+  'an account that got its groups afterwards': {
+    before: async () => {
+      made = await admin(workspace.operator)
+    },
+    decider: async () => {
+      await ok(call('PATCH', `/v1/accounts/${made.id}`, { as: carol.as, body: { groups: ['finance'] } }))
+      return made.as
+    },
+  },
+}
+
+/** Every route by which somebody could end the wait of the approval `apr` in a run. */
+const ROUTES = [
+  (id: string, as: Caller) => runs.send(id, 'approve', { approved: true }, as),
+  (_id: string, as: Caller, apr: string) =>
+    call('POST', `/v1/approvals/${apr}/decide`, { as, body: { approved: true } }),
+  (_id: string, as: Caller, apr: string) =>
+    call('POST', `${workspace.flows}/approvals/${apr}/decide`, { as, body: { approved: true } }),
+  (id: string, as: Caller) => runs.send(id, 'skip-step', { output: { approved: true } }, as),
+  (id: string, as: Caller) =>
+    runs.send(id, 'skip-step', { step: '/do/0/board#1', output: { approved: true } }, as),
+  (id: string, as: Caller) => runs.send(id, 'patch-data', { context: { approved: true } }, as),
+] as const
+
+async function ask(as: Caller, approvers = APPROVERS): Promise<{ run: string; apr: string; title: string }> {
+  const title = unique('Pay')
+  const flow = await runs.publish(`  - board: { approve: { title: ${title}, approvers: ${approvers} } }`)
+  const run =
+    'apikey' in as ? (await post(as, `/v1/flows/${flow}/executions`)).id : await runs.start(flow, {}, as)
+  const { approvals } = await runs.until(
+    run,
+    (one) => one.status === 'waiting' && one.approvals?.length === 1,
+  )
+  return { run, apr: approvals[0].id, title }
+}
+
+async function expectUndecided(run: string): Promise<void> {
+  const { status, approvals } = await runs.read(run)
+  expect([status, approvals[0].decisions]).toEqual(['waiting', []])
+}
+
+describe('four eyes', () => {
+  test.each(Object.keys(WAYS))('decided by %s: refused by every route, the run still waits', async (name) => {
+    const { starter = async () => mallory.as, before = async () => {}, decider } = WAYS[name] as Way
+    await before()
+    const { run, apr } = await ask(await starter())
+    const as = await decider()
+    for (const [n, route] of ROUTES.entries()) {
+      const { status, body } = await route(run, as, apr)
+      // Keys have a part of the routes.
+      expect([403, 404, 409], `route ${n}: ${status} ${JSON.stringify(body)}`).toContain(status)
+    }
+    await runs.send(run, 'signal', { event: { type: 'approved', source: '/x', id: unique('e') } }, as)
+    await expectUndecided(run)
+    expect(
+      (await call('GET', '/v1/approvals?mine=true&page[size]=200', { as })).body.data?.map?.(
+        ({ id }: { id: string }) => id,
+      ) ?? [],
+    ).not.toContain(apr)
+    // Somebody who has nothing to do with it decides, which is on record with who made the account.
+    expect((await runs.send(run, 'approve', { approved: true }, carol.as)).status).toBe(200)
+    const { output } = await runs.ended(run)
+    expect(output.decisions).toMatchObject([{ by: carol.id, created_by: 'tenon-operator' }])
+  })
+
+  test('account of the starter, confirmed: by an account of the starter it stays excluded, by another admin it decides', async () => {
+    const own = await admin(mallory.as)
+    const puppet = await person(
+      addAccount(mallory.as, { role: 'tenant_admin', tenant_id: place.tenant_id }),
+      'tenant_admin',
+    )
+    const { run } = await ask(mallory.as)
+    const approve = () => runs.send(run, 'approve', { approved: true }, own.as)
+    for (const by of [mallory, puppet]) {
+      await post(by.as, `/v1/accounts/${own.id}/confirm`)
+      expect((await approve()).status).toBe(409)
+    }
+    await post(carol.as, `/v1/accounts/${own.id}/confirm`)
+    expect((await approve()).status).toBe(200)
+    await runs.ended(run)
+  })
+
+  test('one person with two credentials: counts once for the quorum', async () => {
+    const flow = await runs.publish(`  - board: { approve: { approvers: ${APPROVERS}, quorum: 2 } }`)
+    const run = await runs.start(flow, {}, mallory.as)
+    await runs.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
+    expect((await runs.send(run, 'approve', { approved: true }, carol.as)).status).toBe(200)
+    const again = await runs.send(run, 'approve', { approved: true }, await tokenFor(await machine(carol.as)))
+    expect([again.status, again.body.detail]).toEqual([409, expect.stringContaining('has decided already')])
+    await runs.send(run, 'cancel')
+  })
+
+  test('data patched with a key or client: its maker may not decide', async () => {
+    const flow = await runs.publish(`  - board: { approve: { approvers: ${APPROVERS} } }`)
+    const run = await runs.start(flow, {}, workspace.operator)
+    await runs.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
+    await ok(runs.send(run, 'pause'))
+    expect(
+      (await runs.send(run, 'patch-data', { context: { sum: 1 } }, await tokenFor(await machine(mallory.as))))
+        .status,
+    ).toBe(200)
+    await ok(runs.send(run, 'resume'))
+    const refused = await runs.send(run, 'approve', { approved: true }, mallory.as)
+    expect([refused.status, refused.body.code]).toEqual([409, 'state_conflict'])
+    await runs.send(run, 'cancel')
+  })
+})
+
+describe('address of an approver', () => {
+  test('account that the starter made for it by a link that was shown: does not decide; the mailbox does, without it', async () => {
+    const email = `${unique('approver')}@example.test`
+    const fake = await admin(mallory.as, { email })
+    const { run, apr, title } = await ask(mallory.as, `['${email}']`)
+    for (const route of ROUTES.slice(0, 3))
+      expect([403, 409]).toContain((await route(run, fake.as, apr)).status)
+    await expectUndecided(run)
+    const { link } = await mailTo(email, title)
+    const browser = new Browser('nowhere:')
+    const done = await browser.submit(await browser.open(link), { action: 'approve' })
+    expect(done.status).toBe(200)
+    expect((await runs.ended(run)).output.decisions).toMatchObject([{ by: email, approved: true }])
+    expect((await browser.submit(await browser.open(link), { action: 'reject' })).status).not.toBe(200)
+  })
+
+  test('invited by mail: the link is not shown, and its use verifies the address, until a link is shown again', async () => {
+    const email = `${unique('approver')}@example.test`
+    const invited = await post(mallory.as, '/v1/accounts', {
+      role: 'workspace_admin',
+      ...place,
+      email,
+      mail: true,
+    })
+    expect(invited).toMatchObject({ invitation_url: null, email_verified_at: null })
+    const browser = new Browser('nowhere:')
+    const password = 'correct horse again'
+    const { link } = await mailTo(email, 'Set the password')
+    expect((await browser.submit(await browser.open(link), { password, again: password })).status).toBe(200)
+    const read = () => ok(call('GET', `/v1/accounts/${invited.id}`, { as: carol.as }))
+    expect((await read()).email_verified_at).not.toBeNull()
+    const { run } = await ask(mallory.as, `['${email}']`)
+    const as = await tokenOf({ sub: invited.id, roles: ['workspace_admin'], ...place })
+    expect((await runs.send(run, 'approve', { approved: true }, as)).status).toBe(200)
+    await runs.ended(run)
+    await post(mallory.as, `/v1/accounts/${invited.id}/reset`)
+    expect((await read()).email_verified_at).toBeNull()
+  })
+
+  test('address of the starter itself, not verified: its mailbox may not decide', async () => {
+    const own = await admin(workspace.operator)
+    const { run, title } = await ask(own.as, `['${own.email}', '${carol.id}']`)
+    await mailTo(carol.email, title)
+    expect(await mailsTo(own.email, title)).toEqual([])
+    await ok(runs.send(run, 'approve', { approved: true }, carol.as))
+    await runs.ended(run)
+  })
+})

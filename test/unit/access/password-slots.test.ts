@@ -1,0 +1,40 @@
+/** Slots for password hashes: turns between networks and tenants, and bounds of each. */
+
+import { expect, test } from 'vitest'
+import { PasswordSlots } from '../../../src/access/issuer/password-slots.ts'
+import { LIMITS } from '../../../src/core/limits.ts'
+
+const settled = () => new Promise((done) => setImmediate(done))
+
+test('slots: one network has as many under way as it may: refused at once, another tenant has the next turn', async () => {
+  const slots = new PasswordSlots(1)
+  const order: string[] = []
+  const hashes: (() => void)[] = []
+  const ask = (network: string, realm: string) =>
+    slots.acquire({ network, realm }).then((release) => {
+      order.push(realm)
+      hashes.push(release)
+    })
+  const asked: Promise<void>[] = []
+  for (let n = 0; n < LIMITS.passwordsPendingMax; n++) asked.push(ask('n', 'a'))
+  await expect(ask('n', 'a')).rejects.toMatchObject({ code: 'rate_limited' })
+  const other = ask('n', 'b')
+  await settled()
+  for (let n = 0; n <= LIMITS.passwordsPendingMax; n++) {
+    hashes[n]?.()
+    await settled()
+  }
+  await Promise.all([...asked, other])
+  expect(order.indexOf('b')).toBeLessThanOrEqual(2)
+  expect(order).toHaveLength(LIMITS.passwordsPendingMax + 1)
+})
+
+test('slots: a link is in use: refused until the request before has ended', async () => {
+  const slots = new PasswordSlots(2)
+  const payer = { network: 'n', realm: 'r', link: 'l' }
+  const release = await slots.acquire(payer)
+  await expect(slots.acquire(payer)).rejects.toMatchObject({ code: 'state_conflict' })
+  release()
+  const again = await slots.acquire(payer)
+  again()
+})
