@@ -7,6 +7,7 @@ import { Problem } from '../core/problem.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
 import { type Sql, sql } from '../infra/postgres/sql.ts'
 import { retryTransient } from '../infra/retry.ts'
+import type { Completion } from './completion.ts'
 import type { AdminScope, WorkspaceScope } from './scope.ts'
 
 /** Digests (SHA-256) of the caller with its key, and of the request. */
@@ -24,18 +25,6 @@ export interface StoredReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
-}
-
-/**
- * Keeps the output of an effect in the transaction of the effect, so that either both are there or none. Each statement
- * returns a row only while the claim is held: without one, the transaction has to be rolled back.
- */
-export interface Completion {
-  /** The result of each part that an earlier attempt has done, by its index. */
-  readonly parts: Readonly<Record<number, unknown>>
-  /** Ends the claim. @param output from which the reply is built again */
-  keep(output: unknown): Sql
-  keepPart(index: number, result: unknown): Sql
 }
 
 /**
@@ -170,14 +159,6 @@ function replyLost(status: number | null): Problem {
   if (status === null) return new Problem('idempotency_reply_lost', { detail: 'All of it was done.' })
   const detail = `It was answered with ${status}.`
   return new Problem('idempotency_reply_lost', { detail, members: { answered: status } })
-}
-
-/** @throws Problem `idempotency_in_flight` if another attempt has taken over the claim, unless `rows` has one of a {@link Completion} */
-export function requireHeld(rows: readonly object[] | undefined): void {
-  if (rows?.length === 1) return
-  throw new Problem('idempotency_in_flight', {
-    detail: 'Another attempt has taken over, so this one changed nothing.',
-  })
 }
 
 const purpose = (id: Buffer) => `idempotency:${id.toString('hex')}`

@@ -8,7 +8,7 @@ import { Statements } from '../infra/postgres/database.ts'
 import type { Sql } from '../infra/postgres/sql.ts'
 import type { BatchGroup, Row, SessionContext } from '../infra/postgres/statement-batch.ts'
 import type { Audit } from './audit/audit.ts'
-import type { Completion } from './idempotency.ts'
+import type { Completion } from './completion.ts'
 import { attachInternals, internalsOf, type PlatformServices, type ScopeInternals } from './internals.ts'
 import type { BucketState } from './rate-limit/memory-buckets.ts'
 

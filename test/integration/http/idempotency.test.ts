@@ -264,7 +264,7 @@ test('idempotency key: reads and other repeatable methods: ignored, no cost', as
   expect(await rowsOf(workspace)).toHaveLength(1)
 })
 
-test('OpenAPI: Idempotency-Key: documented exactly for the operations that accept it', async () => {
+test('Idempotency-Key: every POST and PATCH with an effect: takes it, as OpenAPI says; function.fetch passes it on', async () => {
   const { body } = await call('GET', '/openapi.json')
   const taking = OPERATIONS.filter(
     ({ http, reads }) =>

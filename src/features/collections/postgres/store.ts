@@ -1,6 +1,6 @@
 /** The PostgreSQL document store: each change, and several at once, is one transaction in one round trip. */
 
-import { requireHeld } from '../../../access/idempotency.ts'
+import { requireHeld } from '../../../access/completion.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { isPublicRole } from '../../../core/policy.ts'
