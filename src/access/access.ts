@@ -57,10 +57,10 @@ export class Access {
   openSeeded(
     scope: AdminScope | WorkspaceScope,
     principal: Principal,
-    { ids, completionStatement }: Pick<Claim, 'ids' | 'completionStatement'>,
+    { ids, completion }: Pick<Claim, 'ids' | 'completion'>,
   ): AdminScope | WorkspaceScope {
     if (scope instanceof WorkspaceScope)
-      return new WorkspaceScope(scope.actor, scope.ref, this.#services, ids, [completionStatement])
+      return new WorkspaceScope(scope.actor, scope.ref, this.#services, ids, completion)
     return AdminScope.open(scope.actor, principal, this.#services, ids)
   }
 
@@ -186,25 +186,19 @@ function refuseUnlessActive(states: TenantState): void {
 export function asWorkspaceService(scope: WorkspaceScope): WorkspaceScope {
   const { services, ids } = internalsOf(scope)
   const actor: Actor = { ...scope.actor, role: 'service' }
-  return new WorkspaceScope(actor, scope.ref, services, ids, scope.completionStatements)
+  return new WorkspaceScope(actor, scope.ref, services, ids, scope.completion)
 }
 
 /** The same caller, with values that were looked up for the rules that its statements are under. */
 export function withLookups(scope: WorkspaceScope, lookups: NonNullable<Actor['lookups']>): WorkspaceScope {
   const { services, ids } = internalsOf(scope)
-  return new WorkspaceScope({ ...scope.actor, lookups }, scope.ref, services, ids, scope.completionStatements)
+  return new WorkspaceScope({ ...scope.actor, lookups }, scope.ref, services, ids, scope.completion)
 }
 
 /** The same caller, within other calls of tools. @param chainDepth how many */
 export function withChainDepth(scope: WorkspaceScope, chainDepth: number): WorkspaceScope {
   const { services, ids } = internalsOf(scope)
-  return new WorkspaceScope(
-    { ...scope.actor, chainDepth },
-    scope.ref,
-    services,
-    ids,
-    scope.completionStatements,
-  )
+  return new WorkspaceScope({ ...scope.actor, chainDepth }, scope.ref, services, ids, scope.completion)
 }
 
 /**
@@ -228,7 +222,7 @@ export function asFlowRunner(scope: WorkspaceScope): WorkspaceScope {
 export function asRunKeeper(scope: WorkspaceScope): WorkspaceScope {
   const { services, ids } = internalsOf(scope)
   const actor: Actor = { subject: scope.actor.subject, role: 'workspace_admin' }
-  return new WorkspaceScope(actor, scope.ref, services, ids, scope.completionStatements)
+  return new WorkspaceScope(actor, scope.ref, services, ids, scope.completion)
 }
 
 /** A workspace of an admin, to keep the records of its function runs. @throws Problem `not_found` */

@@ -12,13 +12,15 @@ create table tenon.idempotency (
   attempt integer not null default 1,
   made_at timestamptz(3) not null default now(),
   expires_at timestamptz not null,
-  -- The lease of the current attempt, during which no other may start; null if none runs.
+  -- The lease of the current attempt, which its process renews, and during which no other may start; null if none runs.
   held_until timestamptz,
-  -- True once the effect is done; written in the same transaction, for effects without a row of their own.
+  -- True once the effect is done: written in its transaction, with its output in `reply`.
   done boolean not null default false,
+  -- Results of the parts of an effect that are done, by their index, each written in the transaction of its part.
+  parts jsonb not null default '{}',
   -- The final status; null before that.
   status smallint,
-  -- Encrypted by the platform; null also if it was too large to store.
+  -- The reply, or without a status the output. Encrypted by the platform; null also if it was too large to store.
   reply bytea check (octet_length(reply) <= 1048576),
   primary key (tenant_id, workspace_id, role, id)
 );

@@ -7,6 +7,7 @@ import { Problem } from '../core/problem.ts'
 import type { Secrets } from '../infra/crypto/secrets.ts'
 import { type Sql, sql } from '../infra/postgres/sql.ts'
 import { retryTransient } from '../infra/retry.ts'
+import type { Completion } from './completion.ts'
 import type { AdminScope, WorkspaceScope } from './scope.ts'
 
 /** Digests (SHA-256) of the caller with its key, and of the request. */
@@ -15,21 +16,31 @@ export interface IdempotentRequest {
   readonly request: Buffer
 }
 
+/** The output of an effect, from which its reply is built again. */
+export interface KeptOutput {
+  readonly output: unknown
+}
+
 export interface StoredReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
-/** The right to run a request, until its reply is kept, it is released or forgotten, or the lease expires. */
+/**
+ * The right to run a request, until its reply is kept, or it is released or forgotten. Its lease is renewed meanwhile, so
+ * it ends some seconds after its process.
+ */
 export interface Claim {
   /** The same ids at each attempt, so that a repeated insert finds the row of the attempt before. */
   readonly ids: IdSource
   /** Above 1 if an attempt before may have had its effect. */
   readonly attempt: number
-  /** For the transaction of an effect that its ids do not make idempotent: no later attempt runs after it. */
-  readonly completionStatement: Sql
-  /** Stores the reply for repeated requests. Of one that is too large, only the status is stored. */
+  readonly completion: Completion
+  /**
+   * Stores the reply for repeated requests, unless the output of a success was kept with its effect. Of a reply that is too
+   * large, only the status is stored.
+   */
   store(reply: StoredReply): Promise<void>
   /** Lets the next request run it again. */
   release(): Promise<void>
@@ -49,15 +60,17 @@ export class Idempotency {
   }
 
   /**
-   * Claims the request or finds its stored reply, in one round trip, which also removes a few expired rows.
+   * Claims the request or finds its stored reply, or the output of its effect, in one round trip, which also removes a few
+   * expired rows.
    * @throws Problem `idempotency_key_reused`, `idempotency_in_flight` or `idempotency_reply_lost`
    */
-  async claim(scope: Scope, { id, request }: IdempotentRequest): Promise<Claim | StoredReply> {
+  async claim(scope: Scope, { id, request }: IdempotentRequest): Promise<Claim | StoredReply | KeptOutput> {
     const claim = { id, request: this.#keyed(request), seed: randomBytes(16) }
     const [[claimed] = [], [seen] = []] = (await scope
       .batch(
         insert(claim),
-        sql`select request, status, reply, done from idempotency where id = ${id}`,
+        sql`select request, status, reply, done,
+          greatest(1, ceil(extract(epoch from held_until - now())))::integer as wait_s from idempotency where id = ${id}`,
         sql`select tenon.delete_expired_replies()`,
         trim(id),
       )
@@ -66,13 +79,12 @@ export class Idempotency {
     // Another request held the claim, and has removed it meanwhile.
     if (seen === undefined) throw new Problem('idempotency_in_flight')
     if (!seen.request.equals(claim.request)) throw new Problem('idempotency_key_reused')
-    if (seen.status === null && seen.done) throw new Problem('idempotency_reply_lost', { detail: CUT_OFF })
-    if (seen.status === null) throw new Problem('idempotency_in_flight')
-    if (seen.reply === null) {
-      const detail = `It was answered with ${seen.status}.`
-      throw new Problem('idempotency_reply_lost', { detail, members: { answered: seen.status } })
-    }
-    return JSON.parse(this.#secrets.open(purpose(id), seen.reply).toString()) as StoredReply
+    const { status, done, reply, wait_s } = seen
+    if (status === null && !done)
+      throw new Problem('idempotency_in_flight', { headers: { 'retry-after': String(wait_s ?? 1) } })
+    if (reply === null) throw replyLost(status)
+    const kept: unknown = JSON.parse(this.#secrets.open(purpose(id), reply).toString())
+    return status === null ? { output: kept } : (kept as StoredReply)
   }
 
   /** A request may hold a secret, which a plain digest would let a reader of the table guess. */
@@ -80,27 +92,47 @@ export class Idempotency {
     return createHmac('sha256', this.#key).update(request).digest()
   }
 
-  #claim(scope: Scope, id: Buffer, { seed, attempt, made_at }: ClaimRow): Claim {
-    const end = async (statement: Sql) =>
-      void (await retryTransient(LIMITS.idempotencyPatienceMs, () => scope.batch(statement)))
-    // An attempt that outlived its lease changes nothing.
+  #claim(scope: Scope, id: Buffer, { seed, attempt, made_at, parts }: ClaimRow): Claim {
+    // An attempt that outlived its lease, after which another took over, changes nothing.
     const mine = sql`id = ${id} and seed = ${seed} and attempt = ${attempt}`
+    const lease = setInterval(() => {
+      scope
+        .batch(sql`update idempotency set held_until = ${LEASE_END} where ${mine} and held_until is not null`)
+        .catch((error: unknown) => scope.logError(error, 'lease of an idempotent request not renewed'))
+    }, LIMITS.idempotencyRenewMs).unref()
+    const end = async (statement: Sql) => {
+      clearInterval(lease)
+      await retryTransient(LIMITS.idempotencyPatienceMs, () => scope.batch(statement))
+    }
+    let isKept = false
     return {
       ids: seededIds(Date.parse(made_at), (n) =>
         createHash('sha256').update(seed).update(`/${n}`).digest().subarray(0, 16),
       ),
       attempt,
-      completionStatement: sql`update idempotency set done = true where ${mine}`,
-      store: (reply) =>
-        end(sql`update idempotency set status = ${reply.status}, reply = ${this.#encrypt(id, reply)},
-          held_until = null where ${mine}`),
+      completion: {
+        parts,
+        keep: (output) => {
+          isKept = true
+          return sql`update idempotency set done = true, reply = ${this.#encrypt(id, output)}, held_until = null
+            where ${mine} returning 1 as held`
+        },
+        keepPart: (index, result) =>
+          sql`update idempotency set parts = parts || ${JSON.stringify({ [index]: result })}::jsonb
+            where ${mine} returning 1 as held`,
+      },
+      store: async (reply) => {
+        if (isKept && reply.status < 300) return clearInterval(lease)
+        await end(sql`update idempotency set status = ${reply.status}, reply = ${this.#encrypt(id, reply)},
+          held_until = null where ${mine}`)
+      },
       release: () => end(sql`update idempotency set held_until = null where ${mine}`),
       forget: () => end(sql`delete from idempotency where ${mine}`),
     }
   }
 
   /** Encrypted, since replies hold texts that are stored nowhere else in the clear, as that of a new API key. */
-  #encrypt(id: Buffer, reply: StoredReply): Buffer | null {
+  #encrypt(id: Buffer, reply: unknown): Buffer | null {
     const plain = Buffer.from(JSON.stringify(reply))
     return plain.length > LIMITS.idempotencyReplyBytesMax ? null : this.#secrets.seal(purpose(id), plain)
   }
@@ -122,7 +154,12 @@ export async function firstUse(scope: WorkspaceScope, id: Buffer): Promise<{ see
   return { seed: row.seed, atMs: Date.parse(row.made_at) }
 }
 
-const CUT_OFF = 'It was cut off after all of it was done, and before its reply was kept.'
+/** @param status null if the effect is done and its output was too large */
+function replyLost(status: number | null): Problem {
+  if (status === null) return new Problem('idempotency_reply_lost', { detail: 'All of it was done.' })
+  const detail = `It was answered with ${status}.`
+  return new Problem('idempotency_reply_lost', { detail, members: { answered: status } })
+}
 
 const purpose = (id: Buffer) => `idempotency:${id.toString('hex')}`
 
@@ -130,6 +167,7 @@ interface ClaimRow {
   readonly seed: Buffer
   readonly attempt: number
   readonly made_at: string
+  readonly parts: Readonly<Record<number, unknown>>
 }
 
 interface StoredClaim {
@@ -137,7 +175,11 @@ interface StoredClaim {
   readonly status: number | null
   readonly reply: Buffer | null
   readonly done: boolean
+  /** Seconds until the lease ends; null if no attempt runs. */
+  readonly wait_s: number | null
 }
+
+const LEASE_END = sql`now() + ${LIMITS.idempotencyLeaseSeconds} * interval '1 second'`
 
 /** An expired row starts anew; any other keeps the seed of its ids. */
 const RESTART_EXPIRED = sql`
@@ -169,14 +211,15 @@ function insert({ id, request, seed }: NewClaim): Sql {
   return sql`
     insert into idempotency as known (id, request, seed, expires_at, held_until)
     values (${id}, ${request}, ${seed}, now() + ${LIMITS.idempotencyHours} * interval '1 hour',
-      now() + ${LIMITS.idempotencyLeaseSeconds} * interval '1 second')
+      ${LEASE_END})
     on conflict (tenant_id, workspace_id, role, id) do update set
       request = excluded.request, held_until = excluded.held_until, status = null, reply = null, done = false,
       attempt = case when known.expires_at <= now() then 1 else known.attempt + 1 end,
+      parts = case when known.expires_at <= now() then '{}' else known.parts end,
       ${RESTART_EXPIRED}
     where known.expires_at <= now() or (known.status is null and not known.done and known.request = excluded.request
       and coalesce(known.held_until, '-infinity') <= now())
-    returning seed, attempt, made_at`
+    returning seed, attempt, made_at, parts`
 }
 
 /**

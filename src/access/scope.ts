@@ -8,6 +8,7 @@ import { Statements } from '../infra/postgres/database.ts'
 import type { Sql } from '../infra/postgres/sql.ts'
 import type { BatchGroup, Row, SessionContext } from '../infra/postgres/statement-batch.ts'
 import type { Audit } from './audit/audit.ts'
+import type { Completion } from './completion.ts'
 import { attachInternals, internalsOf, type PlatformServices, type ScopeInternals } from './internals.ts'
 import type { BucketState } from './rate-limit/memory-buckets.ts'
 
@@ -156,19 +157,27 @@ export class AdminScope extends Scope {
 /** The content of one workspace. Every statement, key and workflow id made through it belongs to its reference. */
 export class WorkspaceScope extends Scope {
   readonly ref: WorkspaceRef
-  /** Mark the idempotency claim as done; include them in the transaction of an effect that must not happen twice. */
-  readonly completionStatements: readonly Sql[]
+  /** Of the request's idempotency claim, for the transaction of an effect that must not happen twice. */
+  readonly completion: Completion | undefined
 
   constructor(
     actor: Actor,
     ref: WorkspaceRef,
     services: PlatformServices,
     ids: IdSource,
-    completionStatements: readonly Sql[] = [],
+    completion?: Completion,
   ) {
     const role = actor.role === 'operator' ? 'workspace_admin' : actor.role
     super(actor, { services, ids, context: contextOf({ ...actor, role }, ref.tenantId, ref.workspaceId) })
     this.ref = ref
-    this.completionStatements = completionStatements
+    this.completion = completion
+  }
+
+  /** Runs `work` in one transaction: all statements of the scope that it gets are committed, or none. */
+  transaction<T>(work: (scope: WorkspaceScope) => Promise<T>): Promise<T> {
+    const { services, ids } = internalsOf(this)
+    return services.database.transaction(this.ref.tenantId, (statements) =>
+      work(new WorkspaceScope(this.actor, this.ref, { ...services, statements }, ids, this.completion)),
+    )
   }
 }

@@ -18,9 +18,13 @@ declare module 'fastify' {
   }
 }
 
-/** GET, PUT and DELETE are idempotent by themselves (RFC 9110 §9.2.2); replies of streams cannot be stored. */
+/**
+ * POST and PATCH, as in the draft. GET, PUT and DELETE are idempotent by themselves (RFC 9110 §9.2.2), so a key changes
+ * nothing there; replies of streams cannot be stored.
+ */
 export function acceptsKey({ reads, http }: AnyOperation): boolean {
-  return http.method === 'POST' && !reads && http.takes === undefined && http.reply === undefined
+  const isKeyed = http.method === 'POST' || http.method === 'PATCH'
+  return isKeyed && !reads && http.takes === undefined && http.reply === undefined
 }
 
 /**
@@ -58,9 +62,16 @@ function keyOf({ raw }: FastifyRequest): string {
   throw new Problem('header_invalid', { detail })
 }
 
+/** The header of a reply that is sent again. */
+export const REPLAYED = ['idempotent-replayed', 'true'] as const
+
 /** Sends the stored reply again. */
 export function replay({ status, headers, body }: StoredReply, reply: FastifyReply): FastifyReply {
-  return reply.code(status).headers(headers).header('idempotent-replayed', 'true').send(body)
+  return reply
+    .code(status)
+    .headers(headers)
+    .header(...REPLAYED)
+    .send(body)
 }
 
 /**

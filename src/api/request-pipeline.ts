@@ -25,7 +25,14 @@ import { onClose } from '../infra/response-close.ts'
 import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
 import { bind } from './bind.ts'
 import { sendBytes } from './body-streams.ts'
-import { acceptsKey, completeClaim, idempotencyRequest, replay, runWithClaim } from './idempotency.ts'
+import {
+  acceptsKey,
+  completeClaim,
+  idempotencyRequest,
+  REPLAYED,
+  replay,
+  runWithClaim,
+} from './idempotency.ts'
 import { sendEventStream, sendResponse } from './response.ts'
 
 declare module 'fastify' {
@@ -107,6 +114,8 @@ export function createHandler(
       if (keyed !== undefined && !(opened instanceof CallerScope)) {
         const claimed = await platform.idempotency.claim(opened, keyed)
         if ('body' in claimed) return replay(claimed, reply)
+        if ('output' in claimed)
+          return sendResponse(operation, input, claimed.output, request, reply.header(...REPLAYED))
         claim = request.idempotencyClaim = claimed
         scope = platform.access.openSeeded(opened, principal, claimed)
       }

@@ -286,8 +286,9 @@ export const LIMITS = {
   // Idempotency keys
   idempotencyKeyCharsMax: 255,
   idempotencyHours: 24,
-  /** Longer than any request, since a function may queue and then run for a minute. After a crash, a retry waits this long. */
-  idempotencyLeaseSeconds: 120,
+  /** The process of a request renews its lease, so a request may take longer. After a crash, a retry waits this long. */
+  idempotencyLeaseSeconds: 5,
+  idempotencyRenewMs: 1_500,
   /** How long completing a claim is retried after its connection was lost. */
   idempotencyPatienceMs: 300,
   /** A document of the largest size fits. */

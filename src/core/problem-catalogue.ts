@@ -53,13 +53,13 @@ export const PROBLEMS = {
   idempotency_in_flight: row(
     409,
     'The same request is still running',
-    'Repeat it with the same key after `Retry-After`; you get the reply of the first request.',
+    'Repeat it with the same key after `Retry-After`. You get the reply of the first request, or it runs again if its process is gone.',
     { retryAfterS: 1 },
   ),
   idempotency_reply_lost: row(
     409,
-    'The request was completed, but its reply was not stored',
-    'Read its result. A new key would repeat the request.',
+    'The request was completed, but its reply was too large to be stored',
+    'Read what it made; `answered`, if it is there, is the status of its reply. A new key would run the request again.',
   ),
   precondition_failed: row(412, 'It has changed in the meantime', 'Read it again, then retry.'),
   body_too_large: row(413, 'The body is too large', 'See `detail` for the limit.'),

@@ -111,24 +111,42 @@ async function runAll(
   checkMembers(ops)
   if (!atomic) return runOneByOne(scope, ops)
   const requests = ops.map((op) => ({ collection: op.collection, command: commandOf(op) }))
-  // Creates need no completion mark: a retry finds the documents by their ids.
-  const extraStatements = ops.every(({ op }) => op === 'create') ? [] : scope.completionStatements
-  const written = await writeAll(scope, requests, { extraStatements }).catch((error: unknown) => {
+  const outputOf = (written: readonly WriteResult[]) => ({
+    committed: true,
+    results: written.map((result, index) => resultOf(ops[index], result)),
+  })
+  const { completion } = scope
+  const keep = completion && ((written: WriteResult[]) => completion.keep(outputOf(written)))
+  const written = await writeAll(scope, requests, { keep }).catch((error: unknown) => {
     // A single command has no `op_index` yet.
     throw error instanceof Problem && ops.length === 1 ? error.with({ op_index: 0 }) : error
   })
-  return { committed: true, results: written.map((result, index) => resultOf(ops[index], result)) }
+  return outputOf(written)
 }
 
-/** Executes them in order, since a later one may depend on an earlier one. */
+/**
+ * Executes them in order, since a later one may depend on an earlier one. Those that an earlier attempt of the request has
+ * done are not repeated.
+ */
 async function runOneByOne(
   scope: WorkspaceScope,
   ops: readonly OpAnywhere[],
 ): Promise<Static<typeof Results>> {
   const results: Static<typeof Result>[] = []
   const budget = new CpuBudget()
-  for (const op of ops) {
-    const result = await write(scope, op.collection, commandOf(op), { budget }).then(
+  const { completion } = scope
+  for (const [index, op] of ops.entries()) {
+    const done = completion?.parts[index] as Static<typeof Result> | undefined
+    if (done !== undefined) {
+      // Each operation has the same ids at every attempt.
+      if (op.op === 'create' || op.op === 'upsert') scope.uuid()
+      results.push(done)
+      continue
+    }
+    const keep =
+      completion &&
+      (([written]: WriteResult[]) => completion.keepPart(index, written && resultOf(op, written)))
+    const result = await write(scope, op.collection, commandOf(op), { budget, keep }).then(
       (written) => resultOf(op, written),
       (error) => errorResult(op, error),
     )

@@ -14,6 +14,7 @@ import { notFound, Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
 import { CollectionName, Document, Fields, SelectedDocument, toDocument } from './document.ts'
 import { pageOf } from './page.ts'
+import type { DocumentCommand } from './plan.ts'
 import { readBodyFilter } from './query/body.ts'
 import { OPERATOR_NAMES } from './query/operators.ts'
 import { project, readOrder, readSelection, readSort, readUnset } from './query/order-and-selection.ts'
@@ -36,6 +37,13 @@ function documentId(id: string): string {
 function resultDocument({ stored }: WriteResult): Document {
   if (stored === undefined) throw new TypeError('a document that was written is there')
   return toDocument(stored)
+}
+
+/** Makes one change. @returns the document after it, which the claim of the request keeps in the same transaction */
+async function change(scope: WorkspaceScope, name: string, command: DocumentCommand): Promise<Document> {
+  const { completion } = scope
+  const keep = completion && (([result]: WriteResult[]) => completion.keep(result && resultDocument(result)))
+  return resultDocument(await write(scope, name, command, { keep }))
 }
 
 /**
@@ -76,8 +84,7 @@ export const createDocument = workspaceOperation({
     location: ({ id }, { name }) => `/v1/collections/${name}/documents/${id}`,
     etag,
   },
-  run: async (scope, { name, document }) =>
-    resultDocument(await write(scope, name, { op: 'create', data: document })),
+  run: (scope, { name, document }) => change(scope, name, { op: 'create', data: document }),
 })
 
 /** A tuple, expressed with keywords that every dialect of JSON Schema has. */
@@ -257,7 +264,7 @@ export const patchDocument = workspaceOperation({
   run: async (scope, { name, id, document, ...when }) => {
     const { data, version } = fieldsFor(id, document)
     const at = { id: documentId(id), ifVersions: versionsFor(when, version) }
-    return resultDocument(await write(scope, name, { op: 'merge', ...at, data }))
+    return change(scope, name, { op: 'merge', ...at, data })
   },
 })
 

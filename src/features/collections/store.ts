@@ -143,13 +143,14 @@ export interface Store {
   }>
   /**
    * Makes all changes or none. If one cannot be made, its outcome has the reason, and the others are undefined.
-   * @param extraStatements further statements of the same transaction, if the store is PostgreSQL
+   * @param keep a statement for the same transaction, if all changes were made and the store is PostgreSQL: see `Completion`
+   * @throws Problem `idempotency_in_flight` if it returns no row
    * @throws Problem `atomic_not_supported` if there are several and the store has no transactions
    */
   write(
     scope: WorkspaceScope,
     writes: readonly Write[],
-    extraStatements?: readonly Sql[],
+    keep?: (outcomes: readonly Outcome[]) => Sql,
   ): Promise<(Outcome | undefined)[]>
   /**
    * Adds many new documents. Documents whose id exists stay as they are, and none is read back. PostgreSQL stores all or

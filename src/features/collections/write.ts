@@ -47,8 +47,8 @@ export interface WriteRequest {
 interface WriteOptions {
   /** The CPU budget of a request that does more than this write. */
   readonly budget?: CpuBudget
-  /** Further statements of the transaction. */
-  readonly extraStatements?: readonly Sql[]
+  /** A statement of the transaction that keeps the results: see `Completion`. */
+  readonly keep?: ((results: WriteResult[]) => Sql) | undefined
 }
 
 /** The result of a command. */
@@ -68,7 +68,7 @@ export interface WriteResult {
 export function writeAll(
   scope: WorkspaceScope,
   requests: readonly WriteRequest[],
-  { budget = new CpuBudget(), extraStatements = [] }: WriteOptions = {},
+  { budget = new CpuBudget(), keep }: WriteOptions = {},
 ): Promise<WriteResult[]> {
   // The ids are the same in every attempt, also of an activity.
   const ids = requests.map(({ command }) =>
@@ -87,7 +87,7 @@ export function writeAll(
     const attemptsOfBatch = Math.max(2, Math.floor(LIMITS.batchOpAttemptsMax / tasks.length))
     return retryContended(
       'Too many writers change this document at once.',
-      () => attemptAll(inside, tasks, { budget, extraStatements }),
+      () => attemptAll(inside, tasks, { budget, keep }),
       { ...bounds, attemptsMax: Math.min(attemptsMax, attemptsOfBatch) },
     )
   })
@@ -109,17 +109,21 @@ export async function write(
 async function attemptAll(
   scope: WorkspaceScope,
   tasks: readonly WriteTask[],
-  { budget, extraStatements }: Required<WriteOptions>,
+  { budget, keep }: WriteOptions & { readonly budget: CpuBudget },
 ): Promise<WriteResult[] | undefined> {
   const isBlind = tasks.every(({ collection, command }) => isBlindWrite(collection, command))
   const plan = isBlind ? planIndependent : planSequential(scope, await readCurrent(scope, tasks))
   const planned = await planAll(scope, tasks, plan, budget)
   const writes = planned.map(({ change }, index) => ({ collection: taskAt(tasks, index).collection, change }))
-  const outcomes = await storeOf(tasks).write(scope, writes, extraStatements).catch(undefinedOnDeadlock)
+  const resultsOf = (made: readonly (Outcome | undefined)[]) =>
+    planned.map((plan, index) => resultOf(plan, made[index]))
+  const outcomes = await storeOf(tasks)
+    .write(scope, writes, keep && ((made) => keep(resultsOf(made))))
+    .catch(undefinedOnDeadlock)
   if (outcomes === undefined) return undefined
   const failed = outcomes.findIndex((outcome) => outcome !== undefined && problemOf(outcome) !== undefined)
   const rejected = outcomes[failed]
-  if (rejected === undefined) return planned.map((plan, index) => resultOf(plan, outcomes[index]))
+  if (rejected === undefined) return resultsOf(outcomes)
   const task = taskAt(tasks, failed)
   if (!isBlind && (await isTransient(scope, task, rejected))) return undefined
   throw withOpIndex(await problemNow(scope, task, planned[failed], rejected), failed, tasks)

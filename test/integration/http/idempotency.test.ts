@@ -71,7 +71,10 @@ test('idempotent request: twenty at once: one effect, the others wait or get a c
     expect(done.filter((reply) => replayed(reply) === null)).toHaveLength(1)
     expect(new Set(done.map(({ body }) => body.id)).size).toBe(1)
     for (const { body, headers } of replies.filter(({ status }) => status !== 201))
-      expect([body.code, headers.get('retry-after')]).toEqual(['idempotency_in_flight', '1'])
+      expect([body.code, headers.get('retry-after')]).toEqual([
+        'idempotency_in_flight',
+        expect.stringMatching(/^[1-5]$/),
+      ])
     expect(await count(workspace)).toBe(round + 1)
   }
 })
@@ -261,10 +264,11 @@ test('idempotency key: reads and other repeatable methods: ignored, no cost', as
   expect(await rowsOf(workspace)).toHaveLength(1)
 })
 
-test('OpenAPI: Idempotency-Key: documented exactly for the operations that accept it', async () => {
+test('Idempotency-Key: every POST and PATCH with an effect: takes it, as OpenAPI says; function.fetch passes it on', async () => {
   const { body } = await call('GET', '/openapi.json')
   const taking = OPERATIONS.filter(
-    ({ http, reads }) => http.method === 'POST' && http.takes !== 'request' && !reads,
+    ({ http, reads }) =>
+      (http.method === 'POST' || http.method === 'PATCH') && http.takes !== 'request' && !reads,
   ).map(({ name }) => name)
   type Described = { operationId: string; parameters: { name: string }[] }
   const described = Object.values(body.paths as Record<string, Record<string, Described>>).flatMap((path) =>

@@ -8,8 +8,17 @@ import { asSuperuser, type Caller, call, type Reply, type TestWorkspace } from '
 
 export const DOCUMENTS = '/v1/collections/orders/documents'
 
+export const send = (
+  method: string,
+  as: Caller,
+  key: string,
+  body: unknown,
+  path: string,
+  at = inject('tenon'),
+) => call(method, path, { as, body, at, headers: { 'idempotency-key': key } })
+
 export const post = (as: Caller, key: string, body: unknown, path = DOCUMENTS) =>
-  call('POST', path, { as, body, headers: { 'idempotency-key': key } })
+  send('POST', as, key, body, path)
 
 export const replayed = ({ headers }: Reply) => headers.get('idempotent-replayed')
 
@@ -27,7 +36,8 @@ export async function count(workspace: TestWorkspace, collection = 'orders'): Pr
 }
 
 /**
- * Simulates a process that died after the effect: no reply is stored, and the lease has expired. @param body
+ * Simulates a process that died after the effect: no reply is stored but an output in the effect's transaction, and the
+ * lease has expired. @param body
  * of the request if it was an operator's, since those of all tests are stored together
  */
 export async function simulateCrash(workspace: TestWorkspace, body: unknown = null): Promise<void> {
@@ -35,7 +45,7 @@ export async function simulateCrash(workspace: TestWorkspace, body: unknown = nu
   const key = deriveSecret(inject('tenon').masterKey, 'idempotency')
   const request = createHmac('sha256', key).update(digest).digest()
   await asSuperuser(
-    `update tenon.idempotency set status = null, reply = null, held_until = now() - interval '1 second'
+    `update tenon.idempotency set status = null, reply = case when done then reply end, held_until = now() - interval '1 second'
      where workspace_id = $1 or (workspace_id = '' and request = $2)`,
     [workspace.workspaceId, request],
   )

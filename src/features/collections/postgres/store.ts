@@ -1,5 +1,6 @@
 /** The PostgreSQL document store: each change, and several at once, is one transaction in one round trip. */
 
+import { requireHeld } from '../../../access/completion.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { isPublicRole } from '../../../core/policy.ts'
@@ -14,6 +15,7 @@ import {
   createdBy,
   type DocumentLocation,
   type Outcome,
+  problemOf,
   type Query,
   type Store,
   type Write,
@@ -64,8 +66,8 @@ export const postgresStore: Store = {
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
-  write: async (scope, writes, extraStatements = []) => {
-    const outcomes = await tryAll(scope, writes, extraStatements)
+  write: async (scope, writes, keep) => {
+    const outcomes = await tryAll(scope, writes, keep)
     await checkDeclarations(
       scope,
       writes.filter((_, index) => 'missing' in (outcomes[index] ?? {})),
@@ -96,19 +98,23 @@ const readRule = (collection: Collection): Sql =>
 async function tryAll(
   scope: WorkspaceScope,
   writes: readonly Write[],
-  extraStatements: readonly Sql[],
+  keep: ((outcomes: readonly Outcome[]) => Sql) | undefined,
 ): Promise<(Outcome | undefined)[]> {
   const steps = await stepsOf(scope, writes)
   const locks = locksOf(scope, writes)
-  try {
-    const statements = [...locks, ...steps.map((step) => step.statement), ...extraStatements]
+  const run = async (inside: WorkspaceScope) => {
+    const statements = [...locks, ...steps.map((step) => step.statement)]
     const all = await (writes.length === 1
-      ? scope.batchShared('writing', ...statements)
-      : scope.batch(...statements))
+      ? inside.batchShared('writing', ...statements)
+      : inside.batch(...statements))
     const found = all.slice(locks.length)
     const outcomes = steps.flatMap((step, index) => step.outcomes(found[index] ?? []))
-    return await withExisting(scope, writes, outcomes)
+    return withExisting(inside, writes, outcomes)
+  }
+  try {
+    return await (keep === undefined ? run(scope) : runAndKeep(scope, run, keep))
   } catch (error) {
+    if (error instanceof NotMadeError) return [...error.outcomes]
     const failed = failedStatement(error)
     if (error instanceof Problem && error.code === 'query_timeout') throw changeTimedOut(error)
     if (failed !== undefined && failed < locks.length) throw error
@@ -121,6 +127,30 @@ async function tryAll(
       throw error instanceof Problem && named ? error.with({ op_index: before }) : error
     return writes.map((_, index) => (index === before ? outcome : undefined))
   }
+}
+
+/** Some change was not made, so the transaction that would keep the output is rolled back. */
+class NotMadeError extends Error {
+  readonly outcomes: readonly Outcome[]
+
+  constructor(outcomes: readonly Outcome[]) {
+    super('not made')
+    this.outcomes = outcomes
+  }
+}
+
+/** Makes the changes and keeps what came of them in one transaction; a change that only reports why it was not made ends it. */
+function runAndKeep(
+  scope: WorkspaceScope,
+  run: (inside: WorkspaceScope) => Promise<Outcome[]>,
+  keep: (outcomes: readonly Outcome[]) => Sql,
+): Promise<Outcome[]> {
+  return scope.transaction(async (inside) => {
+    const outcomes = await run(inside)
+    if (outcomes.some((outcome) => problemOf(outcome) !== undefined)) throw new NotMadeError(outcomes)
+    requireHeld(await inside.rows(keep(outcomes)))
+    return outcomes
+  })
 }
 
 /** A change names its documents, so nothing narrows it; the server was busy, and has rolled the change back. */

@@ -1,0 +1,68 @@
+/** A proxy in front of PostgreSQL that acts at a given message of its clients: another write comes first, or all connections end. */
+
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+
+/**
+ * What happens at a message. `death`: it is not passed on, and no connection is made until the next script; `mute death`: it is
+ * passed on, but its answer is not; `cut`: only the connections end. A function is awaited, then the message is passed on.
+ */
+export type Fault = 'death' | 'mute death' | 'cut' | (() => Promise<unknown>)
+
+export interface StatementProxy {
+  /** The URL of the database, through the proxy. */
+  readonly url: string
+  /** Messages since the last script: all that is sent up to a Sync is one. */
+  readonly messages: number
+  /** @param faults by the number of the message, from 1 */
+  script(faults?: Readonly<Record<number, Fault>>): void
+  close(): void
+}
+
+export async function startStatementProxy(database: string): Promise<StatementProxy> {
+  const { hostname: host, port } = new URL(database)
+  const sockets = new Set<Socket>()
+  const state = { faults: {} as Readonly<Record<number, Fault>>, messages: 0, isDead: false }
+  const cut = () => {
+    for (const socket of sockets) socket.destroy()
+  }
+  const server = createServer((client) => {
+    if (state.isDead) return client.destroy()
+    const upstream = connect({ host, port: Number(port) })
+    let isMute = false
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => [client, upstream].map((each) => sockets.delete(each.destroy())))
+    }
+    const pass = async (message: Buffer) => {
+      const fault = isHandshake(message) ? undefined : state.faults[++state.messages]
+      if (typeof fault === 'function') await fault()
+      state.isDead ||= fault === 'death' || fault === 'mute death'
+      isMute ||= fault === 'mute death'
+      if (fault === 'death' || fault === 'cut') cut()
+      else if (!client.destroyed) upstream.write(message)
+    }
+    let last = Promise.resolve()
+    client.on('data', (message) => {
+      last = last.then(() => pass(message))
+    })
+    upstream.on('data', (answer) => (isMute ? cut() : client.write(answer)))
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  const url = new URL(database)
+  url.port = String((server.address() as AddressInfo).port)
+  return {
+    url: url.href,
+    get messages() {
+      return state.messages
+    },
+    script: (faults = {}) => void Object.assign(state, { faults, messages: 0, isDead: false }),
+    close: () => {
+      cut()
+      server.close()
+    },
+  }
+}
+
+/** The first message of a connection has no letter; those of the password begin with `p`. */
+const isHandshake = ([letter]: Buffer) => letter === 0 || letter === 'p'.charCodeAt(0)
