@@ -2,8 +2,8 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { didYouMean } from '../../flows-dsl/diagnostics/diagnostics.ts'
-import { type AnyOperation, placeOf, QUERY_NAMES } from '../core/operation.ts'
-import { Problem } from '../core/problem.ts'
+import { type AnyOperation, inputInvalid, placeOf, QUERY_NAMES } from '../core/operation.ts'
+import { type InputError, Problem } from '../core/problem.ts'
 import { rawRequest, sourceOf } from './body-streams.ts'
 
 type Fields = Record<string, unknown>
@@ -31,6 +31,22 @@ export function bind(
     ...headerFields(operation, request),
     ...pathFields(operation, request.params as Fields),
   }
+}
+
+/** Parses what {@link bind} has collected. @throws Problem that names parameters and headers as requests spell them */
+export function parseBound(operation: AnyOperation, input: Fields): ReturnType<AnyOperation['parse']> {
+  try {
+    return operation.parse(input)
+  } catch (error) {
+    if (!(error instanceof Problem) || error.errors.length === 0) throw error
+    throw inputInvalid(error.errors.map((one) => asSent(operation, one)))
+  }
+}
+
+function asSent({ http }: AnyOperation, error: InputError): InputError {
+  const spelled = error.in === 'query' ? QUERY_NAMES[error.name] : http.headers?.[error.name]
+  const isRenamed = spelled !== undefined && error.in !== 'body' && error.in !== 'path'
+  return isRenamed ? { ...error, name: spelled, pointer: '' } : error
 }
 
 /** An operation's path in the router's syntax, in which `*` matches the rest of a path. */

@@ -23,7 +23,7 @@ import { readChainDepth } from '../core/run.ts'
 import type { WorkspaceRef } from '../core/tenant.ts'
 import { onClose } from '../infra/response-close.ts'
 import { auditRejectedKey, finishAuditRecord, startAuditRecord } from './audit.ts'
-import { bind } from './bind.ts'
+import { bind, parseBound } from './bind.ts'
 import { sendBytes } from './body-streams.ts'
 import {
   acceptsKey,
@@ -103,7 +103,7 @@ export function createHandler(
         readChainDepth(request.headers),
       )
       if (opened instanceof WorkspaceScope) request.workspace = opened.ref
-      const parsed = operation.parse(input)
+      const parsed = parseBound(operation, input)
       const permit = () => platform.access.permit(operation, request.principal ?? principal, parsed)
       permit()
       let scope = opened

@@ -183,11 +183,14 @@ function parser<I extends TObject, O>(schema: I, http: HttpBinding<O>): (input: 
     if (compiled.Check(input)) return input as Static<I>
     const excess = excessOf(schema, input).map(({ pointer, detail }) => inputError(pointer, detail, http))
     const errors = excess.length > 0 ? excess : faultsOf(schema, compiled, input, http)
-    throw new Problem('validation_failed', {
-      detail: errors.map((error) => `${error.name}: ${error.detail}`).join('; '),
-      errors,
-    })
+    throw inputInvalid(errors)
   }
+}
+
+/** The problem of an input with these errors, which names each of them. */
+export function inputInvalid(errors: readonly InputError[]): Problem {
+  const detail = errors.map((error) => `${error.name}: ${error.detail}`).join('; ')
+  return new Problem('validation_failed', { detail, errors })
 }
 
 function faultsOf<O>(

@@ -177,7 +177,7 @@ export const PROBLEMS = {
   cursor_mismatch: row(
     400,
     'The page cursor belongs to another query',
-    'Keep collection, filters and order across pages; start without a cursor.',
+    'Keep collection, filters and order, or bucket and prefix, across pages; start without a cursor.',
   ),
   cursor_too_large: row(400, 'The page cannot be continued', 'Order by shorter fields.'),
   filter_invalid: row(400, 'A filter is not valid', 'See `errors`.'),

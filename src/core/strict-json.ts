@@ -19,7 +19,7 @@ export function checkNothingLost(text: string, value: unknown): void {
  * True if a number reads back as it was written. A fraction or an exponent announces the nearest double; an integer without
  * either promises all of its digits.
  */
-function readsBack(literal: string): boolean {
+export function readsBack(literal: string): boolean {
   const number = Number(literal)
   if (!Number.isFinite(number)) return false
   return /[.eE]/.test(literal) || Number.isSafeInteger(number) || String(number) === literal

@@ -75,7 +75,7 @@ const ConfigSchema = Type.Object({
   REDIS_URL: Url('URL of Valkey or Redis.', 'rediss?'),
   MONGODB_URL: Type.Optional(
     Url(
-      'URL of MongoDB or a server with its protocol. Undeclared collections are stored there; by default, in PostgreSQL.',
+      'URL of MongoDB. A server with its protocol must compare and swap atomically; FerretDB 1 does not, and loses concurrent changes. Undeclared collections are stored there; by default, in PostgreSQL.',
       'mongodb(\\+srv)?',
     ),
   ),

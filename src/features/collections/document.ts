@@ -1,7 +1,7 @@
 /** The shapes of documents in the API, and the bounds that are checked before a store is called. */
 
 import Type from 'typebox'
-import { shortPointer } from '../../core/json.ts'
+import { canonical, shortPointer } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
@@ -66,6 +66,9 @@ export function updatedFields(fields: Fields, set: Fields, unset: readonly strin
   const removed = new Set(unset)
   return Object.fromEntries(Object.entries({ ...fields, ...set }).filter(([name]) => !removed.has(name)))
 }
+
+/** True if both documents have the same values, in whatever order of members: then nothing is written. */
+export const isSame = (a: Fields, b: Fields): boolean => canonical(a) === canonical(b)
 
 /**
  * Rejects fields that could not be stored or read back unchanged: reserved names, NUL, excessive sizes.

@@ -2,10 +2,9 @@
 
 import { mergePatch } from '../../../flows-dsl/json.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
-import { canonical } from '../../core/json.ts'
 import { Problem } from '../../core/problem.ts'
 import type { CpuBudget } from '../../infra/cpu-budget.ts'
-import { checkFields, type Fields, updatedFields } from './document.ts'
+import { checkFields, type Fields, isSame, updatedFields } from './document.ts'
 import {
   canValidatePartially,
   enforceInThread,
@@ -110,12 +109,11 @@ function planOnCurrent(
   if ('ifVersions' in command && command.ifVersions !== undefined && !command.ifVersions.includes(version))
     throw versionMismatch(version)
   const at = { id, ifVersions: [version] }
-  const unchanged = () => partialUpdate(collection, at, current, {})
   switch (command.op) {
     case 'delete':
       return { change: { verb: 'delete', ...at }, warnings: [] }
     case 'replace':
-      return replacement(collection, at, applyDefaults(collection, command.data))
+      return replacedOn(collection, at, current, applyDefaults(collection, command.data))
     case 'merge':
       return merged(collection, at, current, command.data)
     case 'update':
@@ -123,18 +121,20 @@ function planOnCurrent(
     case 'upsert':
       return partialUpdate(collection, at, current, { data: command.data })
     case 'increment': {
-      if (command.by === 0 && Object.hasOwn(current.fields, command.field)) return unchanged()
       const data = { [command.field]: incremented(current.fields, command.field, command.by) }
       return partialUpdate(collection, at, current, { data })
     }
   }
 }
 
-/** The same document makes no version and no event: a trigger that writes back would start itself again. */
 function merged(collection: Collection, at: At, current: Current, patch: Fields): Planned {
   // The patch has the same bounds as its result.
   const fields = mergePatch(current.fields, checkFields(patch).fields) as Fields
-  return canonical(fields) === canonical(current.fields)
+  return replacedOn(collection, at, current, fields)
+}
+
+function replacedOn(collection: Collection, at: At, current: Current, fields: Fields): Planned {
+  return isSame(checkFields(fields).fields, current.fields)
     ? partialUpdate(collection, at, current, {})
     : replacement(collection, at, fields)
 }
@@ -151,6 +151,9 @@ function replacement(collection: Collection, at: At, fields: Fields): Planned {
   return { change: { verb: 'replace', ...at, content }, warnings }
 }
 
+/** The same document makes no version and no event: a trigger that writes back would start itself again. */
+const NOTHING = { content: { fields: {}, text: '{}' }, unset: [] }
+
 function partialUpdate(
   collection: Collection,
   at: At,
@@ -158,7 +161,9 @@ function partialUpdate(
   { data = {}, unset = [] }: Partial<Pick<Update, 'data' | 'unset'>>,
 ): Planned {
   const content = checkFields(data)
-  const { warnings } = validated(collection, updatedFields(current.fields, content.fields, unset))
+  const fields = updatedFields(current.fields, content.fields, unset)
+  const { warnings } = validated(collection, fields)
+  if (isSame(fields, current.fields)) return { change: { verb: 'update', ...at, ...NOTHING }, warnings }
   return { change: { verb: 'update', ...at, content, unset }, warnings }
 }
 

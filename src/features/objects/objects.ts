@@ -1,5 +1,6 @@
 /** Objects: binary streams in the workspace's bucket; problems have S3's own names. */
 
+import { createHash } from 'node:crypto'
 import Type from 'typebox'
 import { requirePublic } from '../../access/anon-settings.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
@@ -212,20 +213,33 @@ export const listObjects = workspaceOperation({
   http: { method: 'GET', path: '/v1/objects/{bucket}' },
   run: async (scope, { bucket, page_size: size = LIMITS.pageSizeDefault, page_after, prefix = '' }) => {
     await requireReadable(scope, prefix)
-    const after = page_after === undefined ? {} : { after: readCursor(page_after) }
+    const digest = digestOf(bucket, prefix)
+    const after = page_after === undefined ? {} : { after: readCursor(digest, page_after) }
     const { data, next } = await objectsOf(scope).list(checkBucket(bucket), { prefix, size, ...after })
     return {
       data,
-      page: { size, next: next === undefined ? null : cursor(next), has_more: next !== undefined },
+      page: { size, next: next === undefined ? null : cursor(digest, next), has_more: next !== undefined },
     }
   },
 })
 
-// A cursor is the store's continuation token, which is valid in this bucket alone.
-const cursor = (token: string) => `c1_${Buffer.from(token).toString('base64url')}`
+/** The digest of the list that a cursor belongs to. A store takes its own token for any prefix, and would show another part. */
+const digestOf = (bucket: string, prefix: string) =>
+  createHash('sha256')
+    .update(JSON.stringify([bucket, prefix]))
+    .digest('base64url')
+    .slice(0, DIGEST_CHARS)
 
-function readCursor(text: string): string {
-  const token = Buffer.from(text.replace(/^c1_/, ''), 'base64url').toString()
-  if (token === '' || cursor(token) !== text) throw new Problem('cursor_invalid')
+const DIGEST_CHARS = 22
+
+/** @param token the store's continuation token */
+const cursor = (digest: string, token: string) => `c1_${Buffer.from(digest + token).toString('base64url')}`
+
+/** @throws Problem `cursor_invalid` if the text is not a cursor, `cursor_mismatch` if it is of another list */
+function readCursor(digest: string, text: string): string {
+  const content = Buffer.from(text.replace(/^c1_/, ''), 'base64url').toString()
+  const token = content.slice(DIGEST_CHARS)
+  if (token === '' || cursor('', content) !== text) throw new Problem('cursor_invalid')
+  if (!content.startsWith(digest)) throw new Problem('cursor_mismatch')
   return token
 }

@@ -41,7 +41,7 @@ test('conditional write: two writers with the same If-Match: one succeeds', asyn
   const { body } = await call('POST', at('races'), { as, body: { n: 0 } })
   const writes = await Promise.all(
     Array.from({ length: 8 }, (_, n) =>
-      call('PUT', at('races', body.id), { as, body: { n }, headers: { 'if-match': '"v1"' } }),
+      call('PUT', at('races', body.id), { as, body: { n: n + 1 }, headers: { 'if-match': '"v1"' } }),
     ),
   )
   expect(writes.map(({ status }) => status).sort()).toEqual([200, ...Array(7).fill(412)])

@@ -126,6 +126,10 @@ describe('round trips', () => {
     }
     expect(paged).toEqual(paged.filter((key, index) => paged.indexOf(key) === index))
     expect(paged.sort()).toEqual(keys.sort())
+    const { next } = (await list('?page[size]=1&prefix=a%2F')).body.page
+    expect((await list(`?page[size]=1&prefix=a%2F&page[after]=${next}`)).status).toBe(200)
+    for (const other of ['', '&prefix=b%2F', '&prefix=a'])
+      expect((await list(`?page[after]=${next}${other}`)).body.code).toBe('cursor_mismatch')
   })
 
   const PEAK_MIB_MAX = 150

@@ -99,15 +99,45 @@ test('literals: unquoted ones match each type they may mean, quoted ones are tex
   expect(values(fromJson({ a: { in: [1, '1', true] } }))).toEqual([[1], ['1'], [true]])
 })
 
-describe('query: limits', () => {
-  const code = (work: () => unknown): string => {
-    try {
-      work()
-      return 'taken'
-    } catch (error) {
-      return error instanceof Problem ? error.code : String(error)
-    }
+const code = (work: () => unknown): string => {
+  try {
+    work()
+    return 'taken'
+  } catch (error) {
+    return error instanceof Problem ? error.code : String(error)
   }
+}
+
+describe.each([
+  ['9007199254740993', 'number_unsafe'],
+  ['-9007199254740993', 'number_unsafe'],
+  ['123456789012345678901', 'number_unsafe'],
+  ['9007199254740992', 'taken'],
+  ['-9007199254740991', 'taken'],
+  ['1e21', 'taken'],
+  ['0.1234567890123456789', 'taken'],
+])('integer %s in a URL', (number, wanted) => {
+  test.each([
+    (value: string) => `a=eq.${value}`,
+    (value: string) => `a=not.gte.${value}`,
+    (value: string) => `a=in.(1,${value})`,
+    (value: string) => `a=eq(any).{1,${value}}`,
+    (value: string) => `a=cs.{${value}}`,
+    (value: string) => `a=cs.["x",{"n":${value}}]`,
+    (value: string) => `a=cd.{"n":${value}}`,
+    (value: string) => `a=json_path_eq.($.b,${value})`,
+    (value: string) => `or=(a.lt.${value},b.in.(${value}))`,
+  ])(`%s: ${wanted}; in quotes: a text`, (written) => {
+    expect(code(() => fromUrl(written(number)))).toBe(wanted)
+    expect(code(() => fromUrl(written(`"${number}"`)))).toBe('taken')
+  })
+})
+
+test('JSON in a URL: a name that comes twice: refused', () => {
+  expect(code(() => fromUrl('a=cs.{"x":1,"x":2}'))).toBe('filter_invalid')
+})
+
+describe('query: limits', () => {
   const terms = (count: number) => Array.from({ length: count }, (_, n) => `f${n}.eq.1`).join()
   const nested = (depth: number) => `${'or('.repeat(depth - 1)}a.eq.1${')'.repeat(depth - 1)}`
   const { filtersMax, filterDepthMax, filterValuesMax } = LIMITS

@@ -3,7 +3,7 @@
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { DocumentRules, DocumentsHandle, MongoDocument } from '../../../infra/mongo/mongo.ts'
-import { type Fields, updatedFields } from '../document.ts'
+import { type Fields, isSame, updatedFields } from '../document.ts'
 import type { Permissions } from '../rules/access.ts'
 import { compilePermission } from '../rules/permissions.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
@@ -103,15 +103,16 @@ async function tryChange(
   return (await documents.replace(name, v, next)) ? written(shown) : undefined
 }
 
-/** @returns undefined if the command names no field */
+/** @returns undefined if the command leaves the document as it is */
 function changed(
   fields: Fields,
   command: Extract<Change, { verb: 'update' | 'replace' }>,
 ): Fields | undefined {
-  if (command.verb === 'replace') return command.content.fields
-  const { content, unset } = command
-  if (Object.keys(content.fields).length + unset.length === 0) return undefined
-  return updatedFields(fields, content.fields, unset)
+  const next =
+    command.verb === 'replace'
+      ? command.content.fields
+      : updatedFields(fields, command.content.fields, command.unset)
+  return isSame(next, fields) ? undefined : next
 }
 
 function toDocument(

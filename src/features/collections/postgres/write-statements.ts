@@ -156,25 +156,33 @@ function readOne(table: Table, params: StatementParams): Sql {
 function updateOne(table: Table, params: StatementParams, makeSets: MakeSets): Sql {
   const source = ownValues(params)
   const { written, current } = updateOf(table, source, makeSets(source), sql``)
-  const event = outboxRow(params, 'updated', eventsOf(documentOf(table)))
+  const event = outboxRow(params, 'updated', changesOf(table))
   return reported(params, current, written, event)
 }
 
 /** Updates the rows of several callers; returns for each the row, or its current version and size. */
 const updateBatch = (table: Table, makeSets: MakeSets) => (params: StatementParams) => {
   const { written, current } = updateOf(table, BATCH_PARAMS, makeSets(BATCH_PARAMS), sql`from items`)
-  const event = outboxRow(params, 'updated', eventsOf(documentOf(table)))
+  const event = outboxRow(params, 'updated', changesOf(table))
   return sql`with ${itemsOf(params)}, written as (${written}), event as (${event})
     select given_id, written.*, case when written.id is null then ${current} end as current
     from items left join written on written.id = given_id`
 }
 
-function updateOf(table: Table, source: Source, { sets, bytes }: Sets, from: Sql) {
+/** A row that gets the values that it has keeps its version, and its lock makes other writers see that. */
+function updateOf(table: Table, source: Source, { values, bytes }: Sets, from: Sql) {
   const here = isRow(table, source)
-  const all = commas([...sets, sql`version = version + 1`, sql`updated_at = now()`])
+  const sets = values.map(([column, value]) => sql`${column} = ${value}`)
+  const differences = values.map(([column, value]) => sql`${column} is distinct from ${value}`)
+  const differs = sql`(${Sql.joined(differences, ' or ')})`
+  const all = commas([
+    ...sets,
+    sql`version = version + ${differs}::int`,
+    sql`updated_at = case when ${differs} then now() else updated_at end`,
+  ])
   const written = sql`update ${table.name} set ${all} ${from}
     where ${here} and ${atVersions(source)} and ${bytes} <= ${LIMITS.documentBytesMax}
-    returning ${table.row}`
+    returning ${table.row}, version > old.version as changed`
   return { written, current: currentOf(table, here, bytes) }
 }
 
@@ -197,6 +205,9 @@ const documentOf = (table: Table): Sql => sql`(${table.document})::json`
 const eventsOf = (document: Sql): Sql =>
   sql`select id, version, owner, ${document} as document, null::json as deleted from written`
 
+/** The updated rows that have a new version. */
+const changesOf = (table: Table): Sql => sql`${eventsOf(documentOf(table))} where changed`
+
 /** Inserts a row of the outbox for each row that was written. */
 const outboxRow = ({ purpose }: StatementParams, verb: Verb, events: Sql): Sql =>
   sql`insert into tenon.outbox
@@ -206,7 +217,9 @@ const outboxRow = ({ purpose }: StatementParams, verb: Verb, events: Sql): Sql =
     from (${events}) as written_event`
 
 interface Sets {
-  readonly sets: readonly Sql[]
+  /** Columns and their new values. */
+  readonly values: readonly (readonly [column: Sql, value: Sql])[]
+  /** The size that the document would have. */
   readonly bytes: Sql
 }
 type MakeSets = (source: Source) => Sets
@@ -216,7 +229,7 @@ const setNamed =
   (table: Table, columns: readonly TableColumn[]): MakeSets =>
   ({ names, rest, value }) => {
     const after = sql`((${table.rest} - ${names}) || ${rest})`
-    const sets = columns.map((column) => sql`${column.sql} = ${value(column)}`)
+    const values = columns.map((column) => [column.sql, value(column)] as const)
     const sizes = table.columns
       .filter(({ type }) => type === 'text' || type === 'jsonb')
       .map((column) => {
@@ -224,15 +237,15 @@ const setNamed =
         return sql`coalesce(octet_length((${size})::text), 0)`
       })
     const bytes = Sql.joined([sql`octet_length(${after}::text)`, ...sizes], ' + ')
-    return { sets: [...sets, sql`${table.rest} = ${after}`], bytes }
+    return { values: [...values, [table.rest, after]], bytes }
   }
 
 /** Sets all columns; the size was checked before. */
 const setAll =
   (table: Table): MakeSets =>
   ({ rest, value }) => {
-    const sets = table.columns.map((column) => sql`${column.sql} = ${value(column)}`)
-    return { sets: [...sets, sql`${table.rest} = ${rest}`], bytes: sql`0` }
+    const values = table.columns.map((column) => [column.sql, value(column)] as const)
+    return { values: [...values, [table.rest, rest]], bytes: sql`0` }
   }
 
 /** The context of a statement besides its table. */
@@ -347,5 +360,5 @@ function fromJson(base: Sql, { column, type }: TableColumn): Sql {
 function columnValue({ column, type }: TableColumn, { typed }: StatementParams): Sql {
   const value = typed?.[column] ?? null
   const sent = value === null || type !== 'jsonb' ? (value as string | null) : JSON.stringify(value)
-  return sql`${sent}${CASTS[type]}`
+  return sql`${Sql.shared(sent)}${CASTS[type]}`
 }

@@ -2,6 +2,8 @@
 
 import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import { Problem } from '../../../core/problem.ts'
+import { checkNothingLost } from '../../../core/strict-json.ts'
 import type { Json } from '../../../core/work.ts'
 import type { Literal, Members, Pattern, PatternPart, Step, Test } from './filter.ts'
 import { checkText, type Piece, pieceAt, pieceOf, readLiteral, refusal, type Source } from './syntax.ts'
@@ -108,7 +110,7 @@ export function pastBlanks(text: string, at: number): number {
 
 /** Reads the operand of `cs`, `cd` and `ov`: `{a,"b"}`, or JSON that is an array or an object with members. */
 export function readContainer(text: string, source: Source): Container {
-  const json = text.startsWith('[') || /^\{\s*"/.test(text) ? jsonOf(text) : undefined
+  const json = text.startsWith('[') || /^\{\s*"/.test(text) ? jsonOf(text, source) : undefined
   if (json !== undefined) return containerOf(json, source)
   if (text.startsWith('{')) {
     return { values: readBraces(text, source).map((piece) => readLiteral(piece, source)) }
@@ -117,13 +119,25 @@ export function readContainer(text: string, source: Source): Container {
   throw refusal(source, 'cs, cd and ov take a list in braces, or a JSON array or object.', hint)
 }
 
-/** Parses JSON; undefined for texts such as `{"a","b"}`, which is a list in braces. */
-function jsonOf(text: string): unknown {
+/**
+ * Parses JSON; undefined for texts such as `{"a","b"}`, which is a list in braces.
+ * @throws Problem for numbers that would be rounded and names that come twice, as in a body
+ */
+function jsonOf(text: string, source: Source): unknown {
+  let value: unknown
   try {
-    return JSON.parse(text)
+    value = JSON.parse(text)
   } catch {
     return undefined
   }
+  try {
+    checkNothingLost(text, value)
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error
+    const code = error.code === 'number_unsafe' ? error.code : source.code
+    throw refusal({ ...source, code }, error.message)
+  }
+  return value
 }
 
 const WILD: Readonly<Record<string, 'any' | 'one'>> = { '%': 'any', '*': 'any', _: 'one' }

@@ -4,6 +4,7 @@ import { escapePointer } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { type InputError, Problem } from '../../../core/problem.ts'
 import type { ProblemCode } from '../../../core/problem-catalogue.ts'
+import { readsBack } from '../../../core/strict-json.ts'
 import type { Literal, Path } from './filter.ts'
 
 /** The origin of a piece of a query, and the problem code of its faults. */
@@ -129,7 +130,10 @@ export function pieceOf(text: string): Piece {
   return { text: content ?? text, quoted: content !== undefined }
 }
 
-/** Reads an untyped literal: a text if quoted, else the number or boolean that it spells, or the same text. */
+/**
+ * Reads an untyped literal: a text if quoted, else the number or boolean that it spells, or the same text.
+ * @throws Problem `filter_null_operator`, or `number_unsafe` for an integer that would be rounded
+ */
 export function readLiteral({ text, quoted }: Piece, source: Source): Literal {
   checkText(text, source)
   if (quoted) return [text]
@@ -138,7 +142,15 @@ export function readLiteral({ text, quoted }: Piece, source: Source): Literal {
   if (text === 'true' || text === 'false') return [text === 'true', text]
   const number = NUMBER.test(text) ? Number(text) : Number.NaN
   if (!Number.isFinite(number) || (number === 0 && /[1-9]/.test(text.split(/e/i)[0] ?? ''))) return [text]
+  if (!readsBack(text)) throw rounded(text, source)
   return [number === 0 ? 0 : number, text]
+}
+
+/** No document has such a number, and the nearest one would match others. */
+function rounded(text: string, source: Source): Problem {
+  const written = text.slice(0, 50)
+  const detail = `${written} is an integer beyond 2^53 and would be rounded.`
+  return refusal({ ...source, code: 'number_unsafe' }, detail, `The text is written in quotes: "${written}".`)
 }
 
 export class Budget {

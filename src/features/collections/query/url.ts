@@ -37,10 +37,46 @@ export function readFilters(pairs: readonly (readonly [string, string])[]): Filt
   return { kind: 'all', of: pairs.map((pair) => readPair(pair, budget)) }
 }
 
+const PAGE_SIZE = 'page[size]=20'
+const PAGE_AFTER = 'page[after]=, with page.next of the page before'
+
 /** Parameters of other backends, and what they are called here. */
-const PAGING: Readonly<Record<string, string>> = {
-  limit: 'page[size]=20',
-  offset: 'page[after]=, with page.next of the page before',
+const PAGING: Readonly<Record<string, string>> = { limit: PAGE_SIZE, offset: PAGE_AFTER }
+
+/** Names of other backends that may as well be fields, and what they are called here. */
+const FOREIGN: Readonly<Record<string, string>> = {
+  ...{
+    page_size: PAGE_SIZE,
+    per_page: PAGE_SIZE,
+    page: PAGE_AFTER,
+    page_after: PAGE_AFTER,
+    after: PAGE_AFTER,
+  },
+  ...{ cursor: PAGE_AFTER, sort: 'order=a.desc', order_by: 'order=a.desc', fields: 'select=a,b' },
+}
+/** Parameters of other backends for what is not there. */
+const ABSENT: Readonly<Record<string, string>> = {
+  expand: 'Relations',
+  include: 'Relations',
+  populate: 'Relations',
+}
+const PARAMETERS = ['select', 'order', 'count', 'page[size]', 'page[after]']
+
+/** Rejects a pair that is no filter because its name is meant as a parameter. */
+function refuseMisspelt(key: string, text: string, source: Source): void {
+  const [, , operator = ''] = EXPRESSION.exec(text) ?? []
+  if (isOperator(operator)) return
+  const absent = Object.hasOwn(ABSENT, key) ? ABSENT[key] : undefined
+  const meant = Object.hasOwn(FOREIGN, key) ? FOREIGN[key] : nearest(key, PARAMETERS)
+  if (absent === undefined && meant === undefined) return
+  const detail = absent === undefined ? '' : ` ${absent} are not there yet: ask for each document by its id.`
+  const field = `A filter of a field of that name has an operator: ${key.slice(0, 50)}=eq.${text.slice(0, 50)}`
+  const hint = meant === undefined ? field : `Did you mean ${meant}? ${field}`
+  throw refusal(
+    { ...source, code: 'unknown_parameter' },
+    `${key.slice(0, 50)} is not a parameter of this route.${detail}`,
+    hint,
+  )
 }
 
 function readPair([key, text]: readonly [string, string], budget: Budget): Filter {
@@ -56,6 +92,7 @@ function readPair([key, text]: readonly [string, string], budget: Budget): Filte
     const hint = paging === undefined ? quoted : `Pages: ${paging}. ${quoted}`
     throw refusal({ ...source, code: 'unknown_parameter' }, `${key} is not a parameter of this route.`, hint)
   }
+  refuseMisspelt(key, text, source)
   return readExpression(toKey(splitPath(key, source), `${key}=`, source), text, source, budget)
 }
 

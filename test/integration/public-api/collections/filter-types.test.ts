@@ -169,9 +169,9 @@ describe('field names', () => {
     ['toString=eq.2', ['proto']],
     ['hasOwnProperty=eq.3', ['proto']],
     // Texts of digits keep every digit.
-    ['w=eq.9007199254740993', ['big']],
+    ['w=eq."9007199254740993"', ['big']],
     ['w=eq.9007199254740992', []],
-    ['w=in.(9007199254740993)', ['big']],
+    ['w=in.("9007199254740993")', ['big']],
     ['z=eq.1000', []],
     ['z=eq.1e3', ['big']],
     ['gr%C3%B6%C3%9Fe=eq.1', ['unicode']],
