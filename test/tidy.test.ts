@@ -36,7 +36,6 @@ const product = all.filter(({ name }) => !name.startsWith('test/') && !name.star
 const TIDY = 'test/tidy.test.ts'
 /** They compare dates that the product gives, with minutes to spare. */
 const CALENDAR: readonly string[] = [
-  'test/integration/api-keys/lifecycle.test.ts',
   'test/integration/http/idempotency-bounds.test.ts',
   'test/integration/identity/agents-page.test.ts',
 ]
