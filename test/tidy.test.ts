@@ -83,7 +83,7 @@ test('tests: none bounds the time of the clock, which grows with the load of the
     ({ name, text }) => /^test\/.*\.test\.ts$/.test(name) && bounded.test(code(text)) && name !== TIDY,
   )
   // Instead: test/support/stopwatch.ts, the CPU time (test/support/thread-time.ts), or the awaited condition.
-  expect(those.map(({ name }) => name)).toEqual(CALENDAR)
+  expect(those.map(({ name }) => name).toSorted()).toEqual(CALENDAR)
 })
 
 test('test files share a process: none replaces its modules or settings', () => {

@@ -46,7 +46,8 @@ const startOf = (path: string): Promise<{ headers: NodeJS.Dict<string | string[]
 
 test('client that can read compressed bodies: JSON and streams arrive as they are, and are not buffered', async () => {
   const json = await startOf('/v1/me')
-  expect([json.headers['content-encoding'], JSON.parse(json.text).role]).toEqual([undefined, 'service'])
+  expect(json.headers['content-encoding']).toBeUndefined()
+  expect(JSON.parse(json.text)).toEqual((await call('GET', '/v1/me', { as: workspace.service })).body)
   const stream = await startOf('/v1/events/subscribe?topic=t')
   expect(stream.headers['content-encoding']).toBeUndefined()
   expect(stream.headers).toMatchObject({ 'x-accel-buffering': 'no' })
@@ -54,11 +55,18 @@ test('client that can read compressed bodies: JSON and streams arrive as they ar
   expect(stream.text).toContain('event: ready')
 })
 
-test('subscription to 2,000 topics: refused', async () => {
-  const one = Array.from({ length: 2_000 }, (_, n) => `t${n}`).join(',')
-  const many = Array.from({ length: 2_000 }, (_, n) => `topic=t${n}`).join('&')
-  for (const query of [`topic=${one}`, many]) {
-    const { status } = await call('GET', `/v1/events/subscribe?${query}`, { as: workspace.service })
-    expect(status).toBe(400)
-  }
+test('subscription to 21 topics, or to 2,000: refused', async () => {
+  const listed = (count: number) => Array.from({ length: count }, (_, n) => `t${n}`)
+  const statusOf = async (query: string) =>
+    (await call('GET', `/v1/events/subscribe?${query}`, { as: workspace.service })).status
+  expect(await statusOf(`topic=${listed(21)}`)).toBe(400)
+  // The address itself is too long.
+  expect(await statusOf(`topic=${listed(2_000)}`)).toBe(414)
+  expect(
+    await statusOf(
+      listed(2_000)
+        .map((topic) => `topic=${topic}`)
+        .join('&'),
+    ),
+  ).toBe(414)
 })
