@@ -17,6 +17,7 @@ export default defineConfig({
     // Nothing is measured by these: they end what hangs, also on a machine that is busy or slow.
     testTimeout: 60_000,
     hookTimeout: 120_000,
+    expect: { poll: { timeout: 30_000 } },
     reporters: ['default', new Slowest()],
   },
 })

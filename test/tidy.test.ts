@@ -33,6 +33,13 @@ const SMALL_FILES = new Set(['flows-dsl/compile/timezones.ts'])
 const all = await sources()
 const product = all.filter(({ name }) => !name.startsWith('test/') && !name.startsWith('bench/'))
 
+const TIDY = 'test/tidy.test.ts'
+/** They compare dates that the product gives, with minutes to spare. */
+const CALENDAR: readonly string[] = [
+  'test/integration/http/idempotency-bounds.test.ts',
+  'test/integration/identity/agents-page.test.ts',
+]
+
 test('files: have at most 500 lines', () => {
   expect(all.filter(({ lines }) => lines.length > 501).map(({ name }) => name)).toEqual([])
 })
@@ -65,9 +72,18 @@ test('product code: has no unfinished parts and no unchecked types', () => {
 
 test('tests: none is skipped or run alone', () => {
   const skipped = all.filter(
-    ({ name, text }) => name !== 'test/tidy.test.ts' && /\b(test|it|describe)\.(skip|todo|only)\(/.test(text),
+    ({ name, text }) => name !== TIDY && /\b(test|it|describe)\.(skip|todo|only)\(/.test(text),
   )
   expect(skipped.map(({ name }) => name)).toEqual([])
+})
+
+test('tests: none bounds the time of the clock, which grows with the load of the machine', () => {
+  const bounded = /\bexpect\([^\n]*\b(performance|Date)\.now\(\) - \w+[^\n]*(toBeLessThan|[^=]<)/
+  const those = all.filter(
+    ({ name, text }) => /^test\/.*\.test\.ts$/.test(name) && bounded.test(code(text)) && name !== TIDY,
+  )
+  // Instead: test/support/stopwatch.ts, the CPU time (test/support/thread-time.ts), or the awaited condition.
+  expect(those.map(({ name }) => name).toSorted()).toEqual(CALENDAR)
 })
 
 test('test files share a process: none replaces its modules or settings', () => {

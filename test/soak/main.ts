@@ -1,12 +1,13 @@
 /**
  * `npm run test:soak [-- NAME...]`: runs every benchmark once to check that it works, then the whole suite without the
  * patches of the Temporal SDK and with the repetitions of a soak. Prints a line per part; exits with 1 if one failed.
+ * `npm run test:soak -- slow` runs the suite as on a slow machine: busy loops take half of every core.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFile, mkdtemp } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 interface Part {
@@ -16,6 +17,8 @@ interface Part {
   readonly env: Readonly<Record<string, string>>
   /** A part that takes longer is ended and has failed. */
   readonly maxMinutes: number
+  /** Runs beside as many busy loops as there are cores, and only if it is named. */
+  readonly isSlow?: true
 }
 
 const SURFACE = ['collections', 'schemas', 'quotas', 'objects', 'events', 'functions', 'flows', 'mcp']
@@ -37,6 +40,8 @@ const BENCHES = [
 /** Time for a part that was ended to end its servers. */
 const GRACE_MS = 20_000
 
+const SUITE = ['node_modules/vitest/vitest.mjs', 'run']
+
 const PARTS: readonly Part[] = [
   ...BENCHES.map((name) => ({
     name: `bench ${name}`,
@@ -46,11 +51,24 @@ const PARTS: readonly Part[] = [
   })),
   {
     name: 'suite',
-    args: ['node_modules/vitest/vitest.mjs', 'run'],
+    args: SUITE,
     env: { TENON_SOAK: '1', TENON_SDK_PATCHES: 'off' },
     maxMinutes: 90,
   },
+  { name: 'slow', args: SUITE, env: {}, maxMinutes: 60, isSlow: true },
 ]
+
+/** Takes half of every core until it is stopped. @returns stops it */
+function keepBusy(): () => void {
+  const loops = Array.from({ length: availableParallelism() }, () =>
+    spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }),
+  )
+  const stop = () => {
+    for (const loop of loops) loop.kill('SIGKILL')
+  }
+  process.once('exit', stop)
+  return stop
+}
 
 /** @returns why the part failed; undefined if it did not */
 async function run({ args, env, maxMinutes }: Part, logFile: string): Promise<string | undefined> {
@@ -73,12 +91,16 @@ async function run({ args, env, maxMinutes }: Part, logFile: string): Promise<st
 
 async function main(names: readonly string[]): Promise<number> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-soak-'))
-  const parts = PARTS.filter(({ name }) => names.length === 0 || names.some((part) => name.includes(part)))
+  const parts = PARTS.filter(({ name, isSlow }) =>
+    names.length === 0 ? isSlow === undefined : names.some((part) => name.includes(part)),
+  )
   let failures = 0
   for (const part of parts) {
     const logFile = join(dir, `${part.name.replaceAll(' ', '-')}.log`)
     const startedMs = performance.now()
+    const stop = part.isSlow === undefined ? undefined : keepBusy()
     const reason = await run(part, logFile)
+    stop?.()
     if (reason !== undefined) failures += 1
     const seconds = Math.round((performance.now() - startedMs) / 1_000)
     console.log(

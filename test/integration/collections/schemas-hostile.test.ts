@@ -10,6 +10,7 @@ import {
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { stopwatch } from '../../support/stopwatch.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -174,12 +175,12 @@ describe('costly documents', () => {
   test.each(PATTERNS)('pattern: exponential in a backtracking engine: %s: linear time', async (pattern) => {
     const { status, body } = await declare({ schema: { properties: { a: { type: 'string', pattern } } } })
     expect(status).toBe(201)
-    const startedMs = performance.now()
+    const elapsedMs = stopwatch()
     const [costly, valid] = await Promise.all([
       create(body.collection, { a: `${'a'.repeat(5_000)}!` }),
       call('GET', '/healthz'),
     ])
-    expect(performance.now() - startedMs).toBeLessThan(2_000)
+    expect(elapsedMs()).toBeLessThan(2_000)
     expect([costly.status, valid.status]).toEqual([422, 200])
     expect(costly.body.code).toBe('schema_violation')
     expect((await create(body.collection, { b: 1 })).status).toBe(201)
@@ -211,9 +212,9 @@ describe('costly documents', () => {
 
   test('document: many items under many alternatives: refused', async () => {
     const { body } = await declare({ schema: manyAlternatives })
-    const startedMs = performance.now()
+    const elapsedMs = stopwatch()
     const reply = await create(body.collection, { a: Array.from({ length: 100_000 }, () => 1) })
-    expect(performance.now() - startedMs).toBeLessThan(2_000)
+    expect(elapsedMs()).toBeLessThan(2_000)
     expect(reply.status).toBe(422)
     await eventually(async () => ((await call('GET', '/healthz')).status === 200 ? true : undefined))
   })

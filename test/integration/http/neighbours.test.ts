@@ -11,6 +11,7 @@ import {
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
 import { repeated } from '../../support/stack/soak.ts'
+import { stopwatch } from '../../support/stopwatch.ts'
 
 const bucketOf = async (workspace: TestWorkspace): Promise<string> =>
   (await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })).body.bucket
@@ -59,10 +60,10 @@ test('slow queries: of one tenant: occupy only its share of database connections
     call('POST', `${path}/query`, { as: workspace.anon, body: slow }),
   )
   await new Promise((done) => setTimeout(done, 500))
-  const startedMs = performance.now()
+  const elapsedMs = stopwatch()
   const read = await call('GET', `${path}/documents`, { as: other.service })
   expect(read.status).toBe(200)
-  expect(performance.now() - startedMs).toBeLessThan(2_000)
+  expect(elapsedMs()).toBeLessThan(2_000)
   // Until their time is over, they would take all processors for ten more seconds.
   let isOver = false
   const answered = Promise.all(queries).finally(() => {

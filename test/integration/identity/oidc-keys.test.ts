@@ -17,6 +17,7 @@ import {
   startApiWithIssuers,
 } from '../../support/stack/api-with-issuers.ts'
 import { repeated } from '../../support/stack/soak.ts'
+import { stopwatch } from '../../support/stopwatch.ts'
 
 let peer: PeerIssuer
 let attacker: PeerIssuer
@@ -154,9 +155,9 @@ test.each<FailureMode>(['hangs', 'half'])(
   async (day) => {
     const as = await good()
     peer.day = day
-    const before = performance.now()
+    const elapsedMs = stopwatch()
     expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })
-    expect(performance.now() - before).toBeLessThan(LIMITS.jwksMs.timeout + 10_000)
+    expect(elapsedMs()).toBeLessThan(LIMITS.jwksMs.timeout + 10_000)
     expect(peer.keysRead).toBe(1)
     // The failure is cached for a while: later requests do not wait again.
     expect(await flood(20, async () => as)).toEqual({ '503 dependency_unavailable': 20 })

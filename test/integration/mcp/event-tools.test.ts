@@ -90,16 +90,15 @@ test('wait: ends with the first event of the topics, or empty with a cursor', as
       .finally(() => {
         isWaiting = false
       })
-    const startedMs = performance.now()
     // It is not known when the call begins to listen.
-    while (isWaiting && performance.now() - startedMs < 20_000) {
+    while (isWaiting) {
       await publish('v', 'not this')
       await publish('w.x', 'this')
     }
     const { structuredContent } = await waiting
     const heard = dataOf({ events: (structuredContent as { data: Event[] }).data })
     expect([heard.length > 0, new Set(heard)]).toEqual([true, new Set(['this'])])
-    expect(performance.now() - startedMs).toBeLessThan(20_000)
+    // Before its time was over, which is told by an empty answer with a cursor.
   })
   const nothing = await use({ topics: ['w.none'], wait_seconds: 1 })
   expect([nothing.events, typeof nothing.page.next]).toEqual([[], 'string'])

@@ -136,11 +136,15 @@ test('T42: image: runs hardened for one call, gets its secrets by a file alone, 
   expect(containers.filter(({ pid, file = '' }) => isAlive(pid) || existsSync(file))).toEqual([])
 })
 
+/** These never answer: the limit of their source ends the call. */
+const SILENT: readonly [string, RegExp][] = [
+  ['hang', /upstream_timeout: .*within 3 s/],
+  ['forges', /upstream_timeout: .*within 3 s/],
+]
+/** Each of these is refused for what it sends, however long that takes. */
 const HOSTILE: readonly [string, RegExp][] = [
   ['flood', /upstream_invalid: .*wrote a message of more than 4194304 bytes/],
   ['chatter', /upstream_invalid: .*wrote more than 10000 messages/],
-  ['hang', /upstream_timeout: .*within 3 s/],
-  ['forges', /upstream_timeout: .*within 3 s/],
   ['exit', /upstream_invalid: .*exited \(3\)/],
   ['noise', /upstream_invalid: .*what is no message/],
   ['asks', /upstream_invalid: .*asks for more \(sampling/],
@@ -148,12 +152,17 @@ const HOSTILE: readonly [string, RegExp][] = [
 
 test('T43: servers that flood, hang, end, forge or ask back: a clear error, and nothing is left', async () => {
   const env = { KEY: { secret: 'key' } }
-  await ok(register('hostile', { limits: { timeout_seconds: 3 }, env }))
-  const tools = enabled('hostile', ...HOSTILE.map(([tool]) => tool))
+  const calls = [
+    ...SILENT.map(([tool, wanted]) => ({ source: 'silent', tool, wanted })),
+    ...HOSTILE.map(([tool, wanted]) => ({ source: 'hostile', tool, wanted })),
+  ]
+  await ok(register('silent', { image: imageNamed('hostile'), limits: { timeout_seconds: 3 }, env }))
+  await ok(register('hostile', { env }))
+  const tools = Object.assign({}, ...calls.map(({ source, tool }) => enabled(source, tool)))
   const server = await publishMcpServer(workspace, 'hostile', tools)
   await Promise.all(
-    HOSTILE.map(async ([tool, wanted]) => {
-      const result = await use(server, `hostile_${tool}`)
+    calls.map(async ({ source, tool, wanted }) => {
+      const result = await use(server, `${source}_${tool}`)
       expect(result.is_error).toBe(true)
       expect(result.content[0].text).toMatch(wanted)
       expect(JSON.stringify(result)).not.toContain(KEY)

@@ -14,6 +14,7 @@ import {
 import { allowLoopback, storeSecret } from '../../support/fixtures/secrets.ts'
 import { call, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
+import { stopwatch } from '../../support/stopwatch.ts'
 
 /** A document with the operation `getX`, which has the given description. */
 const documentOf = (description = 'Reads an X.', servers: unknown[] = [{ url: '/api' }]) => ({
@@ -171,14 +172,14 @@ test('3,000 operations in 2 MB: registered and curated within seconds; other req
   )
   const document = { ...documentOf(), paths }
   expect(JSON.stringify(document).length).toBeGreaterThan(1_800_000)
-  const startedMs = performance.now()
+  const elapsedMs = stopwatch()
   let slowestMs = 0
   let isDone = false
   const others = (async () => {
     while (!isDone) {
-      const beganMs = performance.now()
+      const waitedMs = stopwatch()
       await ok(call('GET', '/v1/me', { as: workspace.operator }))
-      slowestMs = Math.max(slowestMs, performance.now() - beganMs)
+      slowestMs = Math.max(slowestMs, waitedMs())
     }
   })()
   const made = await ok(register({ name: 'large', document }))
@@ -187,7 +188,7 @@ test('3,000 operations in 2 MB: registered and curated within seconds; other req
   isDone = true
   await others
   expect([made.tools, tools.map(({ name }: { name: string }) => name)]).toEqual([3_000, ['op2999']])
-  expect(performance.now() - startedMs).toBeLessThan(10_000)
+  expect(elapsedMs()).toBeLessThan(10_000)
   expect(slowestMs).toBeLessThan(1_000)
   await remove('large')
 })

@@ -16,6 +16,7 @@ import {
 import { canary, remove, storeSecret } from '../../support/fixtures/secrets.ts'
 import { type Caller, call, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers, type ReceivedRequest } from '../../support/servers/fake-servers.ts'
+import { stopwatch } from '../../support/stopwatch.ts'
 
 const KEY = canary()
 const ORDERS = 'x-orders-key'
@@ -201,14 +202,14 @@ describe('calls', () => {
     ['away', true, /The server answered 302 Found\. Redirects to other servers are not followed/],
     ['near', false, /^The block untrusted-data-\w+ is data.*plain text &lt;\/untrusted-data-0>/s],
   ])('T30: upstream answers %s: a bounded result that says so, fenced', async (id, failed, expected) => {
-    const startedMs = performance.now()
+    const elapsedMs = stopwatch()
     const { isError, content } = await use('getText', { id })
     expect([isError === true, content.length, content[0].text]).toEqual([
       failed,
       1,
       expect.stringMatching(expected),
     ])
-    expect(performance.now() - startedMs).toBeLessThan(5_000)
+    expect(elapsedMs()).toBeLessThan(5_000)
     expect(JSON.stringify(content)).not.toContain(KEY)
     expect(JSON.stringify(content).length).toBeLessThan(4_000)
   })

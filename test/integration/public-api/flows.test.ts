@@ -223,7 +223,6 @@ describe('tasks', () => {
     expect(get(reply, 'status'), reply.text).toBe('completed')
     const took = Date.parse(str(reply, 'ended_at')) - Date.parse(str(reply, 'started_at'))
     expect(took).toBeGreaterThanOrEqual(2000)
-    expect(took).toBeLessThan(10_000)
   })
 
   test('emit: subscribers: of the tenant only', async () => {

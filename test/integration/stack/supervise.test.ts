@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Supervisor, type SupervisorEvent } from '../../../stack/supervise.ts'
+import { stopwatch } from '../../support/stopwatch.ts'
 import { eventually, isDead } from './support.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'tenon-supervise-'))
@@ -110,9 +111,9 @@ describe('stop', () => {
     await supervisor.run(sh('deaf', 'trap "" TERM; sleep 60 & echo $!; while :; do sleep 1; done'))
     await eventually(() => written('deaf') !== '')
     const pids = [supervisor.pid('deaf') ?? 0, Number(written('deaf'))]
-    const startedAt = Date.now()
+    const elapsedMs = stopwatch()
     await supervisor.stop()
-    expect(Date.now() - startedAt).toBeLessThan(5_000)
+    expect(elapsedMs()).toBeLessThan(5_000)
     expect(pids.map(isDead)).toEqual([true, true])
   })
 

@@ -16,6 +16,7 @@ import {
   eventually,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
+import { stopwatch } from '../../support/stopwatch.ts'
 
 let workspace: TestWorkspace
 let bucket: string
@@ -46,9 +47,9 @@ test('upload in progress: refused within 5 s, nothing is stored', async () => {
   })
   const stop = await writeRepeatedly(() => sent.write('x'.repeat(1_000)))
   await suspend(workspace)
-  const suspendedMs = performance.now()
+  const elapsedMs = stopwatch()
   expect(await answered).toBe(403)
-  expect(performance.now() - suspendedMs).toBeLessThan(5_000)
+  expect(elapsedMs()).toBeLessThan(5_000)
   stop()
   sent.destroy()
   await resume(workspace)
@@ -87,10 +88,10 @@ test('import in progress: refused within 5 s, documents imported before are kept
   let n = 0
   const stop = await writeRepeatedly(() => sent.write(lines({ n: n++ })))
   await suspend(other)
-  const suspendedMs = performance.now()
+  const elapsedMs = stopwatch()
   const { body } = await reply
   expect(body.code).toBe('tenant_suspended')
-  expect(performance.now() - suspendedMs).toBeLessThan(5_000)
+  expect(elapsedMs()).toBeLessThan(5_000)
   stop()
   sent.destroy()
   const before = await asSuperuser('select from tenon.documents where tenant_id = $1', [other.tenantId])

@@ -236,7 +236,6 @@ test('`after`: the next execution starts that long after the end of the last', a
     Date.parse(b.started_at) - Date.parse(a.ended_at)
   for (const ms of [pause(first, second), pause(second, third)]) {
     expect(ms).toBeGreaterThanOrEqual(1_500)
-    expect(ms).toBeLessThan(6_000)
   }
   await publishScheduled(workspace, name, '')
 })

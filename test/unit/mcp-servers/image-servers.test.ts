@@ -6,6 +6,7 @@ import { ImageServers } from '../../../src/features/mcp-servers/images/image-ser
 import { StdioProcess } from '../../../src/features/mcp-servers/images/stdio-process.ts'
 import type { Config } from '../../../src/infra/config.ts'
 import { openLog } from '../../../src/infra/log.ts'
+import { stopwatch } from '../../support/stopwatch.ts'
 
 const WAITS = ['/bin/sh', '-c', 'read line']
 const config = { TENON_DEV_STDIO_SERVERS: { waits: WAITS, absent: ['/none'] } } as unknown as Config
@@ -79,9 +80,9 @@ test('server whose child has left its group and keeps the output open: its end i
   const listener = { onMessage: (line: string) => lines.push(line), onEnd: () => {} }
   const server = await StdioProcess.start(program, listener, () => expect.unreachable())
   await vi.waitFor(() => expect(lines).toEqual(['started']))
-  const sinceMs = performance.now()
+  const elapsedMs = stopwatch()
   await server.stop()
-  expect(performance.now() - sinceMs).toBeLessThan(2_000)
+  expect(elapsedMs()).toBeLessThan(2_000)
 })
 
 /** A process that nobody has waited for is dead, too. */

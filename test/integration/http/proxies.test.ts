@@ -1,0 +1,72 @@
+/** Replies pass proxies and caches between the client and the API unchanged, and belong to one caller. */
+
+import { request } from 'node:http'
+import { beforeAll, expect, inject, test } from 'vitest'
+import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+
+let workspace: TestWorkspace
+beforeAll(async () => {
+  workspace = await createTestWorkspace()
+})
+
+test('headers in the description of the API: none has an underscore, which proxies drop', async () => {
+  const { body } = await call('GET', '/openapi.json')
+  const names: string[] = []
+  JSON.stringify(body, (key, value) => {
+    if (value?.in === 'header') names.push(value.name)
+    if (key === 'headers' && value?.type === undefined) names.push(...Object.keys(value))
+    return value
+  })
+  expect(names.length).toBeGreaterThan(5)
+  expect(names.filter((name) => name.includes('_'))).toEqual([])
+})
+
+test('reply under a credential: no cache keeps it, and it varies with each credential', async () => {
+  const paths = ['/v1/collections/notes/documents', '/v1/me', '/v1/collections/notes/documents/none']
+  for (const path of paths) {
+    const { headers } = await call('GET', path, { as: workspace.service })
+    expect([path, headers.get('cache-control')]).toEqual([path, expect.stringMatching(/private|no-store/)])
+    const varying = headers.get('vary')?.toLowerCase().split(', ')
+    expect(varying).toEqual(expect.arrayContaining(['authorization', 'apikey', 'origin']))
+  }
+})
+
+/** The start of a reply to a client that can read compressed bodies. */
+const startOf = (path: string): Promise<{ headers: NodeJS.Dict<string | string[]>; text: string }> =>
+  new Promise((resolve, reject) => {
+    const headers = { apikey: workspace.service['apikey'], 'accept-encoding': 'gzip, br' }
+    const sent = request(`${inject('tenon').url}${path}`, { headers }, (response) => {
+      response.once('data', (data) => {
+        resolve({ headers: response.headers, text: String(data) })
+        response.destroy()
+      })
+    })
+    sent.on('error', reject).end()
+  })
+
+test('client that can read compressed bodies: JSON and streams arrive as they are, and are not buffered', async () => {
+  const json = await startOf('/v1/me')
+  expect(json.headers['content-encoding']).toBeUndefined()
+  expect(JSON.parse(json.text)).toEqual((await call('GET', '/v1/me', { as: workspace.service })).body)
+  const stream = await startOf('/v1/events/subscribe?topic=t')
+  expect(stream.headers['content-encoding']).toBeUndefined()
+  expect(stream.headers).toMatchObject({ 'x-accel-buffering': 'no' })
+  expect(stream.headers['cache-control']).toContain('no-transform')
+  expect(stream.text).toContain('event: ready')
+})
+
+test('subscription to 21 topics, or to 2,000: refused', async () => {
+  const listed = (count: number) => Array.from({ length: count }, (_, n) => `t${n}`)
+  const statusOf = async (query: string) =>
+    (await call('GET', `/v1/events/subscribe?${query}`, { as: workspace.service })).status
+  expect(await statusOf(`topic=${listed(21)}`)).toBe(400)
+  // The address itself is too long.
+  expect(await statusOf(`topic=${listed(2_000)}`)).toBe(414)
+  expect(
+    await statusOf(
+      listed(2_000)
+        .map((topic) => `topic=${topic}`)
+        .join('&'),
+    ),
+  ).toBe(414)
+})
