@@ -98,9 +98,11 @@ export function omitUndefined<T extends object>(
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T
 }
 
-/** Tests if the source of a number is an integer, written without an exponent, that a double cannot hold exactly. */
-export const losesDigits = (source: string): boolean =>
-  /^[-+]?\d{16,}$/.test(source) && !Number.isSafeInteger(Number(source))
+/** Tests if the source of a number is an integer, written without an exponent, of which a double reads back with other digits. */
+export function losesDigits(source: string): boolean {
+  const [, digits = ''] = /^[-+]?0*([1-9]\d{15,})$/.exec(source) ?? []
+  return digits !== '' && String(Number(digits)) !== digits
+}
 
 /**
  * Parses JSON.

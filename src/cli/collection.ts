@@ -144,9 +144,9 @@ async function subscribe(topic: string): Promise<number> {
   const client = await serviceClient()
   const response = await client.send('GET', `/v1/events/subscribe?topic=${encodeURIComponent(topic)}`)
   process.stderr.write(`listening to ${topic}; stop with Ctrl-C\n`)
-  for await (const { id, data } of framesOf(response)) {
-    // Events of the stream itself have no id: `ready`, `gap`.
-    if (id !== undefined) process.stdout.write(`${data}\n`)
+  for await (const { event, data } of framesOf(response)) {
+    // Frames of the stream itself have a name: `ready`, `gap`, `end`.
+    if (event === undefined && data !== '') process.stdout.write(`${data}\n`)
   }
   return 0
 }

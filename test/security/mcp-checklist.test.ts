@@ -63,7 +63,7 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   ],
   T16: ['T16: client without a person: shown what its token allows'],
   T17: [
-    'T17: refresh token of its family presented again: ends',
+    'T17: refresh token of its family presented again after its grace: ends',
     'T17: one of two: its tokens end within 5 s on every node, the other stays; recorded in the tenant',
   ],
   T18: [

@@ -283,7 +283,7 @@ test('group commit: one request waits for a lock: the others continue, it finish
   try {
     await holder.query('begin')
     await holder.query('select from tenon.documents where id = $1 for update', [held.id])
-    const waiting = many((n) => ask('PUT', workspace.service, `held/documents/${held.id}`, { n }), 3)
+    const waiting = many((n) => ask('PUT', workspace.service, `held/documents/${held.id}`, { n: n + 1 }), 3)
     const elapsedMs = stopwatch()
     const others = await many((n) => ask('POST', workspace.service, 'held/documents', { n }))
     expect(elapsedMs()).toBeLessThan(3_000)

@@ -146,7 +146,7 @@ describe('refused requests', () => {
     const service = await call('GET', `/v1/events/subscribe?topic=a&apikey=${workspace.service['apikey']}`)
     expect([service.status, service.body.code]).toEqual([401, 'service_key_in_query'])
     const other = await call('GET', `/v1/collections/a/documents?apikey=${workspace.anon['apikey']}`)
-    expect([other.status, other.body.code]).toEqual([401, 'service_key_in_query'])
+    expect([other.status, other.body.code]).toEqual([401, 'anon_key_in_query'])
   })
 
   test.each([

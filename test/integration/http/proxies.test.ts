@@ -62,11 +62,12 @@ test('subscription to 21 topics, or to 2,000: refused', async () => {
   expect(await statusOf(`topic=${listed(21)}`)).toBe(400)
   // The address itself is too long.
   expect(await statusOf(`topic=${listed(2_000)}`)).toBe(414)
-  expect(
+  // Node refuses a head of more than 16 KiB before the address is looked at.
+  expect([414, 431]).toContain(
     await statusOf(
       listed(2_000)
         .map((topic) => `topic=${topic}`)
         .join('&'),
     ),
-  ).toBe(414)
+  )
 })

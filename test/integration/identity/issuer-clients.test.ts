@@ -185,7 +185,6 @@ describe('public client', () => {
     'https://app.test/a/../b',
     'HTTPS://APP.test/',
     'javascript:alert(1)',
-    'com.app:/callback',
     'data:text/html,x',
     '/callback',
     'https://*.app.test/',
