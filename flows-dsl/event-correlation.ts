@@ -45,13 +45,15 @@ export function correlateEvent(
   open: readonly PartialCorrelation[],
   event: JsonObject,
   nowMs: number,
+  kept = event,
 ): CorrelationResult {
   const evaluation = evaluationOf(nowMs)
   const empty = { filled: [], bound: {}, events: [] }
-  if (on.mode !== 'all') return { ...(addEvent(on, empty, event, evaluation) && { complete: [event] }), open }
+  if (on.mode !== 'all')
+    return { ...(addEvent(on, empty, { event, kept }, evaluation) && { complete: [kept] }), open }
   if (open.some(({ events }) => events.some((known) => isSame(known, event)))) return { open }
   for (const [at, correlation] of [...open, empty].entries()) {
-    const extended = addEvent(on, correlation, event, evaluation)
+    const extended = addEvent(on, correlation, { event, kept }, evaluation)
     if (extended === undefined) continue
     const others = open.filter((_, index) => index !== at)
     if (extended.filled.length === on.filters.length) return { complete: extended.events, open: others }
@@ -112,7 +114,7 @@ function evaluationOf(nowMs: number): FilterEvaluation {
 function addEvent(
   { mode, filters }: EventStrategy,
   { filled, bound, events }: PartialCorrelation,
-  event: JsonObject,
+  { event, kept }: { readonly event: JsonObject; readonly kept: JsonObject },
   evaluation: FilterEvaluation,
 ): PartialCorrelation | undefined {
   for (const [index, filter] of filters.entries()) {
@@ -120,7 +122,7 @@ function addEvent(
     const expected = expectedBy(filter, { input: null, evaluate: evaluation.evaluate })
     const found = match(filter, event, { expected, bound }, evaluation)
     if (found === undefined) continue
-    return { filled: [...filled, index], bound: { ...found, ...bound }, events: [...events, event] }
+    return { filled: [...filled, index], bound: { ...found, ...bound }, events: [...events, kept] }
   }
-  return filters.length === 0 ? { filled, bound, events: [event] } : undefined
+  return filters.length === 0 ? { filled, bound, events: [kept] } : undefined
 }

@@ -13,6 +13,17 @@ declare module 'tenon' {
 
   /** ETags that a document or an object must have, or must not have. */
   type Conditions = { if_match?: string; if_none_match?: string }
+  type ObjectConditions = Conditions & { if_unmodified_since?: string }
+  type ObjectHeaders = {
+    content_type?: string
+    content_encoding?: string
+    content_disposition?: string
+    content_language?: string
+    cache_control?: string
+    content_md5?: string
+    content_digest?: string
+    repr_digest?: string
+  }
   type VersionOrAlias = { version?: number; alias?: string }
   type PageOptions = { page_size?: number; page_after?: string }
   type ListOptions = PageOptions & { filters?: string[][]; order?: string; select?: string; count?: Count }
@@ -42,14 +53,22 @@ declare module 'tenon' {
     }
     objects: {
       /** JSON, a text, or `{ base64 }`, by the content type. */
-      get(bucket: string, key: string, options?: Conditions & { range?: string }): Promise<unknown>
+      get(
+        bucket: string,
+        key: string,
+        options?: ObjectConditions & { if_modified_since?: string; range?: string; if_range?: string },
+      ): Promise<unknown>
       put(
         bucket: string,
         key: string,
         content: unknown,
-        options?: Conditions & { content_type?: string },
+        options?: ObjectConditions & ObjectHeaders,
       ): Promise<StoredObject>
-      delete(bucket: string, key: string): Promise<{ bucket: string; key: string; deleted: true }>
+      delete(
+        bucket: string,
+        key: string,
+        options?: { if_match?: string; if_unmodified_since?: string },
+      ): Promise<{ bucket: string; key: string; deleted: true }>
       list(bucket: string, options?: PageOptions & { prefix?: string }): Promise<Page<ListedObject>>
     }
     events: { publish(topic: string, data?: unknown): Promise<unknown> }

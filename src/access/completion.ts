@@ -1,4 +1,4 @@
-/** What ends an idempotency claim in the transaction of its effect. */
+/** Ends an idempotency claim in the transaction of its effect. */
 
 import { Problem } from '../core/problem.ts'
 import type { Sql } from '../infra/postgres/sql.ts'

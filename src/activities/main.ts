@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
 import { openPlatform, type Platform } from '../app/platform.ts'
@@ -26,6 +27,9 @@ import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
 import { buildBundle } from './workflow-bundle.ts'
 
 /** The path of a build file in the folder of this program (cli/stack/build.ts). */
+/** For the ends of executions that Temporal has not confirmed when the worker stops. */
+const SETTLE_MS = 5_000
+
 const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
 async function main(): Promise<void> {
@@ -106,7 +110,8 @@ async function main(): Promise<void> {
   startBackgroundWork(platform, log)
   log.info({ queues: Object.values(QUEUES) }, 'worker ready')
   await Promise.all(workers.map((worker) => worker.run()))
-  await records.settled()
+  // The reconciler confirms the ends that are not settled soon.
+  await Promise.race([records.settled(), setTimeout(SETTLE_MS, undefined, { ref: false })])
   await connection.close()
   await platform.close()
 }

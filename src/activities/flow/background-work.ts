@@ -19,7 +19,7 @@ import type { EventDelivery } from '../../features/flows/subscriptions/subscript
 import { acceptsType, type EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
-import { chainDepth, eventWithCauses } from '../../features/triggers/starts.ts'
+import { chainDepth, eventWithCauses, withoutCauses } from '../../features/triggers/starts.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 
@@ -60,8 +60,10 @@ class TriggerMatcher {
     this.counts.seen += 1
     const startedMs = performance.now()
     try {
-      const event = eventWithCauses(entry)
-      const { complete, open } = correlateEvent(this.#spec.on, this.gathered, event, Date.now())
+      const kept = eventWithCauses(entry)
+      // Filters of a flow may not see who is behind an event.
+      const event = withoutCauses(kept)
+      const { complete, open } = correlateEvent(this.#spec.on, this.gathered, event, Date.now(), kept)
       if (complete !== undefined || open !== this.gathered) this.counts.matched += 1
       this.gathered = open
       return complete

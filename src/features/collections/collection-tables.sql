@@ -93,7 +93,7 @@ create function tenon.policy_condition(declared tenon.schemas, role text, action
 declare
   mine constant text := 'tenant_id = tenon.tenant() and workspace_id = tenon.workspace()';
 begin
-  if declared.access = '{}' and role = 'anon' and action = 'read' then
+  if rule is null and declared.access = '{}' and role = 'anon' and action = 'read' then
     return 'tenant_id = tenon.tenant() and workspace_id = (select tenon.anon_workspace())';
   end if;
   if coalesce(rule, 'false') in ('true', 'false') then

@@ -68,8 +68,8 @@ export function writeConditions(
   if (known instanceof Problem) throw known
   if ((known?.LastModified?.getTime() ?? 0) > date.getTime())
     throw new Problem('PreconditionFailed', { detail: `The object has changed since ${date.toUTCString()}.` })
-  // The version whose date was compared is the one that may be changed.
-  return conditionOf(known?.ETag, if_none_match)
+  // What the date was compared with is what may be changed: that version, or still no object.
+  return known?.ETag === undefined ? { IfNoneMatch: '*' } : conditionOf(known.ETag, if_none_match)
 }
 
 const conditionOf = (match: string | undefined, noneMatch: string | undefined) => ({

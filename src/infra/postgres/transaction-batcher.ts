@@ -129,9 +129,10 @@ function isRepeatable(kind: BatchGroup, error: unknown): boolean {
 }
 
 const keyOf = (
-  { role, tenant, workspace, statementTimeoutMs, chainDepth, user }: SessionContext,
+  { role, tenant, workspace, statementTimeoutMs, chainDepth, user, causedBy }: SessionContext,
   kind: BatchGroup,
-) => `${kind} ${role} ${tenant} ${workspace} ${statementTimeoutMs} ${chainDepth ?? ''} ${user ?? ''}`
+) =>
+  `${kind} ${role} ${tenant} ${workspace} ${statementTimeoutMs} ${chainDepth ?? ''} ${user ?? ''} ${causedBy ?? ''}`
 
 interface Coalesced {
   readonly statements: readonly Sql[]

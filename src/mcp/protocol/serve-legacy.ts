@@ -84,7 +84,7 @@ export async function serveLegacy({ request, response, body }: Exchange, server:
         callWithInput(server, { name, args, client: { ...client, signal: given }, send }),
       ).catch((error: unknown) => {
         // Before the SDK writes the error as a response.
-        if (error instanceof CallCancelled) endCancelled(response)
+        if (error instanceof CallCancelled) endCancelled(response.on('error', () => {}))
         throw error
       })
       if (result === undefined) throw new McpError(ErrorCode.InvalidParams, NO_TOOL)

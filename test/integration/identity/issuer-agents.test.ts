@@ -111,8 +111,15 @@ describe('registered client', () => {
 
   test('registered client: read: by operators only', async () => {
     const clientId = await registerClient()
-    const { data } = (await call('GET', '/v1/oauth-clients?page[size]=200', { as: workspace.operator })).body
-    expect(data.find((row: { client_id: string }) => row.client_id === clientId)).toMatchObject({
+    let found: unknown
+    for (let next: string | null = ''; found === undefined && next !== null; ) {
+      const after: string = next === '' ? '' : `&page[after]=${next}`
+      const path = `/v1/oauth-clients?page[size]=200${after}`
+      const { body } = await call('GET', path, { as: workspace.operator })
+      found = body.data.find((row: { client_id: string }) => row.client_id === clientId)
+      next = body.page.next
+    }
+    expect(found).toMatchObject({
       registered: true,
       tenant_id: null,
     })

@@ -249,7 +249,8 @@ describe('execution with secrets', () => {
     }
     for (const [source, text] of Object.entries(traces)) {
       expect(
-        forbidden.filter((one) => text.includes(one)),
+        // Flows of other tests have the word in their name, which logs may show.
+        forbidden.filter((one) => text.includes(one) && (source !== 'logs' || one !== 'canary')),
         source,
       ).toEqual([])
     }
