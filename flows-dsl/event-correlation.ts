@@ -38,6 +38,7 @@ const OPEN_CHARS_MAX = 1_048_576
 /**
  * Matches an event with the strategy of a trigger. The partial correlations are bounded; the oldest are dropped.
  * @param open the partial correlations of earlier events
+ * @param kept what is kept of the event if it matches
  * @throws FlowError (expression) if the filters take more steps than one event may cost
  */
 export function correlateEvent(
