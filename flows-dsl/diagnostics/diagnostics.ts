@@ -19,7 +19,7 @@ export interface Diagnostic extends Location {
 /** More diagnostics than this are dropped: a hostile definition could cause millions. */
 const DIAGNOSTICS_MAX = 100
 
-/** What to write instead of keys that other languages or other places have. */
+/** The remedy for an unknown key that another flow language, or another place in a flow, has. */
 const REMEDIES: Readonly<Record<string, string>> = {
   retry: 'Put `retry` in the `catch` of a `try`: try: [ … ], catch: { retry: { … } }.',
   forEach: 'Write `for: { each: item, in: … }` with the tasks in `do`.',

@@ -3,7 +3,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 
-/** Who makes the platform hash a password. */
+/** The client and the users that a hash of a password is counted for. */
 export interface Payer {
   /** The client's network, as `networkOf` returns it. */
   readonly network: string
@@ -15,7 +15,7 @@ export interface Payer {
 
 export class PasswordSlots {
   #free: number
-  /** What waits, by network and realm, in the order of their next turns. */
+  /** Requests that wait for a slot, by network and realm, in the order of their next turns. */
   readonly #queues = new Map<string, (() => void)[]>()
   /** Hashes that run or wait, by network and realm, and the links that they are for. */
   readonly #pending = new Map<string, number>()

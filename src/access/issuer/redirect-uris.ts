@@ -5,7 +5,7 @@
 
 import { isLoopback, isPlainHost } from './client-ids.ts'
 
-/** What a redirect URI may be, for error messages. */
+/** The forms that a redirect URI may have, for error messages. */
 export const REDIRECT_URI_RULE =
   'an https URL, http of a loopback address, or a scheme of an application such as cursor://host/path'
 
