@@ -40,11 +40,14 @@ export class Ports {
   }
 
   /**
-   * Takes one of a few ports for a listener.
+   * Takes one of a few ports for a listener. Asked again for the same listener, it returns the same port if that is free still.
    * @returns undefined if none of them is free
    */
   async takeOneOf(name: string, candidates: readonly number[]): Promise<number | undefined> {
-    const first = this.#any ? randomInt(candidates.length) : candidates.indexOf(this.#remembered[name] ?? 0)
+    const before = this.#taken.get(name) ?? (this.#any ? undefined : this.#remembered[name])
+    const first =
+      before === undefined && this.#any ? randomInt(candidates.length) : candidates.indexOf(before ?? 0)
+    this.#taken.delete(name)
     const at = Math.max(first, 0)
     for (const candidate of [...candidates.slice(at), ...candidates.slice(0, at)]) {
       if (await this.#claim(name, candidate)) return candidate

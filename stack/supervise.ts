@@ -12,8 +12,10 @@ const CRASH_WINDOW_MS = 60_000
 const CRASHES_MAX = 5
 const BACKOFF_MS = [100, 500, 1_000, 2_000, 4_000]
 
-export interface RunOptions extends LaunchOptions {
+export interface RunOptions extends Omit<LaunchOptions, 'args'> {
   readonly name: string
+  /** A function is asked before each start. */
+  readonly args: LaunchOptions['args'] | (() => Promise<LaunchOptions['args']>)
   /** A probe, repeated until it resolves. */
   readonly ready: () => Promise<void>
   readonly readyTimeoutMs?: number
@@ -117,7 +119,9 @@ export class Supervisor {
 
   async #launch(child: Child): Promise<void> {
     const { options } = child
-    const launch = new Launch(options)
+    const args = typeof options.args === 'function' ? await options.args() : options.args
+    if (!child.wanted) throw new Error(`${options.name} is not started: everything is stopping`)
+    const launch = new Launch({ ...options, args })
     child.launch = launch
     const pid = launch.pid
     const signal = options.stopSignal ?? 'SIGTERM'

@@ -62,12 +62,12 @@ async function start(context: StartContext): Promise<Started> {
   const dir = join(context.dir, 'temporal')
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const cli = parseVersions(await execute(command, ['--version'], { timeoutMs: 60_000 }))
-  const { address, version, innerUiPort } = await startServer(context, command, dir)
+  const { address, version, ui } = await startServer(context, command, dir)
   const uiPort = await context.ports.take('temporal-ui', PREFERRED_UI_PORT)
   const uiUrl = `http://127.0.0.1:${uiPort}`
   const proxy = await startUiProxy({
     listen: { host: '127.0.0.1', port: uiPort },
-    upstream: { host: '127.0.0.1', port: innerUiPort },
+    upstream: ui,
     url: new URL(uiUrl),
     namespace: NAMESPACE,
     ...(context.codecEndpoint !== undefined && { codecEndpoint: context.codecEndpoint }),
@@ -82,7 +82,8 @@ async function start(context: StartContext): Promise<Started> {
 interface RunningServer {
   readonly address: string
   readonly version: string
-  readonly innerUiPort: number
+  /** Where its UI listens: on another port after a restart, if another process has taken the one before. */
+  readonly ui: { readonly host: string; readonly port: number }
 }
 
 /** Starts the server, with other ports if another stack was faster to listen on one. */
@@ -99,28 +100,21 @@ async function startServer(context: StartContext, command: string, dir: string):
 async function runServer(context: StartContext, command: string, dir: string): Promise<RunningServer> {
   const port = await context.ports.take('temporal', PREFERRED_PORT)
   const address = `127.0.0.1:${port}`
-  const innerUiPort = await context.ports.takeOneOf('temporal-ui-inner', UI_PORTS)
-  if (innerUiPort === undefined)
-    throw new Error(
-      `none of the ports for its UI is free, which are ${UI_PORTS.join(', ')}: stop what uses one`,
-    )
-  // Metrics contain no data of a tenant: any port will do if none of these is free.
-  const metricsPort = (await context.ports.takeOneOf('temporal-metrics', METRICS_PORTS)) ?? 0
+  const ui = { host: '127.0.0.1', port: 0 }
   let version = ''
   await context.supervisor.run({
     name: 'temporal',
     command,
-    args: [
-      ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port)],
-      ...['--ui-port', String(innerUiPort), '--metrics-port', String(metricsPort)],
-      ...['--log-level', 'warn', '--ui-disable-news-fetch', '--disable-config-file', '--disable-config-env'],
-      ...[...DYNAMIC_CONFIG, ...userConfig(context.env)].flatMap((value) => [
-        '--dynamic-config-value',
-        value,
-      ]),
-      ...SEARCH_ATTRIBUTES.flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
-      ...(context.ephemeral ? [] : ['--db-filename', join(dir, 'temporal.db')]),
-    ],
+    args: async () => {
+      ui.port = await takeUiPort(context)
+      // Metrics contain no data of a tenant: any port will do if none of these is free.
+      const metricsPort = (await context.ports.takeOneOf('temporal-metrics', METRICS_PORTS)) ?? 0
+      return [
+        ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port)],
+        ...['--ui-port', String(ui.port), '--metrics-port', String(metricsPort)],
+        ...settings(context, dir),
+      ]
+    },
     env: { HOME: dir },
     logFile: join(context.dir, 'logs', 'temporal.log'),
     stage: 0,
@@ -128,7 +122,25 @@ async function runServer(context: StartContext, command: string, dir: string): P
       version = await inspect(address, NAMESPACE, false)
     },
   })
-  return { address, version, innerUiPort }
+  return { address, version, ui }
+}
+
+/** @throws Error if none is free */
+async function takeUiPort({ ports }: StartContext): Promise<number> {
+  const port = await ports.takeOneOf('temporal-ui-inner', UI_PORTS)
+  if (port !== undefined) return port
+  throw new Error(
+    `none of the ports for its UI is free, which are ${UI_PORTS.join(', ')}: stop what uses one`,
+  )
+}
+
+function settings({ env, ephemeral }: StartContext, dir: string): string[] {
+  return [
+    ...['--log-level', 'warn', '--ui-disable-news-fetch', '--disable-config-file', '--disable-config-env'],
+    ...[...DYNAMIC_CONFIG, ...userConfig(env)].flatMap((value) => ['--dynamic-config-value', value]),
+    ...SEARCH_ATTRIBUTES.flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
+    ...(ephemeral ? [] : ['--db-filename', join(dir, 'temporal.db')]),
+  ]
 }
 
 /** Further dynamic config of the user: `name=value`, separated by spaces. */

@@ -70,7 +70,7 @@ export class Idempotency {
       .batch(
         insert(claim),
         sql`select request, status, reply, done,
-          greatest(1, ceil(extract(epoch from held_until - now())))::integer as wait_s from idempotency where id = ${id}`,
+          greatest(1, ceil(extract(epoch from held_until - clock_timestamp())))::integer as wait_s from idempotency where id = ${id}`,
         sql`select tenon.delete_expired_replies()`,
         trim(id),
       )

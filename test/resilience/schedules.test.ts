@@ -131,7 +131,7 @@ test('Temporal crashes and restarts: schedules continue by themselves', async ()
   await eventually(async () => ((await ran()) > 1 ? true : undefined))
   process.kill(pidOfTemporal(), 'SIGKILL')
   const before = await ran()
-  await eventually(async () => ((await ran()) > before + 2 ? true : undefined), 180_000)
+  await eventually(async () => ((await ran()) > before + 2 ? true : undefined), 60_000)
   const [tick] = (await call('GET', `${workspace.flows}/schedules?flow=tick`)).body.data
   await eventually(async () => {
     const { status, body } = await call('GET', `${workspace.flows}/schedules/${tick.id}`)
@@ -144,4 +144,4 @@ test('Temporal crashes and restarts: schedules continue by themselves', async ()
         : undefined,
     30_000,
   )
-}, 400_000)
+}, 180_000)

@@ -2,10 +2,12 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import { Connection } from '@temporalio/client'
@@ -113,6 +115,26 @@ describe('killed server', () => {
     }, 25_000)
     expect(stack.supervisor.pid(name)).not.toBe(before)
   })
+
+  it('temporal: killed, and another process takes the ports of its UI and metrics: restarts on others', {
+    timeout: 60_000,
+  }, async () => {
+    const { ports } = JSON.parse(readFileSync(join(dir, 'stack.json'), 'utf8'))
+    const before = stack.supervisor.pid('temporal') ?? 0
+    process.kill(before, 'SIGKILL')
+    const names = ['temporal-ui-inner', 'temporal-metrics'] as const
+    const taken = await Promise.all(names.map((name) => occupy(ports[name])))
+    try {
+      await eventually(async () => {
+        await ping(stack.env['TEMPORAL_ADDRESS'] ?? '')
+        return true
+      }, 50_000)
+      const ui = await fetch(`${stack.env['TEMPORAL_UI_URL']}/api/v1/settings`)
+      expect(ui.status).toBe(200)
+    } finally {
+      for (const server of taken) server.close()
+    }
+  })
 })
 
 describe('killed owner', () => {
@@ -183,6 +205,18 @@ async function putObject(bucket: string): Promise<void> {
 async function ping(address: string): Promise<void> {
   const connection = await Connection.connect({ address, connectTimeout: 2_000 })
   await connection.close()
+}
+
+/** Listens on a loopback port as soon as it is free. */
+async function occupy(port: number): Promise<Server> {
+  for (;;) {
+    const server = createServer()
+    const listening = await new Promise<boolean>((resolve) =>
+      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true)),
+    )
+    if (listening) return server
+    await setTimeout(2)
+  }
 }
 
 async function pong(url: string): Promise<void> {
