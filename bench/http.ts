@@ -10,10 +10,13 @@ export type Send = (
   headers?: Readonly<Record<string, string>>,
 ) => Promise<string>
 
+/** The connection ended before the response was complete. */
+export class LostConnection extends Error {}
+
 /**
  * Keep-alive connections to one server, at most `lanes`; further calls wait for one. @param headers sent with
  * every request, in lower case @returns a function that sends; it rejects with the response text if the
- * status is not 2xx
+ * status is not 2xx, and with {@link LostConnection}
  */
 export function sender(url: string, headers: Readonly<Record<string, string>>, lanes: number): Send {
   const { hostname, port, host } = new URL(url)
@@ -21,6 +24,7 @@ export function sender(url: string, headers: Readonly<Record<string, string>>, l
   const idle: Lane[] = []
   const waiting: ((lane: Lane) => void)[] = []
   let open = 0
+  const dial = () => new Lane(connect({ host: hostname, port: Number(port), noDelay: true }))
   const take = (): Lane | Promise<Lane> => {
     for (let lane = idle.pop(); lane !== undefined; lane = idle.pop()) {
       if (lane.usable) return lane
@@ -28,7 +32,7 @@ export function sender(url: string, headers: Readonly<Record<string, string>>, l
     }
     if (open === lanes) return new Promise((resolve) => waiting.push(resolve))
     open += 1
-    return new Lane(connect({ host: hostname, port: Number(port), noDelay: true }))
+    return dial()
   }
   return async (method, path, body, more = {}) => {
     const lane = await take()
@@ -37,7 +41,7 @@ export function sender(url: string, headers: Readonly<Record<string, string>>, l
     } finally {
       const next = waiting.shift()
       if (next === undefined) idle.push(lane)
-      else next(lane)
+      else next(lane.usable ? lane : dial())
     }
   }
 }
@@ -62,8 +66,8 @@ class Lane {
   constructor(socket: Socket) {
     this.#socket = socket
     socket.on('data', (chunk) => this.#take(chunk))
-    socket.on('error', (error) => this.#reject(error))
-    socket.on('close', () => this.#reject(new Error('the server closed the connection')))
+    socket.on('error', ({ message }) => this.#reject(new LostConnection(message)))
+    socket.on('close', () => this.#reject(new LostConnection('the server closed the connection')))
   }
 
   /** False if the server has closed it, as it does with idle connections. */

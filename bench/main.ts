@@ -10,6 +10,7 @@ import { flowsDsl } from './flows-dsl.ts'
 import { functionProcesses } from './function-processes.ts'
 import { functions } from './functions.ts'
 import { listen } from './listen.ts'
+import { lostConnections } from './measure.ts'
 import { ndjson } from './ndjson.ts'
 import { smoke } from './smoke.ts'
 import { surface } from './surface.ts'
@@ -38,3 +39,5 @@ if (bench === undefined) {
   process.exit(1)
 }
 await bench(process.argv.slice(3))
+if (lostConnections() > 0)
+  process.stdout.write(`\n${lostConnections()} connections were lost; their calls are in no figure.\n`)

@@ -1,6 +1,7 @@
 /** Measures several works in one run, alternating, so that all see the same machine. */
 
 import { setTimeout as delay } from 'node:timers/promises'
+import { LostConnection } from './http.ts'
 
 const isOnce = process.env['BENCH_ONCE'] === '1'
 
@@ -9,6 +10,24 @@ const isOnce = process.env['BENCH_ONCE'] === '1'
  * nothing. @param once the size that is enough for the check
  */
 export const sized = (full: number, once: number): number => (isOnce ? once : full)
+
+/** A benchmark that loses more connections ends: its server is gone. */
+const LOST_MAX = 100
+let lost = 0
+
+/** The number of connections that were lost during measurements. Their calls are in no figure. */
+export const lostConnections = (): number => lost
+
+/** @returns false if the connection was lost @throws LostConnection if too many were */
+async function completes(work: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await work()
+    return true
+  } catch (error) {
+    if (!(error instanceof LostConnection) || ++lost > LOST_MAX) throw error
+    return false
+  }
+}
 
 export interface Figures {
   readonly p50Ms: number
@@ -34,8 +53,8 @@ export async function interleaved<Name extends string>(
     for (const name of shuffled(names, last)) {
       last = name
       const startedMs = performance.now()
-      await works[name]()
-      if (round >= 0) times.get(name)?.push(performance.now() - startedMs)
+      const isComplete = await completes(works[name])
+      if (round >= 0 && isComplete) times.get(name)?.push(performance.now() - startedMs)
       if (pauseMs > 0) await delay(pauseMs)
     }
   }
@@ -124,9 +143,9 @@ async function crowd(lanes: number, ms: number, work: () => Promise<unknown>): P
   const lane = async () => {
     for (let now = performance.now(); now < untilMs; ) {
       const begunMs = now
-      await work()
+      const isComplete = await completes(work)
       now = performance.now()
-      times.push(now - begunMs)
+      if (isComplete) times.push(now - begunMs)
     }
   }
   await Promise.all(Array.from({ length: lanes }, lane))
