@@ -8,6 +8,7 @@ import { mailsTo, mailTo } from '../support/clients/mails.ts'
 import { ok } from '../support/clients/mcp.ts'
 import { Runs } from '../support/fixtures/executions.ts'
 import {
+  addTestWorkspace,
   type Caller,
   call,
   createTestWorkspace,
@@ -173,6 +174,18 @@ const WAYS: Readonly<Record<string, Way>> = {
           `  - tell: { emit: { event: { with: { type: ${type}, data: {} } } } }`,
         )
         await post(await key(mallory.as), `/v1/flows/${flow}/executions`)
+      },
+    },
+    decider: async () => mallory.as,
+  },
+  'the starter of the execution in another workspace which published the event': {
+    event: {
+      make: async (type) => {
+        const elsewhere = new Runs(await addTestWorkspace(workspace))
+        const flow = await elsewhere.publish(
+          `  - tell: { emit: { event: { with: { type: ${type}, data: {} } } } }`,
+        )
+        await elsewhere.start(flow, {}, mallory.as)
       },
     },
     decider: async () => mallory.as,
