@@ -125,6 +125,8 @@ export const LIMITS = {
   passwordsAtOnce: 2,
   /** Hashes that run or wait for one network in one workspace or tenant. */
   passwordsPendingMax: 8,
+  /** Hashes that wait in one process, for all networks: the last one waits for about 16 s. */
+  passwordsWaitingMax: 128,
   /**
    * Failed logins: at an account from one address, at an account from all addresses (higher, so that knowing a name does not
    * suffice to lock its owner out), and from one address.

@@ -56,6 +56,36 @@ test('security definer functions: callable by the listed roles, with a fixed sea
   expect(open).toEqual([])
 })
 
+/** What the owner sees of a table: the widest of its policies. */
+const SEEN = `case when not c.relforcerowsecurity then 'all' else coalesce((
+  select case max(case when p.qual is null then 0 when p.qual = 'true' then 3 when p.qual ~ 'workspace_id' then 1
+      when p.qual ~ 'tenant_id' then 2 else 3 end)
+    when 3 then 'all' when 2 then 'tenant' when 1 then 'workspace' else 'none' end
+  from pg_policies p where p.schemaname = 'tenon' and p.tablename = c.relname and p.cmd <> 'INSERT'
+    and 'tenon_owner' = any(p.roles)), 'none') end`
+
+test('tables that a security definer function reads: seen in all workspaces of the tenant, unless it counts for one', async () => {
+  const narrow = await asSuperuser<{ name: string; tables: string[] }>(`
+    select p.proname as name, array_agg(c.relname || ': ' || seen order by 1) as tables
+    from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+      join pg_class c on c.relnamespace = n.oid and c.relkind = 'r'
+        and p.prosrc ~ ('(from|join|update|using)\\s+(tenon\\.)?' || c.relname || '\\M')
+      cross join lateral (select ${SEEN}) as s(seen)
+    where n.nspname = 'tenon' and p.prosecdef and seen in ('none', 'workspace')
+    group by 1 order by 1`)
+  // These count, log or change for one workspace: that of the session, or the one that they act for meanwhile.
+  expect(narrow).toEqual([
+    { name: 'append_mcp_calls', tables: ['mcp_call_heads: workspace'] },
+    { name: 'change_collection_table', tables: ['schemas: workspace'] },
+    { name: 'create_collection_table', tables: ['documents: workspace', 'schemas: workspace'] },
+    { name: 'drop_collection_table', tables: ['schemas: workspace'] },
+    { name: 'quota_tools', tables: ['mcp_server_versions: workspace', 'mcp_servers: workspace'] },
+    { name: 'reconcile_object', tables: ['stored_objects: workspace'] },
+    { name: 'reserve_bytes', tables: ['stored_objects: workspace'] },
+    { name: 'versions_in_tools', tables: ['mcp_server_versions: workspace'] },
+  ])
+})
+
 test('login role: may set ten roles and no other', async () => {
   const roles = await asSuperuser(`
     select rolname from pg_roles where rolname <> 'tenon_app' and pg_has_role('tenon_app', oid, 'set') order by 1`)

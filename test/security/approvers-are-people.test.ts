@@ -3,11 +3,12 @@
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { fetchToken } from '../../src/cli/client.ts'
-import { addAccount, Browser, type TestAccount } from '../support/clients/browser.ts'
+import { addAccount, Browser, bearer, type TestAccount } from '../support/clients/browser.ts'
 import { mailsTo, mailTo } from '../support/clients/mails.ts'
-import { ok } from '../support/clients/mcp.ts'
+import { askToken, callTool, ok, publishMcpServer, scopesOf } from '../support/clients/mcp.ts'
 import { Runs } from '../support/fixtures/executions.ts'
 import {
+  addTestWorkspace,
   type Caller,
   call,
   createTestWorkspace,
@@ -62,11 +63,11 @@ async function setPassword(link: string): Promise<void> {
 }
 
 const post = (as: Caller, path: string, body: object = {}) => ok(call('POST', path, { as, body }))
-const key = async (as: Caller): Promise<Caller> => ({
-  apikey: (await post(as, '/v1/api-keys', { workspace_id: place.workspace_id, kind: 'service', name: 'k' }))
-    .key,
-})
-const machine = (as: Caller) =>
+const remove = (path: string, as: Caller) => ok(call('DELETE', path, { as }))
+const newKey = (as: Caller) =>
+  post(as, '/v1/api-keys', { workspace_id: place.workspace_id, kind: 'service', name: 'k' })
+const key = async (as: Caller): Promise<Caller> => ({ apikey: (await newKey(as)).key })
+const machine = (as: Caller): Promise<{ client_id: string; client_secret: string }> =>
   post(as, '/v1/oauth-clients', { kind: 'machine', role: 'workspace_admin', name: 'm', ...place })
 async function tokenFor(client: { client_id: string; client_secret: string }): Promise<Caller> {
   const { client_id: id, client_secret: secret } = client
@@ -94,6 +95,9 @@ const ordersDeclared = () => ({
   schema: { type: 'object', properties: { sum: { type: 'integer' } }, additionalProperties: false },
 })
 let made: Person
+/** As they were shown. */
+let deleted: { client_id: string; client_secret: string }
+let revoked: { id: string; key: string }
 const WAYS: Readonly<Record<string, Way>> = {
   'the starter': { decider: async () => mallory.as },
   'the maker of the key that started it': { starter: () => key(mallory.as), decider: async () => mallory.as },
@@ -109,6 +113,92 @@ const WAYS: Readonly<Record<string, Way>> = {
     starter: async () => {
       const { client_id } = await machine(workspace.operator)
       return tokenFor(await post(mallory.as, `/v1/oauth-clients/${client_id}/rotate-secret`))
+    },
+    decider: async () => mallory.as,
+  },
+  'the maker of a deleted client that started it': {
+    starter: async () => {
+      deleted = await machine(mallory.as)
+      return tokenFor(deleted)
+    },
+    decider: async () => {
+      await remove(`/v1/oauth-clients/${deleted.client_id}`, mallory.as)
+      return mallory.as
+    },
+  },
+  'the maker of a deleted client that made the key that started it': {
+    starter: async () => {
+      const client = await machine(mallory.as)
+      const made = await key(await tokenFor(client))
+      await remove(`/v1/oauth-clients/${client.client_id}`, mallory.as)
+      return made
+    },
+    decider: async () => mallory.as,
+  },
+  'the maker of a revoked key that started it': {
+    starter: async () => {
+      revoked = await newKey(mallory.as)
+      return { apikey: revoked.key }
+    },
+    decider: async () => {
+      await remove(`/v1/api-keys/${revoked.id}`, mallory.as)
+      return mallory.as
+    },
+  },
+  'an account that a deleted account of the starter made': {
+    before: async () => {
+      const between = await admin(mallory.as)
+      made = await admin(between.as)
+      await remove(`/v1/accounts/${between.id}`, mallory.as)
+    },
+    decider: async () => made.as,
+  },
+  'the maker of the account that started it': {
+    starter: async () => (await admin(mallory.as)).as,
+    decider: async () => mallory.as,
+  },
+  'the maker of the deleted account that started it': {
+    starter: async () => {
+      made = await admin(mallory.as)
+      return made.as
+    },
+    decider: async () => {
+      await remove(`/v1/accounts/${made.id}`, mallory.as)
+      return mallory.as
+    },
+  },
+  'who reset the account that started it': {
+    starter: async () => {
+      made = await admin(workspace.operator)
+      const { reset_url } = await post(mallory.as, `/v1/accounts/${made.id}/reset`)
+      await setPassword(reset_url)
+      return made.as
+    },
+    decider: async () => mallory.as,
+  },
+  'another account of the maker of the account that started it': {
+    before: async () => {
+      made = await admin(mallory.as)
+    },
+    starter: async () => (await admin(mallory.as)).as,
+    decider: async () => made.as,
+  },
+  'the maker of the account that started it, which another admin confirmed afterwards': {
+    starter: async () => {
+      made = await admin(mallory.as)
+      return made.as
+    },
+    decider: async () => {
+      await post(carol.as, `/v1/accounts/${made.id}/confirm`)
+      return mallory.as
+    },
+  },
+  'the maker of the account that published the event': {
+    event: {
+      make: async (topic) => {
+        const as = await key((await admin(mallory.as)).as)
+        await post(as, '/v1/events/publish', { topic, data: {} })
+      },
     },
     decider: async () => mallory.as,
   },
@@ -173,6 +263,41 @@ const WAYS: Readonly<Record<string, Way>> = {
           `  - tell: { emit: { event: { with: { type: ${type}, data: {} } } } }`,
         )
         await post(await key(mallory.as), `/v1/flows/${flow}/executions`)
+      },
+    },
+    decider: async () => mallory.as,
+  },
+  'the maker of a deleted client of an MCP server that started the execution which published the event': {
+    event: {
+      make: async (type) => {
+        const flow = await runs.publish(
+          `  - tell: { emit: { event: { with: { type: ${type}, data: {} } } } }`,
+        )
+        const experimental = { workspace_id: place.workspace_id, experimental: ['mcp.flow_tools'] }
+        await post(workspace.operator, '/v1/services/configure', experimental)
+        const server = await publishMcpServer(workspace, unique('s'), {
+          [`flows:${flow}:run`]: { enabled: true },
+        })
+        const agent = await post(mallory.as, `${server.base}/clients`, { name: 'agent' })
+        const scope = scopesOf(server, `run_${flow}`)
+        const { body } = await askToken(
+          { resource: server.url, scope },
+          { id: agent.client_id, secret: agent.client_secret },
+        )
+        await callTool(server.path, bearer(body['access_token'] ?? ''), `run_${flow}`, {})
+        await remove(`${server.base}/clients/${agent.client_id}`, mallory.as)
+      },
+    },
+    decider: async () => mallory.as,
+  },
+  'the starter of the execution in another workspace which published the event': {
+    event: {
+      make: async (type) => {
+        const elsewhere = new Runs(await addTestWorkspace(workspace))
+        const flow = await elsewhere.publish(
+          `  - tell: { emit: { event: { with: { type: ${type}, data: {} } } } }`,
+        )
+        await elsewhere.start(flow, {}, mallory.as)
       },
     },
     decider: async () => mallory.as,
@@ -295,6 +420,43 @@ describe('four eyes', () => {
     await runs.send(run, 'cancel')
   })
 
+  test.each(['maker first', 'account first'])(
+    'quorum of two, by the maker of an account and that account, %s: counts once, until another admin has confirmed it before',
+    async (order) => {
+      const own = await admin(carol.as)
+      const ask = async (asked: Person[]) => {
+        const flow = await runs.publish(`  - board: { approve: { approvers: ${APPROVERS}, quorum: 2 } }`)
+        const run = await runs.start(flow, {}, mallory.as)
+        await runs.until(run, (one) => one.status === 'waiting' && one.approvals?.length === 1)
+        const replies = []
+        for (const { as } of asked) replies.push(await runs.send(run, 'approve', { approved: true }, as))
+        await runs.send(run, 'cancel')
+        return replies.map(({ status, body }) => [status, body.detail])
+      }
+      const both = order === 'maker first' ? [carol, own] : [own, carol]
+      expect(await ask(both)).toEqual([
+        [200, undefined],
+        [409, expect.stringContaining('has decided already')],
+      ])
+      await post(workspace.operator, `/v1/accounts/${own.id}/confirm`)
+      expect(await ask(both)).toEqual([
+        [200, undefined],
+        [200, undefined],
+      ])
+    },
+  )
+
+  test('started by an account whose password a mailed link has set: its maker decides', async () => {
+    const email = `${unique('ada')}@example.test`
+    const body = { role: 'workspace_admin', ...place, email, mail: true }
+    const { id } = await post(mallory.as, '/v1/accounts', body)
+    await setPassword((await mailTo(email, 'Set the password')).link)
+    const own = await person(Promise.resolve({ id, email }), 'workspace_admin')
+    const { run } = await ask(own.as)
+    expect((await runs.send(run, 'approve', { approved: true }, mallory.as)).status).toBe(200)
+    await runs.ended(run)
+  })
+
   test('data patched with a key or client: its maker may not decide', async () => {
     const flow = await runs.publish(`  - board: { approve: { approvers: ${APPROVERS} } }`)
     const run = await runs.start(flow, {}, workspace.operator)
@@ -348,6 +510,19 @@ describe('address of an approver', () => {
     await runs.ended(run)
     await post(mallory.as, `/v1/accounts/${invited.id}/reset`)
     expect((await read()).email_verified_at).toBeNull()
+  })
+
+  test('address of the starter, whose account was deleted: neither its mailbox nor its next account decides', async () => {
+    const own = await admin(workspace.operator)
+    const { run, title } = await ask(own.as, `['${own.email}', 'role:workspace_admin', '${carol.id}']`)
+    await remove(`/v1/accounts/${own.id}`, workspace.operator)
+    const next = await admin(workspace.operator, { email: own.email })
+    await mailTo(carol.email, title)
+    expect(await mailsTo(own.email, title)).toEqual([])
+    await post(carol.as, `/v1/accounts/${next.id}/confirm`)
+    expect((await runs.send(run, 'approve', { approved: true }, next.as)).status).toBe(409)
+    await ok(runs.send(run, 'approve', { approved: true }, carol.as))
+    await runs.ended(run)
   })
 
   test('address of the starter itself, not verified: its mailbox may not decide', async () => {

@@ -1,4 +1,4 @@
-/** Shares the few threads that hash passwords among networks and tenants, in turn, and refuses at once what one has too many of. */
+/** Shares the few threads that hash passwords among networks and tenants, in turn, and refuses at once what would wait too long. */
 
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -15,6 +15,7 @@ export interface Payer {
 
 export class PasswordSlots {
   #free: number
+  #waiting = 0
   /** Requests that wait for a slot, by network and realm, in the order of their next turns. */
   readonly #queues = new Map<string, (() => void)[]>()
   /** Hashes that run or wait, by network and realm, and the links that they are for. */
@@ -28,7 +29,8 @@ export class PasswordSlots {
   /**
    * Waits for a slot. Networks and realms take turns, so one waits for at most one hash of each other.
    * @returns releases the slot
-   * @throws Problem `rate_limited` if this network has too many in this realm; `state_conflict` if the link is in use
+   * @throws Problem `rate_limited` if this network has too many in this realm, or too many wait in all; `state_conflict` if the
+   *   link is in use
    */
   async acquire({ network, realm, link }: Payer): Promise<() => void> {
     const key = `${network} ${realm}`
@@ -39,6 +41,10 @@ export class PasswordSlots {
       throw new Problem('rate_limited', {
         detail: `Your network has ${pending} passwords under way here. Try again in a moment.`,
       })
+    if (this.#waiting >= LIMITS.passwordsWaitingMax)
+      throw new Problem('rate_limited', {
+        detail: 'Too many people are signing in or setting a password. Try again in a moment.',
+      })
     this.#pending.set(key, pending + 1)
     if (link !== undefined) this.#links.add(link)
     if (this.#free > 0) this.#free -= 1
@@ -47,6 +53,7 @@ export class PasswordSlots {
   }
 
   #wait(key: string): Promise<void> {
+    this.#waiting += 1
     return new Promise((proceed) => {
       const queue = this.#queues.get(key) ?? []
       this.#queues.set(key, queue)
@@ -66,6 +73,7 @@ export class PasswordSlots {
     }
     const [next, queue] = turn
     // The one whose turn it was goes to the end.
+    this.#waiting -= 1
     this.#queues.delete(next)
     queue.shift()?.()
     if (queue.length > 0) this.#queues.set(next, queue)

@@ -26,10 +26,10 @@ export async function askCode(visit: Visit, user: UserAccount): Promise<Page | u
 export async function checkCode(visit: Visit, { ticket = '', code = '' }: Form): Promise<UserAccount | Page> {
   const { issuer, workspace, request, path: clientId } = visit
   const form = { ticket, code, at: atOf(visit), clientId }
-  const user = await issuer.factorService.checkCode(requesterOf(request), workspace, form)
-  if (typeof user !== 'string') return user
-  if (user === 'expired') return accountSignInPage(workspace, CODE_ERRORS.expired)
-  return codePage(workspace, { ticket, action: request.url }, CODE_ERRORS[user])
+  const checked = await issuer.factorService.checkCode(requesterOf(request), workspace, form)
+  if (typeof checked !== 'string') return checked.user
+  if (checked === 'expired') return accountSignInPage(workspace, CODE_ERRORS.expired)
+  return codePage(workspace, { ticket, action: request.url }, CODE_ERRORS[checked])
 }
 
 const NEED_PASSWORD = new Set([

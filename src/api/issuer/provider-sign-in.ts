@@ -56,16 +56,16 @@ async function begin(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyRe
 async function end(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyReply> {
   const { issuer, prompt, request } = signIn
   const answer = { ...visitOf(signIn), parameters: parametersOf(request), clientId: prompt.clientId }
-  const user = await issuer.providerService.end(answer, paramOf(request, 'provider'))
+  const result = await issuer.providerService.end(answer, paramOf(request, 'provider'))
   const path = interactionPath(request)
-  if ('text' in user) return show(reply, signInPage(issuer, prompt, path, user))
-  if (!('ask' in user)) return continueSignIn(signIn, user, reply)
-  if (user.ask === 'mail') return show(reply, confirmByMailPage(prompt.workspace, user.provider, path))
-  const asked = await issuer.providerService.unconfirmed(answer, user.ticket)
-  return show(reply, asked === undefined ? EXPIRED : passwordStepPage(signIn, asked, user.ticket))
+  if ('text' in result) return show(reply, signInPage(issuer, prompt, path, result))
+  if (!('ask' in result)) return continueSignIn(signIn, result.user, result.identity, reply)
+  if (result.ask === 'mail') return show(reply, confirmByMailPage(prompt.workspace, result.provider, path))
+  const asked = await issuer.providerService.unconfirmed(answer, result.ticket)
+  return show(reply, asked === undefined ? EXPIRED : passwordStepPage(signIn, asked, result.ticket))
 }
 
-/** Connects an identity to the user who has its address, with the password of that user. */
+/** Takes the password of the user whose address the identity has. The identity is connected when all steps are passed. */
 export async function connectIdentity(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyReply> {
   const { issuer, prompt, request } = signIn
   const { ticket = '', password = '' } = formOf(request)
@@ -76,13 +76,8 @@ export async function connectIdentity(signIn: UserSignIn, reply: FastifyReply): 
   const user = await issuer.signIn.identifyUser(visit.by, credentials, visit.workspace, prompt.clientId)
   if (typeof user === 'string')
     return show(reply, passwordStepPage(signIn, asked, ticket, LOGIN_ERRORS[user]))
-  const isConnected = await issuer.providerService.connect(
-    visit.by,
-    visit.workspace,
-    asked.user,
-    asked.identity,
-  )
-  return isConnected ? continueSignIn(signIn, user, reply) : show(reply, EXPIRED)
+  const isSame = user.id === asked.user.id && user.generation === asked.user.generation
+  return isSame ? continueSignIn(signIn, user, asked.identity, reply) : show(reply, EXPIRED)
 }
 
 function passwordStepPage(

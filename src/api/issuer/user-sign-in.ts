@@ -5,6 +5,7 @@ import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
 import { formTargetOf, LOGIN_ERRORS, type Page } from '../../access/issuer/pages.ts'
 import type { InteractionRequest } from '../../access/issuer/sign-in.ts'
 import { CODE_ERRORS, codePage } from '../../access/issuer/users/factor-pages.ts'
+import type { ProvenIdentity } from '../../access/issuer/users/identities-store.ts'
 import { PASSKEY_ERRORS, PASSKEY_SCRIPT, passkeySignIn } from '../../access/issuer/users/passkey-pages.ts'
 import { type Refusal, type UserPrompt, userSignInPage } from '../../access/issuer/users/user-pages.ts'
 import type { UserAccount } from '../../access/issuer/users/users-store.ts'
@@ -57,11 +58,11 @@ export async function enterCode(signIn: UserSignIn, reply: FastifyReply): Promis
   const { issuer, interaction, prompt, request } = signIn
   const { ticket = '', code = '' } = formOf(request)
   const form = { ticket, code, at: interaction.uid, clientId: prompt.clientId }
-  const user = await issuer.factorService.checkCode(interaction.by, prompt.workspace, form)
-  if (typeof user !== 'string') return loginAs(signIn, user, reply)
+  const checked = await issuer.factorService.checkCode(interaction.by, prompt.workspace, form)
+  if (typeof checked !== 'string') return complete(signIn, checked.user, checked.identity, reply)
   const path = interactionPath(request)
-  if (user === 'expired') return show(reply, signInPage(issuer, prompt, path, CODE_ERRORS.expired))
-  return show(reply, codeStepPage(prompt, path, ticket, CODE_ERRORS[user]))
+  if (checked === 'expired') return show(reply, signInPage(issuer, prompt, path, CODE_ERRORS.expired))
+  return show(reply, codeStepPage(prompt, path, ticket, CODE_ERRORS[checked]))
 }
 
 /** Signs in with a passkey, which needs neither password nor code. */
@@ -75,16 +76,32 @@ export async function usePasskey(signIn: UserSignIn, reply: FastifyReply): Promi
   return show(reply, signInPage(issuer, prompt, path, PASSKEY_ERRORS[user]))
 }
 
-/** Ends the sign-in of a user whom other means than a password have identified, or asks for the code of a second factor. */
+/** Ends the sign-in of a user whom a provider has identified, or asks for the code of a second factor. */
 export async function continueSignIn(
   signIn: UserSignIn,
   user: UserAccount,
+  identity: ProvenIdentity,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { issuer, interaction, prompt, request } = signIn
-  const ticket = await issuer.secondFactors.challenge(user, interaction.uid)
-  if (ticket === undefined) return loginAs(signIn, user, reply)
+  const ticket = await issuer.secondFactors.challenge(user, interaction.uid, identity)
+  if (ticket === undefined) return complete(signIn, user, identity, reply)
   return show(reply, codeStepPage(prompt, interactionPath(request), ticket))
+}
+
+/** Ends a sign-in all steps of which are passed. @param identity by which the user has signed in; undefined after a password */
+async function complete(
+  signIn: UserSignIn,
+  user: UserAccount,
+  identity: ProvenIdentity | undefined,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { issuer, interaction, prompt, request } = signIn
+  const isComplete =
+    identity === undefined ||
+    (await issuer.providerService.complete(interaction.by, prompt.workspace, user, identity))
+  if (isComplete) return loginAs(signIn, user, reply)
+  return show(reply, signInPage(issuer, prompt, interactionPath(request), CODE_ERRORS.expired))
 }
 
 async function loginAs({ issuer, interaction }: UserSignIn, user: UserAccount, reply: FastifyReply) {

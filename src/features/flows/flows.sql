@@ -193,8 +193,8 @@ call tenon.add_row_quota('concurrent_executions', 'tenon.executions', 'ended_at'
 create trigger count_starts after insert on tenon.executions referencing new table as added
   for each statement execute function tenon.count_rows('execution_starts_per_minute', '');
 
--- Writes the event `platform.execution.<verb>` of an execution that has ended, is held or is overdue, in the same transaction.
--- Its data contain no text of the flow's own but the type and title of the error.
+-- For the function below, in the session of any workspace of the tenant.
+create policy causes on tenon.executions for select to tenon_owner using (tenant_id = tenon.tenant());
 -- The subjects behind an execution: those given, and those behind the executions that are given by id and workspace, which may be
 -- another of the tenant.
 create function tenon.causes_with(subjects text[], executions text[], workspaces text[]) returns text[]
@@ -208,6 +208,8 @@ create function tenon.causes_with(subjects text[], executions text[], workspaces
 revoke execute on function tenon.causes_with from public;
 grant execute on function tenon.causes_with to tenon_admin;
 
+-- Writes the event `platform.execution.<verb>` of an execution that has ended, is held or is overdue, in the same transaction.
+-- Its data contain no text of the flow's own but the type and title of the error.
 create function tenon.emit_execution_event() returns trigger
   language plpgsql set search_path = tenon, pg_temp as $$
 declare

@@ -95,7 +95,7 @@ const controlled = ({ actor: { subject } }: AdminScope) => sql`controlled_by =
 /** Stores a new link and voids the previous one. For an accepted account, this ends the password (tenon.keep_account). */
 const storeLink = (scope: AdminScope, id: string, { digest, mail }: NewLink, accepted: boolean) => sql`
   update accounts set invitation = ${digest}, invited_until = ${UNTIL}, link_mailed = ${mail}::boolean, updated_at = now(),
-    ${controlled(scope)}
+    linked_by = ${scope.actor.subject}, ${controlled(scope)}
   where id = ${id} and disabled_at is null and (accepted_at is not null) = ${accepted}::boolean returning ${COLUMNS}`
 
 interface NewLink {

@@ -22,8 +22,9 @@ create table tenon.accounts (
   invited_until timestamptz(3),
   -- When a higher role last reset the password.
   reset_at timestamptz(3),
-  -- Whether the link was mailed to the address, and not shown to the admin who made it.
+  -- Whether the link was mailed to the address, and not shown to the admin who made it, and who that was.
   link_mailed boolean not null default false,
+  linked_by text,
   -- When the password was set by a link that was mailed: only then does the account decide by its address.
   email_verified_at timestamptz(3),
   -- Subjects that made the account, a link to it or its groups, and when the last of them did: each could act as its person.
@@ -50,7 +51,7 @@ grant select (id, tenant_id, workspace_id, role, email, name, groups, accepted, 
     email_verified_at, controlled_by, controlled_at, confirmed_by, created_by, created_at, updated_at, disabled_at,
     last_login_at),
   insert (id, tenant_id, workspace_id, role, email, name, groups, invitation, invited_until, controlled_by, created_by),
-  update (name, groups, invitation, invited_until, link_mailed, controlled_by, confirmed_by, updated_at, disabled_at), delete
+  update (name, groups, invitation, invited_until, link_mailed, linked_by, controlled_by, confirmed_by, updated_at, disabled_at), delete
   on tenon.accounts to tenon_admin, tenon_operator;
 call tenon.allow('tenon_issuer', 'tenon.accounts', 'all', 'select, update');
 create policy owner on tenon.accounts for select to tenon_owner using (true);

@@ -126,6 +126,7 @@ create table tenon.mcp_clients (
   foreign key (tenant_id, workspace_id, server_id) references tenon.mcp_servers
 );
 call tenon.allow('tenon_admin', 'tenon.mcp_clients', 'workspace', 'select, insert, delete');
+create trigger record_maker after insert on tenon.mcp_clients for each row execute function tenon.record_creator();
 
 -- Sources of tools outside the platform, with the definitions that an admin has accepted.
 create table tenon.mcp_sources (

@@ -16,6 +16,7 @@ const FILES = [
   'features/tenants/tenants.sql',
   'features/quotas/quotas.sql',
   'features/identity/identity.sql',
+  'features/identity/makers.sql',
   'features/users/users.sql',
   'features/users/factors.sql',
   'features/api-keys/api-keys.sql',

@@ -14,7 +14,7 @@ import {
 } from '../../support/clients/browser.ts'
 import { mailTo } from '../../support/clients/mails.ts'
 import { ok } from '../../support/clients/mcp.ts'
-import { codeAt, enrol, forgetUsedCodes } from '../../support/clients/second-factors.ts'
+import { codeAt, type Enrolled, enrol, forgetUsedCodes } from '../../support/clients/second-factors.ts'
 import {
   addUser,
   addUserClient,
@@ -83,6 +83,17 @@ async function choose(browser = new Browser(REDIRECT), flow = authorization(app.
   const page = await browser.open(flow.url)
   const [interaction] = page.url.split('?')
   return browser.open(`${interaction}/providers/${id}`)
+}
+
+/** Enters the code of a second factor. */
+function enterCode(browser: Browser, page: Seen, code: string): Promise<Seen> {
+  const ticket = /name="ticket" value="([^"]+)"/.exec(page.html)?.[1] ?? ''
+  return submitStep(browser, page, 'code', { action: 'code', ticket, code })
+}
+
+async function codeOf(user: Enrolled): Promise<string> {
+  await forgetUsedCodes(user)
+  return codeAt(user.secret)
 }
 
 /** The tokens of the person who signs in. */
@@ -208,10 +219,67 @@ describe('person', () => {
     const browser = new Browser(REDIRECT)
     const page = await connectIdentity(browser, await choose(browser), user.password)
     expect([page.status, page.html]).toEqual([200, expect.stringContaining('Enter a code')])
-    const ticket = /name="ticket" value="([^"]+)"/.exec(page.html)?.[1] ?? ''
-    await forgetUsedCodes(user)
-    const form = { action: 'code', ticket, code: codeAt(user.secret) }
-    expect(isSignedIn(await submitStep(browser, page, 'code', form))).toBe(true)
+    expect(isSignedIn(await enterCode(browser, page, await codeOf(user)))).toBe(true)
+  })
+
+  test('with a second factor: is connected after the code, and not before', async () => {
+    const user = await enrol(app, await addUser(app))
+    newPerson({ email: user.email })
+    const browser = new Browser(REDIRECT)
+    const page = await connectIdentity(browser, await choose(browser), user.password)
+    expect((await enterCode(browser, page, '000000')).status).toBe(401)
+    expect((await userOf(user.email)).identities).toEqual([])
+    expect(isSignedIn(await enterCode(browser, page, await codeOf(user)))).toBe(true)
+    expect((await userOf(user.email)).identities).toEqual([provider.origin])
+  })
+
+  // What may happen between the steps of a sign-in, at each of which the identity is connected, or is to be.
+  const BETWEEN: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
+    'the identity is disconnected': () =>
+      asSuperuser('update tenon.user_identities set disconnected_at = now() where subject = $1', [
+        provider.person['sub'],
+      ]),
+    'another identity of the provider is disconnected': (id) =>
+      asSuperuser(
+        `insert into tenon.user_identities (tenant_id, workspace_id, issuer, subject, user_id, disconnected_at)
+         select tenant_id, workspace_id, $2, $3, id, now() from tenon.users where id = $1`,
+        [id, provider.origin, unique('sub')],
+      ),
+    'the user is signed out everywhere': (id) =>
+      ok(call('POST', `/v1/users/${id}/sign-out`, { as: app.workspace.operator, body: {} })),
+    'the user is disabled': (id) =>
+      ok(call('PATCH', `/v1/users/${id}`, { as: app.workspace.operator, body: { disabled: true } })),
+  }
+  test.each(
+    Object.keys(BETWEEN).flatMap((event) =>
+      [true, false]
+        // An identity that is not connected yet cannot be disconnected, and one that is connected outlives others.
+        .filter(
+          (isNew) =>
+            event !==
+            (isNew ? 'the identity is disconnected' : 'another identity of the provider is disconnected'),
+        )
+        .map((isNew) => [event, isNew ? 'new' : 'connected'] as const),
+    ),
+  )('%s, while the code is asked for (%s identity): nobody is signed in', async (event, state) => {
+    const user = await enrol(app, await addUser(app))
+    newPerson({ email: user.email })
+    const begin = async (browser: Browser) => connectIdentity(browser, await choose(browser), user.password)
+    if (state === 'connected') {
+      const browser = new Browser(REDIRECT)
+      expect(isSignedIn(await enterCode(browser, await begin(browser), await codeOf(user)))).toBe(true)
+    }
+    const browser = new Browser(REDIRECT)
+    const page = await (state === 'connected' ? choose(browser) : begin(browser))
+    expect(page.html).toContain('Enter a code')
+    await BETWEEN[event]?.(user.id)
+    const end = await enterCode(browser, page, await codeOf(user))
+    expect([isSignedIn(end), end.html]).toEqual([false, expect.stringContaining('took too long')])
+    const rows = await asSuperuser(
+      'select from tenon.user_identities where subject = $1 and disconnected_at is null',
+      [provider.person['sub']],
+    )
+    expect(rows).toHaveLength(state === 'connected' && event !== 'the identity is disconnected' ? 1 : 0)
   })
 
   test('disabled, or deleted and not invited again: the sign-in is refused', async () => {

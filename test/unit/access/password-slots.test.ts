@@ -29,6 +29,24 @@ test('slots: one network has as many under way as it may: refused at once, anoth
   expect(order).toHaveLength(LIMITS.passwordsPendingMax + 1)
 })
 
+test('slots: as many wait as may, each from another network and tenant: one more is refused at once, until one has its turn', async () => {
+  const slots = new PasswordSlots(2)
+  const ask = (n: number) => slots.acquire({ network: `n${n}`, realm: `r${n}` })
+  const running = await Promise.all([ask(-1), ask(-2)])
+  let ended = 0
+  const waiting = Array.from({ length: LIMITS.passwordsWaitingMax }, async (_, n) => {
+    const release = await ask(n)
+    ended += 1
+    release()
+  })
+  await expect(ask(1_000)).rejects.toMatchObject({ code: 'rate_limited', status: 429 })
+  expect(ended).toBe(0)
+  running[0]?.()
+  await Promise.all(waiting)
+  const next = await ask(1_000)
+  next()
+})
+
 test('slots: a link is in use: refused until the request before has ended', async () => {
   const slots = new PasswordSlots(2)
   const payer = { network: 'n', realm: 'r', link: 'l' }

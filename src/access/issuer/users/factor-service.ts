@@ -3,6 +3,7 @@
 import { AttemptThrottle } from '../../authentication/attempt-throttle.ts'
 import type { IssuerAudit, Requester } from '../audit-events.ts'
 import type { IssuerServices } from '../issuer-services.ts'
+import type { ProvenIdentity } from './identities-store.ts'
 import type { TotpSetup } from './second-factors.ts'
 import type { UserAccount, UserWorkspace } from './users-store.ts'
 
@@ -25,6 +26,11 @@ interface PasskeyForm extends Pick<CodeForm, 'at' | 'clientId'> {
   readonly network: string
 }
 
+interface Checked {
+  readonly user: UserAccount
+  readonly identity: ProvenIdentity | undefined
+}
+
 export class FactorService {
   readonly #services: Services
   readonly #audit: IssuerAudit
@@ -35,17 +41,21 @@ export class FactorService {
     this.#audit = audit
   }
 
-  /** @returns the user if the code is right and the user belongs to the workspace of the sign-in; otherwise the reason of the refusal */
+  /**
+   * @returns the user if the code is right and the user belongs to the workspace of the sign-in, with the identity at a provider that
+   *   came before the code; otherwise the reason of the refusal
+   */
   async checkCode(
     by: Requester,
     { workspaceId }: UserWorkspace,
     { ticket, code, at, clientId }: CodeForm,
-  ): Promise<UserAccount | 'expired' | 'wrong_code' | 'too_many'> {
+  ): Promise<Checked | 'expired' | 'wrong_code' | 'too_many'> {
     const { secondFactors, users } = this.#services
     const pending = secondFactors.pending(ticket, at)
     const user = pending && (await users.find(pending.userId))
     if (user?.generation !== pending?.generation || user?.workspaceId !== workspaceId) return 'expired'
-    return this.#verify(by, user, code, clientId)
+    const checked = await this.#verify(by, user, code, clientId)
+    return typeof checked === 'string' ? checked : { user, identity: pending?.identity }
   }
 
   /** Switches the second factor on. @returns the recovery codes; undefined if the code is wrong */

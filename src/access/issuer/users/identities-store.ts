@@ -28,6 +28,16 @@ export interface KnownIdentity {
   readonly isConnected: boolean
 }
 
+/** An identity that its provider has confirmed in a sign-in which has not ended yet. */
+export interface ProvenIdentity {
+  readonly issuer: string
+  readonly subject: string
+  /** The name of the provider. */
+  readonly provider: string
+  /** True if the user has confirmed it in this sign-in, whose end connects it. */
+  readonly isNew: boolean
+}
+
 export class IdentitiesStore {
   readonly #system: SystemScope
 
@@ -63,10 +73,13 @@ export class IdentitiesStore {
     const known = (await this.list(user)).find((one) => one.id === id && one.isConnected !== isConnected)
     if (known === undefined) return undefined
     const { tenantId, workspaceId, id: userId } = user
-    await this.#system.batch(sql`
+    await this.#system.batch(
+      sql`select from users where id = ${userId} for update`,
+      sql`
       update user_identities set disconnected_at = case when not ${isConnected} then now() end
       where tenant_id = ${tenantId} and workspace_id = ${workspaceId} and user_id = ${userId}
-        and issuer = ${known.issuer} and subject = ${known.subject}`)
+        and issuer = ${known.issuer} and subject = ${known.subject}`,
+    )
     return known
   }
 
@@ -93,17 +106,26 @@ export class IdentitiesStore {
       })
   }
 
-  /** Gives a user who has confirmed it the identity. @returns false if it is one already, or the user has changed since */
-  async attach(
+  /**
+   * Ends a sign-in by an identity, in one transaction: the user is the one who began it, and the identity is connected to the user,
+   * or is so from now on. The lock of the user's row orders it with a disconnection, which takes the same one.
+   * @returns false if the user has changed since, or has disconnected an identity of the issuer
+   */
+  async complete(
     { tenantId, workspaceId, id, generation }: UserAccount,
-    { issuer, subject }: Pick<Identity, 'issuer' | 'subject'>,
+    { issuer, subject, isNew }: ProvenIdentity,
   ): Promise<boolean> {
-    const row = await this.#system.row(sql`
+    const own = sql`tenant_id = ${tenantId} and workspace_id = ${workspaceId} and user_id = ${id} and issuer = ${issuer}`
+    const lock = sql`select id from users where id = ${id} and generation = ${generation} and disabled_at is null for update`
+    const connect = sql`
       insert into user_identities (tenant_id, workspace_id, issuer, subject, user_id)
       select ${tenantId}, ${workspaceId}, ${issuer}, ${subject}, id from users
-        where id = ${id} and generation = ${generation} and disabled_at is null
-      on conflict do nothing returning user_id`)
-    return row !== undefined
+        where id = ${id} and generation = ${generation} and disabled_at is null and ${isNew}::boolean
+          and not exists (select from user_identities where ${own} and disconnected_at is not null)
+      on conflict do nothing returning user_id`
+    const known = sql`select from user_identities where ${own} and subject = ${subject} and disconnected_at is null`
+    const [locked = [], made = [], connected = []] = await this.#system.batch(lock, connect, known)
+    return locked.length > 0 && (isNew ? made : connected).length > 0
   }
 
   #connect({ tenantId, workspaceId }: WorkspaceRef, identity: Identity, mayCreate: boolean) {

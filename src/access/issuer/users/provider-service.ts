@@ -8,6 +8,7 @@ import type { IssuerAudit, Requester } from '../audit-events.ts'
 import type { IssuerServices } from '../issuer-services.ts'
 import { LOGIN_ERRORS } from '../pages.ts'
 import { CODE_ERRORS } from './factor-pages.ts'
+import type { ProvenIdentity } from './identities-store.ts'
 import { providerName } from './identity-pages.ts'
 import type { StoredProvider } from './identity-provider-settings.ts'
 import type { Identity } from './identity-providers.ts'
@@ -38,7 +39,16 @@ interface Answer extends Visit {
   readonly clientId: string
 }
 
-/** What somebody at a provider is asked for first, who has the address of a user: that user's password, or to open a mail. */
+/** A user whom a provider has identified. The sign-in ends with {@link ProviderService.complete}. */
+interface Identified {
+  readonly user: UserAccount
+  readonly identity: ProvenIdentity
+}
+
+/**
+ * The next step for a person whom the provider signs in for the first time, if a user has the address of that person. `password`:
+ * the page asks for the password of the user. `mail`: the user, who has no password, gets a mail with a link.
+ */
 export type Confirmation =
   | { readonly ask: 'password'; readonly ticket: string }
   | { readonly ask: 'mail'; readonly provider: string }
@@ -47,9 +57,7 @@ export type Confirmation =
 interface Unconfirmed {
   readonly userId: string
   readonly generation: number
-  readonly issuer: string
-  readonly subject: string
-  readonly provider: string
+  readonly identity: ProvenIdentity
   readonly at: string
 }
 
@@ -119,40 +127,44 @@ export class ProviderService {
   }
 
   /** @returns the user, whose second factor is still to be checked */
-  async end(answer: Answer, providerId: string): Promise<UserAccount | Refusal | Confirmation> {
+  async end(answer: Answer, providerId: string): Promise<Identified | Refusal | Confirmation> {
     const { by, workspace, clientId } = answer
     const { tenantId, workspaceId } = workspace
-    const user = await this.#identify(answer, providerId)
-    if ('text' in user) {
-      const reason = user === TOO_MANY ? 'too_many' : 'wrong_identity'
+    const result = await this.#identify(answer, providerId)
+    if ('text' in result) {
+      const reason = result === TOO_MANY ? 'too_many' : 'wrong_identity'
       this.#audit.signInRefused(by, { tenantId, workspaceId, accountId: undefined, clientId }, reason)
     }
-    return user
+    return result
   }
 
   /** The user who is asked for the password, and the identity; undefined if it took too long. */
   async unconfirmed(
     { workspace, at }: Pick<Visit, 'workspace' | 'at'>,
     ticket: string,
-  ): Promise<{ readonly user: UserAccount; readonly identity: Unconfirmed } | undefined> {
-    const identity = this.#tickets.read<Unconfirmed>('identity', ticket)
-    if (identity === undefined || identity.at !== at) return undefined
-    const user = await this.#services.users.find(identity.userId)
-    const isSame = user?.workspaceId === workspace.workspaceId && user.generation === identity.generation
-    return isSame ? { user, identity } : undefined
+  ): Promise<Identified | undefined> {
+    const asked = this.#tickets.read<Unconfirmed>('identity', ticket)
+    if (asked === undefined || asked.at !== at) return undefined
+    const user = await this.#services.users.find(asked.userId)
+    const isSame = user?.workspaceId === workspace.workspaceId && user.generation === asked.generation
+    return isSame ? { user, identity: asked.identity } : undefined
   }
 
-  /** Connects an identity to a user who has confirmed it. @returns false if the user has changed since */
-  async connect(by: Requester, { brand }: UserWorkspace, user: UserAccount, identity: Unconfirmed) {
+  /**
+   * Ends the sign-in of a user who has passed all steps, and connects the identity if it is new.
+   * @returns false if the user, or the connection of the identity, has changed since the first step
+   */
+  async complete(by: Requester, { brand }: UserWorkspace, user: UserAccount, identity: ProvenIdentity) {
     const { identitiesStore, userMails } = this.#services
-    if (!(await identitiesStore.attach(user, identity))) return false
+    if (!(await identitiesStore.complete(user, identity))) return false
+    if (!identity.isNew) return true
     this.#audit.userChanged(by, user, 'user.connect_identity')
     const recipient = { to: user.email, brandName: brand.name }
     userMails.factorsChanged(recipient, `${identity.provider} can sign in to it now.`)
     return true
   }
 
-  async #identify(answer: Answer, providerId: string): Promise<UserAccount | Refusal | Confirmation> {
+  async #identify(answer: Answer, providerId: string): Promise<Identified | Refusal | Confirmation> {
     const { workspace, at, parameters, network } = answer
     const { identityProviders } = this.#services
     const provider = workspace.providers.find(({ id }) => id === providerId)
@@ -173,12 +185,21 @@ export class ProviderService {
     return this.#userOf(answer, provider, identity)
   }
 
-  /** The user with the identity; the first time a new or an invited one, or what the one with its verified address is asked for. */
-  async #userOf({ by, workspace, at }: Answer, provider: StoredProvider, identity: Identity) {
+  /** The user with the identity; the first time a new or an invited one, or the next step for one with its verified address. */
+  async #userOf(
+    { by, workspace, at }: Answer,
+    provider: StoredProvider,
+    identity: Identity,
+  ): Promise<Identified | Refusal | Confirmation> {
     const { users, identitiesStore } = this.#services
+    const { issuer, subject } = identity
+    const proven: ProvenIdentity = { issuer, subject, provider: provider.name, isNew: false }
     const known = await identitiesStore.find(workspace, identity)
     if (known?.isConnected === false) return disconnected(provider)
-    if (known !== undefined) return (await users.find(known.userId)) ?? INACTIVE
+    if (known !== undefined) {
+      const user = await users.find(known.userId)
+      return user === undefined ? INACTIVE : { user, identity: proven }
+    }
     if (!isUserEmail(identity.verifiedEmail)) return unverified(provider)
     const mayCreate = (provider.sign_up ?? workspace.signUp) === 'open'
     const name = isUserName(identity.name) ? identity.name : ''
@@ -187,15 +208,14 @@ export class ProviderService {
     if (connected?.how === 'disconnected') return disconnected(provider)
     const user = connected && (await users.find(connected.id))
     if (user === undefined) return CLOSED
-    if (connected?.how === 'with_password') return this.#askPassword(user, provider, identity, at)
+    if (connected?.how === 'with_password') return this.#askPassword(user, { ...proven, isNew: true }, at)
     if (connected?.how === 'without_password') return this.#askByMail(user, workspace, provider, identity)
     this.#audit.userChanged(by, user, connected?.how === 'created' ? 'user.verify' : 'user.connect_identity')
-    return user
+    return { user, identity: proven }
   }
 
-  #askPassword({ id, generation }: UserAccount, { name }: StoredProvider, identity: Identity, at: string) {
-    const { issuer, subject } = identity
-    const asked: Unconfirmed = { userId: id, generation, issuer, subject, provider: name, at }
+  #askPassword({ id, generation }: UserAccount, identity: ProvenIdentity, at: string) {
+    const asked: Unconfirmed = { userId: id, generation, identity, at }
     return {
       ask: 'password',
       ticket: this.#tickets.issue('identity', asked, LIMITS.users.factorSeconds),

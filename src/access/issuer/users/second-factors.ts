@@ -6,6 +6,7 @@ import type { Database } from '../../../infra/postgres/database.ts'
 import { sql, textArray } from '../../../infra/postgres/sql.ts'
 import { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import { AttemptThrottle } from '../../authentication/attempt-throttle.ts'
+import type { ProvenIdentity } from './identities-store.ts'
 import { Tickets } from './tickets.ts'
 import {
   isTotpCode,
@@ -26,12 +27,14 @@ export interface TotpSetup {
   readonly ticket: string
 }
 
-/** The state between the two steps of a sign-in: the password was right, and the code is still to come. */
+/** The state between the two steps of a sign-in: the first proof was right, and the code is still to come. */
 export interface PendingSignIn {
   readonly userId: string
   readonly generation: number
   /** Identifies the sign-in: the interaction, or the page. */
   readonly at: string
+  /** The identity at a provider by which the user signs in; absent after a password. */
+  readonly identity?: ProvenIdentity
 }
 
 type CodeResult = 'right' | 'wrong' | 'too_many'
@@ -59,9 +62,10 @@ export class SecondFactors {
   }
 
   /** A ticket for the page that asks for a code; undefined if the user needs none. @param at identifies the sign-in */
-  async challenge(user: UserAccount, at: string): Promise<string | undefined> {
+  async challenge(user: UserAccount, at: string, identity?: ProvenIdentity): Promise<string | undefined> {
     if ((await this.recoveryCodesLeft(user)) === undefined) return undefined
-    const pending: PendingSignIn = { userId: user.id, generation: user.generation, at }
+    const by = identity === undefined ? {} : { identity }
+    const pending: PendingSignIn = { userId: user.id, generation: user.generation, at, ...by }
     return this.#tickets.issue('second-factor', pending, LIMITS.users.factorSeconds)
   }
 

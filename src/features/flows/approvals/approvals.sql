@@ -58,63 +58,30 @@ end $$;
 create trigger delete_approvals after delete on tenon.executions referencing old table as gone
   for each statement execute function tenon.delete_approvals();
 
--- True for operators, and the client of the installation. Nobody could confirm what they make, and they make the first accounts and keys of each tenant, so that is
--- not counted against anybody, except after a question was asked.
-create function tenon.is_operator(subject text) returns boolean
-  stable language sql security definer set search_path = tenon, pg_temp as $$
-  select subject = 'tenon-operator' or exists (select from accounts where id = subject and role = 'operator')
-    or exists (select from oauth_clients where id = subject and role = 'operator') $$;
-revoke execute on function tenon.is_operator from public;
-
--- The people behind subjects of the tenant: the accounts that made a key, were shown the secret of a machine client, or made
--- whoever did; and the accounts of an address.
-create function tenon.people_behind(subjects text[]) returns text[]
-  stable language sql security definer set search_path = tenon, pg_temp as $$
-  with recursive behind(subject) as (
-    select unnest(subjects)
-    union
-    select made.by from behind b cross join lateral (
-      select created_by as by from api_keys where id = b.subject and tenant_id = tenon.tenant()
-      union all select unnest(created_by || rotated_by) from oauth_clients
-        where id = b.subject and kind = 'machine' and tenant_id = tenon.tenant()
-      union all select id from accounts where email = b.subject and tenant_id = tenon.tenant()) made
-    where not tenon.is_operator(made.by)
-  )
-  select coalesce(array_agg(subject), '{}') from behind $$;
-revoke execute on function tenon.people_behind from public;
-grant execute on function tenon.people_behind to tenon_admin;
-
 -- Why a subject may not decide an approval, beyond what its workflow checks:
---   excluded     one of the people behind the subject is behind the execution (`authors`, whom the workflow knows, and `causes`)
---   decided      one of them has decided already, under another name
+--   excluded     a person behind the subject is behind the execution (`authors`, whom the workflow knows, and `causes`)
+--   decided      a person behind the subject has decided already, under another name
 --   unconfirmed  the authors made the account, a link to it or its groups, or anybody did after the question was asked; until
 --                an account or client confirms it that the authors have not made
 -- An account whose own address is asked, and was verified, needs no confirmation: the mailbox tells who it is.
 -- @param four_eyes false: only changes after the question count
-create function tenon.decision_refusal(
-    subject text, approvers text[], authors text[], causes text[], four_eyes boolean, decided text[], asked_at timestamptz) returns text
+-- @param started_at of the execution: a person who could act as one of the authors then, or later, is behind it
+create function tenon.decision_refusal(subject text, approvers text[], authors text[], causes text[], four_eyes boolean,
+    decided text[], started_at timestamptz, asked_at timestamptz) returns text
   stable language sql security definer set search_path = tenon, pg_temp as $$
-  with recursive own as (select tenon.people_behind(array[subject]) as people),
-  barred as (select tenon.people_behind(authors || causes) as people),
-  reached(id) as (
-    select by from barred cross join unnest(people) as by where not tenon.is_operator(by)
-    union
-    select made.id from reached r cross join lateral (
-      select a.id from accounts a where a.tenant_id = tenon.tenant() and r.id = any(a.controlled_by)
-      union all select k.id from api_keys k where k.tenant_id = tenon.tenant() and k.created_by = r.id
-      union all select c.id from oauth_clients c
-        where c.tenant_id = tenon.tenant() and c.kind = 'machine' and r.id = any(c.created_by || c.rotated_by)) made
-  )
+  with own as (select tenon.people_behind(array[subject]) as people),
+  barred as (select tenon.people_behind(authors || causes, started_at) as people),
+  reached as (select tenon.reach_of(tenon.tenant(), people) as ids from barred)
   select case
     when four_eyes and subject = any(authors) or subject = any(decided) then null
-    when four_eyes and own.people && barred.people then 'excluded'
-    when own.people && tenon.people_behind(decided) then 'decided'
+    when four_eyes and tenon.share_a_person(own.people, barred.people) then 'excluded'
+    when tenon.share_a_person(own.people, tenon.people_behind(decided, asked_at)) then 'decided'
     when exists (
-      select from accounts a
+      select from accounts a, reached
       where a.tenant_id = tenon.tenant() and a.id = any(own.people) and subject <> a.email
         and not (a.email_verified_at is not null and a.email = any(approvers))
-        and (four_eyes and a.id in (select id from reached) or a.controlled_at > asked_at)
-        and not exists (select from unnest(a.confirmed_by) as by where by not in (select id from reached))
+        and (four_eyes and a.id = any(reached.ids) or a.controlled_at > asked_at)
+        and not exists (select from unnest(a.confirmed_by) as by where by <> all(reached.ids))
     ) then 'unconfirmed' end
   from own, barred $$;
 revoke execute on function tenon.decision_refusal from public;

@@ -57,7 +57,8 @@ export function mayDecide({ by, as }: Decider): Sql {
 export const refusalOf = (by: Sql): Sql => sql`tenon.decision_refusal(${by}, a.approvers,
   a.excluded || array(select s.started_by from executions s where s.id = a.execution_id),
   array(select unnest(s.caused_by) from executions s where s.id = a.execution_id), cardinality(a.excluded) > 0,
-  array(select d ->> 'by' from jsonb_array_elements(a.decisions) as d), a.asked_at)`
+  array(select d ->> 'by' from jsonb_array_elements(a.decisions) as d),
+  (select s.started_at from executions s where s.id = a.execution_id), a.asked_at)`
 
 /**
  * Rejects a decision by someone who is behind the execution, has decided under another name, or has an account that those
@@ -82,12 +83,16 @@ export async function requireIndependent(
   return found.created_by ?? undefined
 }
 
+const confirmation = (by: string): string =>
+  `POST /v1/accounts/${by.startsWith('acct_') ? by : '{id}'}/confirm`
+
 const REFUSALS = {
   excluded: (by: string) =>
-    `A person behind \`${by}\` has started the execution, also with a key or by an event, or has changed its data, and may not decide (fourEyes). Another approver decides.`,
-  decided: (by: string) => `A person behind \`${by}\` has decided already, under another name.`,
+    `\`${by}\` may not decide (fourEyes): a person who can act as it, or could, has started the execution or changed its data, perhaps with a key or by an event. Another approver decides. If the only reason is that this person was shown the link of the account, a higher role that this person has not made confirms the account first: ${confirmation(by)}.`,
+  decided: (by: string) =>
+    `\`${by}\` may not decide: a person who can act as it, or could, has decided already, under another name.`,
   unconfirmed: (by: string) =>
-    `Whoever started the execution made, reset or regrouped the account behind \`${by}\`, or somebody did after this was asked for. A role above that of the account, held by somebody else, confirms first that it is its person's: POST /v1/accounts/${by.startsWith('acct_') ? by : '{id}'}/confirm.`,
+    `\`${by}\` may not decide yet: a person who has started the execution made, reset or regrouped its account, or somebody did after this was asked for. A higher role that this person has not made confirms the account first: ${confirmation(by)}.`,
 }
 
 /** The people behind the caller, such as the maker of a key: whoever changes data by it may not decide either. */
