@@ -61,7 +61,7 @@ export class Access {
   ): AdminScope | WorkspaceScope {
     if (scope instanceof WorkspaceScope)
       return new WorkspaceScope(scope.actor, scope.ref, this.#services, ids, completion)
-    return AdminScope.open(scope.actor, principal, this.#services, ids)
+    return AdminScope.open(scope.actor, principal, this.#services, ids, completion)
   }
 
   /**

@@ -8,7 +8,7 @@ import { Statements } from '../infra/postgres/database.ts'
 import type { Sql } from '../infra/postgres/sql.ts'
 import type { BatchGroup, Row, SessionContext } from '../infra/postgres/statement-batch.ts'
 import type { Audit } from './audit/audit.ts'
-import type { Completion } from './completion.ts'
+import { type Completion, requireHeld } from './completion.ts'
 import { attachInternals, internalsOf, type PlatformServices, type ScopeInternals } from './internals.ts'
 import type { BucketState } from './rate-limit/memory-buckets.ts'
 
@@ -62,9 +62,13 @@ export abstract class Scope extends Statements {
   /** For entry points that run operations inside a scope of their own. */
   readonly audit: Audit
 
-  protected constructor(actor: Actor, internals: ScopeInternals) {
+  /** Of the request's idempotency claim, for the transaction of an effect that must not happen twice. */
+  readonly completion: Completion | undefined
+
+  protected constructor(actor: Actor, internals: ScopeInternals, completion?: Completion) {
     super()
     this.actor = actor
+    this.completion = completion
     this.#internals = internals
     this.audit = internals.services.audit
     attachInternals(this, internals)
@@ -116,9 +120,15 @@ export class AdminScope extends Scope {
   /** The workspace of a workspace admin. */
   readonly workspaceId: string | undefined
 
-  private constructor(actor: Actor, bounds: AdminBounds, services: PlatformServices, ids: IdSource) {
+  private constructor(
+    actor: Actor,
+    bounds: AdminBounds,
+    services: PlatformServices,
+    ids: IdSource,
+    completion?: Completion,
+  ) {
     const { tenantId, workspaceId } = bounds
-    super(actor, { services, ids, context: contextOf(actor, tenantId, workspaceId) })
+    super(actor, { services, ids, context: contextOf(actor, tenantId, workspaceId) }, completion)
     this.tenantId = tenantId
     this.workspaceId = workspaceId
   }
@@ -129,12 +139,14 @@ export class AdminScope extends Scope {
     { tenantId, workspaceId }: AdminBounds,
     services: PlatformServices,
     ids: IdSource,
+    completion?: Completion,
   ): AdminScope {
-    if (actor.role === 'operator') return new AdminScope(actor, {}, services, ids)
+    if (actor.role === 'operator') return new AdminScope(actor, {}, services, ids, completion)
     if (tenantId === undefined) throw new TypeError('an admin has a tenant')
-    if (actor.role !== 'workspace_admin') return new AdminScope(actor, { tenantId }, services, ids)
+    if (actor.role !== 'workspace_admin')
+      return new AdminScope(actor, { tenantId }, services, ids, completion)
     if (workspaceId === undefined) throw new TypeError('a workspace admin has a workspace')
-    return new AdminScope(actor, { tenantId, workspaceId }, services, ids)
+    return new AdminScope(actor, { tenantId, workspaceId }, services, ids, completion)
   }
 
   /** True if this admin may access the tenant, and the workspace if one is given. */
@@ -145,10 +157,16 @@ export class AdminScope extends Scope {
     )
   }
 
-  /** Runs `work` in one transaction: all statements of the scope that it gets are committed, or none. */
-  transaction<T>(ref: WorkspaceRef, work: (scope: AdminScope) => Promise<T>): Promise<T> {
+  /**
+   * Runs `work` in one transaction: all statements of the scope that it gets are committed, or none.
+   * @param tenantId the tenant whose share of connections it uses
+   */
+  transaction<T>(
+    work: (scope: AdminScope) => Promise<T>,
+    tenantId: string = this.tenantId ?? '',
+  ): Promise<T> {
     const { services, ids } = internalsOf(this)
-    return services.database.transaction(ref.tenantId, (statements) =>
+    return services.database.transaction(tenantId, (statements) =>
       work(new AdminScope(this.actor, this, { ...services, statements }, ids)),
     )
   }
@@ -157,8 +175,6 @@ export class AdminScope extends Scope {
 /** The content of one workspace. Every statement, key and workflow id made through it belongs to its reference. */
 export class WorkspaceScope extends Scope {
   readonly ref: WorkspaceRef
-  /** Of the request's idempotency claim, for the transaction of an effect that must not happen twice. */
-  readonly completion: Completion | undefined
 
   constructor(
     actor: Actor,
@@ -168,9 +184,9 @@ export class WorkspaceScope extends Scope {
     completion?: Completion,
   ) {
     const role = actor.role === 'operator' ? 'workspace_admin' : actor.role
-    super(actor, { services, ids, context: contextOf({ ...actor, role }, ref.tenantId, ref.workspaceId) })
+    const context = contextOf({ ...actor, role }, ref.tenantId, ref.workspaceId)
+    super(actor, { services, ids, context }, completion)
     this.ref = ref
-    this.completion = completion
   }
 
   /** Runs `work` in one transaction: all statements of the scope that it gets are committed, or none. */
@@ -180,4 +196,24 @@ export class WorkspaceScope extends Scope {
       work(new WorkspaceScope(this.actor, this.ref, { ...services, statements }, ids, this.completion)),
     )
   }
+}
+
+/**
+ * Runs the effect of an operation. If the request has an idempotency key, the effect and its output are kept in one transaction,
+ * so that a repetition of the request is answered from there, and never makes the effect again.
+ * @param effect has statements of PostgreSQL as its only effect, and returns the output of the operation; it may run beside others
+ * that compile or call servers, which would hold the transaction open
+ * @throws Problem `idempotency_in_flight` if another attempt has taken over the request: nothing was changed
+ */
+export function effectOnce<S extends AdminScope | WorkspaceScope, T>(
+  scope: S,
+  effect: (inside: S) => Promise<T>,
+): Promise<T> {
+  const { completion } = scope
+  if (completion === undefined) return effect(scope)
+  return scope.transaction(async (inside: AdminScope | WorkspaceScope) => {
+    const output = await effect(inside as S)
+    requireHeld(await inside.rows(completion.keep(output)))
+    return output
+  })
 }

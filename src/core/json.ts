@@ -2,19 +2,23 @@
 
 import { LIMITS } from './limits.ts'
 import { Problem } from './problem.ts'
-import { checkNothingLost } from './strict-json.ts'
+import { checkNothingLost, numberFault } from './strict-json.ts'
 
 /**
  * Rejects values that are too large or too deep. Measures the serialised size, not that of the request: `1e20` becomes 21
  * digits.
  * @param name the input field, for the text
- * @throws Problem `validation_failed` for the depth, `body_too_large` for the size
+ * @throws Problem `validation_failed` for the depth, `number_unsafe` for a number that JSON cannot hold, `body_too_large` for the
+ * size
  */
 export function checkJson(name: string, value: unknown, bytesMax: number): void {
   if (isTooDeep(value)) {
     const detail = `${name} is nested deeper than ${LIMITS.runInputDepthMax}.`
     throw new Problem('validation_failed', { detail })
   }
+  const fault = faultyNumberIn(value)
+  if (fault !== undefined)
+    throw new Problem('number_unsafe', { detail: `${name} has a member that ${fault}.` })
   const bytes = Buffer.byteLength(JSON.stringify(value))
   if (bytes > bytesMax) {
     const detail = `${name} has ${bytes} bytes; at most ${bytesMax} are taken.`
@@ -22,19 +26,15 @@ export function checkJson(name: string, value: unknown, bytesMax: number): void 
   }
 }
 
-/**
- * Rejects numbers that would not read back as they were written, as documents do.
- * @param name the input field, for the text
- * @throws Problem `number_unsafe`
- */
-export function checkNumbers(name: string, value: unknown): void {
-  if (typeof value === 'object' && value !== null) {
-    for (const member of Object.values(value)) checkNumbers(name, member)
-    return
+/** What is wrong with the first faulty number in a value, which would be stored as null. */
+function faultyNumberIn(value: unknown): string | undefined {
+  if (typeof value === 'number') return numberFault(value)
+  if (typeof value !== 'object' || value === null) return undefined
+  for (const member of Object.values(value)) {
+    const fault = faultyNumberIn(member)
+    if (fault !== undefined) return fault
   }
-  if (typeof value !== 'number' || Number.isFinite(value)) return
-  const detail = `${name} has a number that is too large to be kept.`
-  throw new Problem('number_unsafe', { detail })
+  return undefined
 }
 
 /** True for an object, false for an array or null. */

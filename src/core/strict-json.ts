@@ -25,6 +25,11 @@ export function readsBack(literal: string): boolean {
   return /[.eE]/.test(literal) || Number.isSafeInteger(number) || String(number) === literal
 }
 
+/** What is wrong with a number that no JSON can hold. Literals are checked as they are parsed, computed numbers nowhere before. */
+export function numberFault(value: number): string | undefined {
+  return Number.isFinite(value) ? undefined : 'is a number too large to be kept'
+}
+
 const [QUOTE, COLON, BACKSLASH, COMMA] = [0x22, 0x3a, 0x5c, 0x2c]
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d]
 const isNumberChar = (code: number) =>
@@ -135,9 +140,7 @@ class LossFinder {
     if (readsBack(literal)) return end - 1
     throw this.#problem(
       'number_unsafe',
-      Number.isFinite(Number(literal))
-        ? 'is an integer beyond 2^53 and would not read back the same'
-        : 'is a number too large to be kept',
+      numberFault(Number(literal)) ?? 'is an integer beyond 2^53 and would not read back the same',
     )
   }
 

@@ -1,7 +1,7 @@
 /** Rows of the sweep for hosted MCP servers, and the server they name. */
 
 import { ok, publishMcpServer } from '../support/clients/mcp.ts'
-import { call, type TestWorkspace } from '../support/fixtures/tenants.ts'
+import { call, type TestWorkspace, unique } from '../support/fixtures/tenants.ts'
 
 const SLUG = 'sweep'
 
@@ -50,7 +50,7 @@ export const MCP_ROWS = {
   'mcp_client.list': row(`/${SLUG}/clients`),
   'mcp_client.delete': row(`/${SLUG}/clients/agent_x`),
   'mcp_source.list': sourceRow(''),
-  'mcp_source.create': sourceRow('', () => ({ ...SOURCE, name: 'another' })),
+  'mcp_source.create': sourceRow('', () => ({ ...SOURCE, name: unique('source') })),
   'mcp_source.get': sourceRow(`/${SLUG}`),
   'mcp_source.refresh': sourceRow(`/${SLUG}/refresh`, () => ({ document: DOCUMENT })),
   'mcp_source.delete': sourceRow(`/${SLUG}`),

@@ -2,6 +2,7 @@
 
 import Type from 'typebox'
 import { adminOperation, Input, Name, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
+import { effectOnce } from '../../access/scope.ts'
 import { invalidateKey } from '../../access/scope-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
@@ -54,9 +55,11 @@ export const createApiKey = adminOperation({
     const owner = sql`select tenant_id, id as workspace_id from workspaces
       where id = ${workspace_id} and ${ACTIVE}`
     const { key, insert } = newKey(scope, of, owner)
-    const [, [made] = []] = await scope.batch(expireKeys(workspace_id), insert)
-    if (made === undefined) throw await inactiveProblem(scope, workspace_id)
-    return { ...(made as ApiKey), key }
+    return effectOnce(scope, async (inside) => {
+      const [, [made] = []] = await inside.batch(expireKeys(workspace_id), insert)
+      if (made === undefined) throw await inactiveProblem(scope, workspace_id)
+      return { ...(made as ApiKey), key }
+    })
   },
 })
 
@@ -200,10 +203,13 @@ export const rotateApiKey = adminOperation({
     const { key, insert } = newKey(scope, of, replacedBy(newId, id))
     // The old key first: without a grace period it stops counting towards the quota before the new key is counted.
     const statements = [expireKeys(workspace_id), replace(newId, id, grace), insert]
-    const [, , [made] = []] = await scope.batch(...statements)
-    if (made === undefined) throw irreplaceable(await findApiKey(scope, id))
+    const output = await effectOnce(scope, async (inside) => {
+      const [, , [made] = []] = await inside.batch(...statements)
+      if (made === undefined) throw irreplaceable(await findApiKey(scope, id))
+      return { ...(made as ApiKey), key }
+    })
     invalidateKey(scope, id)
-    return { ...(made as ApiKey), key }
+    return output
   },
 })
 

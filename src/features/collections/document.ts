@@ -5,6 +5,7 @@ import { canonical, shortPointer } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
+import { numberFault } from '../../core/strict-json.ts'
 import type { Content, Stored } from './store.ts'
 
 export { CollectionName } from './schemas/columns.ts'
@@ -172,9 +173,9 @@ class FieldsCheck {
     else if (LONE_SURROGATE.test(text)) this.#report('holds half a surrogate pair', { code: 'value_invalid' })
   }
 
-  /** Literals were checked when they were parsed; JSON has no infinity. */
   #checkNumber(value: number): void {
-    if (!Number.isFinite(value)) this.#report('is a number too large to be kept', { code: 'number_unsafe' })
+    const fault = numberFault(value)
+    if (fault !== undefined) this.#report(fault, { code: 'number_unsafe' })
   }
 
   /** Keeps the first errors: a reply must not grow with the request. The pointer is built for errors alone. */

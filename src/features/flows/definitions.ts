@@ -3,7 +3,7 @@
 import Type, { type Static } from 'typebox'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
 import { Id, Input, Ref, Time } from '../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
+import { effectOnce, type WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
@@ -130,14 +130,15 @@ export const createFlow = previewOperation({
     const { faults, warnings, name: own } = await checkFlow(scope, source)
     const named = name ?? own
     if (named === undefined) throw flowInvalid(faults)
-    const row = await scope
-      .row<FlowRow>(
-        sql`insert into flows (id, name, source, faults)
-          values (${scope.newId('flow')}, ${named}, ${source}, ${JSON.stringify(faults)}) returning ${COLUMNS}`,
-      )
-      .catch(conflictIf({ flows_tenant_id_workspace_id_name_key: `A flow named ${named} already exists.` }))
-    if (row === undefined) throw new Problem('internal')
-    return { ...toFlow(row), warnings: [...warnings] }
+    const insert = sql`insert into flows (id, name, source, faults)
+      values (${scope.newId('flow')}, ${named}, ${source}, ${JSON.stringify(faults)}) returning ${COLUMNS}`
+    return effectOnce(scope, async (inside) => {
+      const row = await inside
+        .row<FlowRow>(insert)
+        .catch(conflictIf({ flows_tenant_id_workspace_id_name_key: `A flow named ${named} already exists.` }))
+      if (row === undefined) throw new Problem('internal')
+      return { ...toFlow(row), warnings: [...warnings] }
+    })
   },
 })
 

@@ -2,10 +2,11 @@
 
 import Type, { type Static } from 'typebox'
 import { Id, Input, Time } from '../../access/operation-builders.ts'
+import { effectOnce, type WorkspaceScope } from '../../access/scope.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'
-import { sql, textArray } from '../../infra/postgres/sql.ts'
+import { type Sql, sql, textArray } from '../../infra/postgres/sql.ts'
 import { conflictIf, findRow, listPage, previewOperation } from '../operation-helpers.ts'
 import { AliasName, AliasTarget, VersionNumber, Weighted, weightedOf } from '../version-aliases.ts'
 import { FLOWS, FlowRef, findFlow, flowInvalid, inFlowThread, Warnings, Ws } from './definitions.ts'
@@ -66,42 +67,45 @@ export const publishFlow = previewOperation({
     if (missing.length > 0) throw flowInvalid(missing)
     const hooks = createSecrets(scope, id, ir)
     const { before, after } = await offsetStatements(scope, id, ir)
-    // Of two concurrent requests with the same latest version, the primary key accepts one; the other answers 409.
-    const publish = () =>
-      scope
-        .batch(
-          sql`update flows set latest_version = ${latest_version + 1}, updated_at = now()
-            where id = ${id} and deleted_at is null`,
-          sql`insert into flow_versions
-            (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, concurrency,
-              checks_input, expected_duration_ms, created_by)
-          select ${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
-            ${ir.document.name}, ${ir.document.version}, ${textArray(secrets.map(({ name }) => name))}::text[],
-            ${ir.concurrency ?? null}::jsonb, ${ir.input?.schema !== undefined}::boolean,
-            ${ir.expect?.durationMs ?? null}::bigint, ${scope.actor.subject}
-          from flows where id = ${id} and deleted_at is null
-          returning ${COLUMNS}`,
-          ...before,
-          ...replaceTriggers(scope, id, latest_version + 1, ir),
-          ...after,
-          setExpectedInterval(id, ir.expect?.intervalMs),
-          hooks.statement,
-        )
-        .catch(
-          conflictIf({ flow_versions_pkey: 'The flow was published by another request at the same time.' }),
-        )
-        .catch((error: unknown) => {
-          // The flow was deleted meanwhile, so that its triggers have no version.
-          throw violated(error) === undefined ? error : notFound('flow')
-        })
-    const answers = await changeTriggers(scope, id, declaredTriggers(ir), publish)
-    const [version] = answers[1] ?? []
-    if (version === undefined) throw notFound('flow')
-    const webhooks = hooks.toResponse(answers.at(-1) ?? [])
-    const published = { ...(version as unknown as FlowVersion), warnings: [...warnings, ...unpublished] }
-    return { ...published, ...(webhooks.length > 0 && { webhooks }) }
+    const statements = [
+      sql`update flows set latest_version = ${latest_version + 1}, updated_at = now()
+        where id = ${id} and deleted_at is null`,
+      sql`insert into flow_versions
+        (flow_id, version, sha256, source, ir, namespace, document_name, document_version, secrets, concurrency,
+          checks_input, expected_duration_ms, created_by)
+      select ${id}, ${latest_version + 1}, ${sha256}, ${source}, ${text}, ${ir.document.namespace},
+        ${ir.document.name}, ${ir.document.version}, ${textArray(secrets.map(({ name }) => name))}::text[],
+        ${ir.concurrency ?? null}::jsonb, ${ir.input?.schema !== undefined}::boolean,
+        ${ir.expect?.durationMs ?? null}::bigint, ${scope.actor.subject}
+      from flows where id = ${id} and deleted_at is null
+      returning ${COLUMNS}`,
+      ...before,
+      ...replaceTriggers(scope, id, latest_version + 1, ir),
+      ...after,
+      setExpectedInterval(id, ir.expect?.intervalMs),
+      hooks.statement,
+    ]
+    const publish = async (inside: WorkspaceScope) => {
+      const answers = await publishStatements(inside, statements)
+      const [version] = answers[1] ?? []
+      if (version === undefined) throw notFound('flow')
+      const webhooks = hooks.toResponse(answers.at(-1) ?? [])
+      const published = { ...(version as unknown as FlowVersion), warnings: [...warnings, ...unpublished] }
+      return { ...published, ...(webhooks.length > 0 && { webhooks }) }
+    }
+    return changeTriggers(scope, id, declaredTriggers(ir), () => effectOnce(scope, publish))
   },
 })
+
+/** Of two concurrent requests with the same latest version, the primary key accepts one. @throws Problem `conflict`, `not_found` */
+const publishStatements = (scope: WorkspaceScope, statements: readonly Sql[]) =>
+  scope
+    .batch(...statements)
+    .catch(conflictIf({ flow_versions_pkey: 'The flow was published by another request at the same time.' }))
+    .catch((error: unknown) => {
+      // The flow was deleted meanwhile, so that its triggers have no version.
+      throw violated(error) === undefined ? error : notFound('flow')
+    })
 
 export const listFlowVersions = previewOperation({
   name: 'flow_version.list',

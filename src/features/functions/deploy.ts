@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
-import type { AdminScope } from '../../access/scope.ts'
+import { type AdminScope, effectOnce } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
@@ -60,10 +60,12 @@ export const createFunction = adminOperation({
     const code = await compile(scope, deployment)
     const config = configOf(deployment, code.constants)
     if (code.constants.config !== undefined) await checkConfig(scope, config, place)
-    const row = await store(scope, { ...deployment, config }, code)
-    if (row === undefined) throw await inactiveProblem(scope, workspace_id)
-    passOnAfterChange(scope, config, row)
-    return { ...withConstants(row), ...(await missingSecrets(scope, config, place)) }
+    const stored = await store(scope, { ...deployment, config }, code, async (inside, row) => {
+      if (row === undefined) throw await inactiveProblem(scope, workspace_id)
+      return { ...withConstants(row), ...(await missingSecrets(inside, config, place)) }
+    })
+    passOnAfterChange(scope, config, stored)
+    return stored
   },
 })
 
@@ -92,12 +94,13 @@ interface StoredCode {
   readonly entryPoints: readonly EntryPoint[]
 }
 
-/** @returns undefined if there is no active workspace of that id */
-async function store(
+/** @param outputOf gets the new version; undefined if there is no active workspace of that id */
+async function store<T>(
   scope: AdminScope,
   { workspace_id, name, source, config = {} }: Deployment,
   { compiled, compiledMap, sourceMap, constants, entryPoints }: StoredCode,
-): Promise<VersionRow | undefined> {
+  outputOf: (inside: AdminScope, row: VersionRow | undefined) => Promise<T>,
+): Promise<T> {
   const sha256 = createHash('sha256').update(source).digest('hex')
   const change = JSON.stringify(config)
   const { subject } = scope.actor
@@ -128,10 +131,12 @@ async function store(
       )
       select ${FUNCTION_COLUMNS}, v.tool, v.input_schema, v.output_schema from deployed f, v`
   const target = { is, created: { id, workspaceId: workspace_id } }
-  const [[deployed] = []] = await writeTriggers(scope, target, config, (more) =>
-    scope.batch(statement, dropOldVersions(is), ...more),
+  return writeTriggers(scope, target, config, (more) =>
+    effectOnce(scope, async (inside) => {
+      const [[deployed] = []] = await inside.batch(statement, dropOldVersions(is), ...more)
+      return outputOf(inside, deployed as unknown as VersionRow | undefined)
+    }),
   )
-  return deployed as unknown as VersionRow | undefined
 }
 
 /** @throws Problem `function_invalid` with all errors, `validation_failed` for a broken source map, `overloaded` */

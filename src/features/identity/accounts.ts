@@ -12,7 +12,7 @@ import {
   Ref,
   Time,
 } from '../../access/operation-builders.ts'
-import type { AdminScope } from '../../access/scope.ts'
+import { type AdminScope, effectOnce } from '../../access/scope.ts'
 import { canSendMail, issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
@@ -143,14 +143,15 @@ export const createAccount = adminOperation({
       insert into accounts
         (id, tenant_id, workspace_id, role, email, name, groups, created_by)
       values (${id}, ${tenantId}, ${workspaceId}, ${role}, ${email}, ${name}, ${textArray(groups)}::text[],
-        ${scope.actor.subject})
-      on conflict (id) do nothing`
-    const [, [made] = []] = await scope
-      .batch(insert, storeLink(scope, id, link, false))
-      .catch(conflictIf({ accounts_email: `There is an account of ${email} already.` }))
-    if (made === undefined) throw new TypeError('an insert gave no row')
-    const account = made as unknown as Account
-    return { ...account, invitation_url: deliverLink(scope, link, account) }
+        ${scope.actor.subject})`
+    return effectOnce(scope, async (inside) => {
+      const [, [made] = []] = await inside
+        .batch(insert, storeLink(scope, id, link, false))
+        .catch(conflictIf({ accounts_email: `There is an account of ${email} already.` }))
+      if (made === undefined) throw new TypeError('an insert gave no row')
+      const account = made as unknown as Account
+      return { ...account, invitation_url: deliverLink(scope, link, account) }
+    })
   },
 })
 
@@ -213,9 +214,11 @@ export const inviteAccount = adminOperation({
   http: { method: 'POST', path: '/v1/accounts/{id}/invite', body: '*' },
   run: async (scope, { id, mail = false }) => {
     const link = newLink(scope, mail)
-    const account = await scope.row<Account>(storeLink(scope, id, link, false))
-    if (account === undefined) throw await notInvited(scope, id)
-    return { ...account, invitation_url: deliverLink(scope, link, account) }
+    return effectOnce(scope, async (inside) => {
+      const account = await inside.row<Account>(storeLink(scope, id, link, false))
+      if (account === undefined) throw await notInvited(scope, id)
+      return { ...account, invitation_url: deliverLink(scope, link, account) }
+    })
   },
 })
 
@@ -258,10 +261,13 @@ export const resetAccount = adminOperation({
     const before = await findAccount(scope, id)
     requireHigherRole(scope, before)
     const link = newLink(scope, mail)
-    const account = await scope.row<Account>(storeLink(scope, id, link, true))
-    if (account === undefined) throw conflict(before.status === 'disabled' ? DISABLED : notAccepted(id))
+    const output = await effectOnce(scope, async (inside) => {
+      const account = await inside.row<Account>(storeLink(scope, id, link, true))
+      if (account === undefined) throw conflict(before.status === 'disabled' ? DISABLED : notAccepted(id))
+      return { ...account, reset_url: deliverLink(scope, link, account) }
+    })
     issuerAdminOf(scope).forgetSubject(id)
-    return { ...account, reset_url: deliverLink(scope, link, account) }
+    return output
   },
 })
 

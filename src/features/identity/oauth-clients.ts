@@ -14,6 +14,7 @@ import {
   Ref,
   Time,
 } from '../../access/operation-builders.ts'
+import { effectOnce } from '../../access/scope.ts'
 import { issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
@@ -86,21 +87,16 @@ export const createOAuthClient = adminOperation({
         : await resolveAssignment(scope, role, named)
     const secret = kind === 'machine' ? newSecret() : undefined
     const id = scope.newId('client')
-    const digest = secret?.digest ?? null
     const insert = sql`
       insert into oauth_clients
         (id, tenant_id, workspace_id, kind, role, name, audience, secret_hash, redirect_uris, created_by)
       values (${id}, ${assignment.tenantId}, ${assignment.workspaceId}, ${kind}, ${role ?? null}, ${name}, ${audience},
-        ${digest}, ${JSON.stringify(redirectUris)}::jsonb, ${scope.actor.subject})
-      on conflict (id) do nothing`
-    // If one request is attempted several times, the last secret is valid, since it is the one that was shown.
-    const keep = sql`update oauth_clients set secret_hash = ${digest} where id = ${id} returning ${COLUMNS}`
-    const [, [made] = []] = await scope.batch(insert, keep)
-    if (made === undefined) throw new TypeError('an insert gave no row')
-    return {
-      ...(made as unknown as OAuthClient),
-      ...(secret !== undefined && { client_secret: secret.text }),
-    }
+        ${secret?.digest ?? null}, ${JSON.stringify(redirectUris)}::jsonb, ${scope.actor.subject})
+      returning ${COLUMNS}`
+    return effectOnce(scope, async (inside) => {
+      const made = await findRow<OAuthClient>(inside, 'client', insert)
+      return { ...made, ...(secret !== undefined && { client_secret: secret.text }) }
+    })
   },
 })
 
@@ -141,15 +137,15 @@ export const rotateOAuthClient = adminOperation({
   run: async (scope, { id }) => {
     const { text, digest } = newSecret()
     const { subject } = scope.actor
-    const client = await findRow<OAuthClient>(
-      scope,
-      'machine client',
-      sql`update oauth_clients set secret_hash = ${digest}, rotated_at = now(),
-          rotated_by = case when ${subject} = any(rotated_by) then rotated_by else rotated_by || ${subject}::text end
-        where id = ${id} and kind = 'machine' returning ${COLUMNS}`,
-    )
+    const rotate = sql`update oauth_clients set secret_hash = ${digest}, rotated_at = now(),
+        rotated_by = case when ${subject} = any(rotated_by) then rotated_by else rotated_by || ${subject}::text end
+      where id = ${id} and kind = 'machine' returning ${COLUMNS}`
+    const output = await effectOnce(scope, async (inside) => {
+      const client = await findRow<OAuthClient>(inside, 'machine client', rotate)
+      return { ...client, client_secret: text }
+    })
     issuerAdminOf(scope).forgetClient(id)
-    return { ...client, client_secret: text }
+    return output
   },
 })
 

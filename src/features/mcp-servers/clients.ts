@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
 import { Id, Input, Name, Ref, Time } from '../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
+import { effectOnce, type WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
@@ -49,16 +49,15 @@ export const createClient = previewOperation({
       })
     await rejectUnknownScopes(scope, found, scopes)
     const secret = randomBytes(SECRET_BYTES).toString('base64url')
-    const client = await findRow<AgentClient>(
-      scope,
-      'MCP server',
-      sql`insert into mcp_clients (server_id, id, name, secret_hash, scopes, created_by)
+    const insert = sql`insert into mcp_clients (server_id, id, name, secret_hash, scopes, created_by)
         select id, ${scope.newId('agent')}, ${name}, ${digest(secret)},
           ${scopes === undefined ? null : JSON.stringify(scopes)}::jsonb, ${scope.actor.subject}
         from mcp_servers where id = ${found.id}
-        returning ${COLUMNS}`,
-    )
-    return { ...client, client_secret: secret }
+        returning ${COLUMNS}`
+    return effectOnce(scope, async (inside) => {
+      const client = await findRow<AgentClient>(inside, 'MCP server', insert)
+      return { ...client, client_secret: secret }
+    })
   },
 })
 

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { AnyName, Id, Input, Name, Ref, Slug, Time } from '../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
+import { effectOnce, type WorkspaceScope } from '../../access/scope.ts'
 import { invalidateMcpServer } from '../../access/scope-cache.ts'
 import { trustedIssuersOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -220,16 +220,15 @@ export const createServer = previewOperation({
     const { authorization_server: issuer = null } = input
     rejectUntrusted(scope, issuer)
     const slug = input.slug ?? slugOf(name)
-    return findRow<ShownServer>(
-      scope,
-      'MCP server',
-      sql`insert into mcp_servers
+    const insert = sql`insert into mcp_servers
           (id, slug, name, description, list, challenge, search, results, authorization_server, state, created_by)
         values (${scope.newId('mcp')}, ${slug}, ${name}, ${description}, ${list}, ${challenge}, ${search}, ${results}, ${issuer},
           'created',
           ${scope.actor.subject})
-        returning ${SHOWN_COLUMNS}`,
-    ).catch(SERVER_EXISTS)
+        returning ${SHOWN_COLUMNS}`
+    return effectOnce(scope, (inside) => findRow<ShownServer>(inside, 'MCP server', insert)).catch(
+      SERVER_EXISTS,
+    )
   },
 })
 

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { Input, OptionalTime, Time } from '../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../access/scope.ts'
+import { effectOnce, type WorkspaceScope } from '../../access/scope.ts'
 import { invalidateMcpServer } from '../../access/scope-cache.ts'
 import { signManifest } from '../../access/scope-services.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
@@ -44,8 +44,7 @@ export const publishServer = previewOperation({
     if (found.state === 'suspended')
       throw new Problem('state_conflict', { detail: 'The server is suspended.' })
     const draft = await draftOf(scope, found)
-    const made = await store(scope, found, draft, accept.includes('breaking'))
-    return { ...made, class: draft.class, reasons: [...draft.reasons], diff: draft.diff }
+    return store(scope, found, draft, accept.includes('breaking'))
   },
 })
 
@@ -56,9 +55,10 @@ export const publishServer = previewOperation({
 async function store(
   scope: WorkspaceScope,
   { id, slug, latest_version, active_version }: McpServer,
-  { manifest, diff: { widened }, class: kind, reasons }: Draft,
+  { manifest, diff, class: kind, reasons }: Draft,
   acceptsBreaking: boolean,
 ) {
+  const { widened } = diff
   const [version, hash] = [latest_version + 1, hashOf(manifest)]
   const { scopes, baseline } = scopesOf(slug, manifest)
   const isAccepted = kind === 'breaking' && acceptsBreaking && widened.length === 0
@@ -73,27 +73,29 @@ async function store(
   const isUnchanged = sql`id = ${id} and latest_version = ${latest_version}
     and active_version is not distinct from ${active_version}`
   // The version comes first: the quota of tools says what the active version offers.
-  const [, [moved] = []] = await scope
-    .batch(
-      sql`insert into mcp_server_versions
-          (server_id, version, hash, manifest, signature, scopes, baseline, widened, class, reasons,
-            published_by, published_at, approved_by, approved_at)
-        select id, ${version}, ${hash}, ${JSON.stringify(manifest)}::jsonb, ${signature}, ${JSON.stringify(scopes)}::jsonb,
-          ${JSON.stringify(baseline)}::jsonb, ${JSON.stringify(widened)}::jsonb, ${kind},
-          ${JSON.stringify(reasons)}::jsonb, ${subject}, ${published_at}::timestamptz, ${isAccepted ? subject : null}::text,
-          case when ${isAccepted}::boolean then now() end
-        from mcp_servers where ${isUnchanged} for update`,
-      sql`update mcp_servers set latest_version = ${version}, updated_at = now(),
-          active_version = case when ${state === 'active'} then ${version} else active_version end,
-          state = case when ${state === 'active'} then 'published' else state end
-        where ${isUnchanged} returning id`,
-    )
-    .catch((error: unknown) => {
+  const statements = [
+    sql`insert into mcp_server_versions
+        (server_id, version, hash, manifest, signature, scopes, baseline, widened, class, reasons,
+          published_by, published_at, approved_by, approved_at)
+      select id, ${version}, ${hash}, ${JSON.stringify(manifest)}::jsonb, ${signature}, ${JSON.stringify(scopes)}::jsonb,
+        ${JSON.stringify(baseline)}::jsonb, ${JSON.stringify(widened)}::jsonb, ${kind},
+        ${JSON.stringify(reasons)}::jsonb, ${subject}, ${published_at}::timestamptz, ${isAccepted ? subject : null}::text,
+        case when ${isAccepted}::boolean then now() end
+      from mcp_servers where ${isUnchanged} for update`,
+    sql`update mcp_servers set latest_version = ${version}, updated_at = now(),
+        active_version = case when ${state === 'active'} then ${version} else active_version end,
+        state = case when ${state === 'active'} then 'published' else state end
+      where ${isUnchanged} returning id`,
+  ]
+  const made = await effectOnce(scope, async (inside) => {
+    const [, [moved] = []] = await inside.batch(...statements).catch((error: unknown) => {
       throw violated(error) === undefined ? error : changed
     })
-  if (moved === undefined) throw changed
+    if (moved === undefined) throw changed
+    return { version, hash, scopes, state, class: kind, reasons: [...reasons], diff }
+  })
   invalidateMcpServer(scope, id)
-  return { version, hash, scopes, state }
+  return made
 }
 
 const Version = Type.Object({

@@ -1,5 +1,6 @@
 /** Preconditions and ranges of requests for objects (RFC 9110 §13, §14), as the store gets them. */
 
+import { matches } from '../../core/etag.ts'
 import { Problem } from '../../core/problem.ts'
 
 /** Header values, as RFC 9110 writes them. */
@@ -54,6 +55,16 @@ export function isSameVersion(validator: string, { ETag, LastModified }: Validat
   return date !== undefined && date.getTime() === LastModified?.getTime()
 }
 
+/** True if the version is one that `If-Match`, or without it `If-Unmodified-Since`, asks for (RFC 9110 §13.2.2, steps 1 and 2). */
+export function isExpectedVersion(
+  { if_match, if_unmodified_since }: Conditions,
+  { ETag, LastModified }: Validators,
+): boolean {
+  if (if_match !== undefined) return ETag !== undefined && matches(if_match, ETag, 'strong')
+  const date = dateOf(if_unmodified_since)
+  return date === undefined || (LastModified?.getTime() ?? 0) <= date.getTime()
+}
+
 /**
  * The condition of a change, which the store checks as it makes it.
  * @param known what the store has now; undefined if there is no object; a Problem if it did not say
@@ -66,7 +77,7 @@ export function writeConditions(
   const date = if_match === undefined ? dateOf(if_unmodified_since) : undefined
   if (date === undefined) return conditionOf(if_match, if_none_match)
   if (known instanceof Problem) throw known
-  if ((known?.LastModified?.getTime() ?? 0) > date.getTime())
+  if (!isExpectedVersion({ if_unmodified_since }, known ?? {}))
     throw new Problem('PreconditionFailed', { detail: `The object has changed since ${date.toUTCString()}.` })
   // What the date was compared with is what may be changed: that version, or still no object.
   return known?.ETag === undefined ? { IfNoneMatch: '*' } : conditionOf(known.ETag, if_none_match)

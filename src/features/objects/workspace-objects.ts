@@ -21,7 +21,13 @@ import { sql } from '../../infra/postgres/sql.ts'
 import { retryTransient } from '../../infra/retry.ts'
 import type { ObjectClients, SealedIdentity } from '../../infra/s3/clients.ts'
 import { headerOf, keyRefused, statusOf, toProblem } from '../../infra/s3/errors.ts'
-import { type Conditions, isSameVersion, readConditions, writeConditions } from './conditions.ts'
+import {
+  type Conditions,
+  isExpectedVersion,
+  isSameVersion,
+  readConditions,
+  writeConditions,
+} from './conditions.ts'
 import { type AnnouncedDigests, expectedDigests, verified } from './digests.ts'
 import { ObjectLedger, type StoredObject, type Upload } from './usage-ledger.ts'
 
@@ -90,7 +96,24 @@ export class WorkspaceObjects {
   /** @returns the object, a range of it, or 304 */
   async get(object: StoredObject, conditions: Conditions): Promise<ByteReply> {
     const target = targetOf(object)
-    const input = { ...target, ...readConditions(await this.#rangeOf(target, conditions)) }
+    const { if_range, range, ...whole } = conditions
+    if (if_range === undefined || range === undefined) return this.#read(target, conditions)
+    const known = await this.#describe(target)
+    const isOfRange =
+      known !== undefined &&
+      !(known instanceof Problem) &&
+      isSameVersion(if_range, known) &&
+      isExpectedVersion(whole, known)
+    if (!isOfRange) return this.#read(target, whole)
+    // The range is of the version that was compared, which another one may replace meanwhile.
+    return this.#read(target, { ...whole, range, if_match: known.ETag }).catch((error: unknown) => {
+      if (error instanceof Problem && error.code === 'PreconditionFailed') return this.#read(target, whole)
+      throw error
+    })
+  }
+
+  #read(target: Target, conditions: Conditions): Promise<ByteReply> {
+    const input = { ...target, ...readConditions(conditions) }
     return this.#ask(input, async (s3, until): Promise<ByteReply> => {
       const got = await s3.send(new GetObjectCommand(input)).catch(unchanged)
       if (!('$metadata' in got)) return got
@@ -99,15 +122,6 @@ export class WorkspaceObjects {
       const status = got.ContentRange === undefined ? 200 : 206
       return { status, headers: headersOf(got), chunks: body, discard: () => body.destroy() }
     })
-  }
-
-  /** Without the range if its `If-Range` names another version; else only of that version, which may change meanwhile. */
-  async #rangeOf(target: Target, conditions: Conditions): Promise<Conditions> {
-    const { if_range, range, ...others } = conditions
-    if (if_range === undefined || range === undefined) return conditions
-    const known = await this.#describe(target)
-    if (known === undefined || known instanceof Problem || !isSameVersion(if_range, known)) return others
-    return { ...others, range, if_match: conditions.if_match ?? known.ETag }
   }
 
   /** As `get`, without the body. */

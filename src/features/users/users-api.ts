@@ -16,7 +16,7 @@ import {
   Ref,
   Time,
 } from '../../access/operation-builders.ts'
-import type { AdminScope } from '../../access/scope.ts'
+import { type AdminScope, effectOnce } from '../../access/scope.ts'
 import { issuerAdminOf, userInvitationOf } from '../../access/scope-services.ts'
 import type { ByteReply } from '../../core/bytes.ts'
 import { exceedsDepth } from '../../core/json.ts'
@@ -131,14 +131,15 @@ export const createUser = adminOperation({
     const insert = sql`
       insert into users (id, tenant_id, workspace_id, email, name, claims, created_by)
       select ${id}, tenant_id, id, ${email}, ${name}, ${JSON.stringify(claims)}::json, ${scope.actor.subject}
-      from workspaces where id = ${workspace_id} and ${ACTIVE}
-      on conflict (id) do nothing`
-    const [, , , [made] = []] = await scope
-      .batch(insert, ...storeInvitation(id, digest), sql`select ${COLUMNS} from users where id = ${id}`)
-      .catch(conflictIf({ users_email: `There is a user ${email} already.` }))
-    if (made === undefined) throw await inactiveProblem(scope, workspace_id)
-    send(email, brandName)
-    return { ...(made as unknown as User), invitation_url: url }
+      from workspaces where id = ${workspace_id} and ${ACTIVE}`
+    return effectOnce(scope, async (inside) => {
+      const [, , , [made] = []] = await inside
+        .batch(insert, ...storeInvitation(id, digest), sql`select ${COLUMNS} from users where id = ${id}`)
+        .catch(conflictIf({ users_email: `There is a user ${email} already.` }))
+      if (made === undefined) throw await inactiveProblem(scope, workspace_id)
+      send(email, brandName)
+      return { ...(made as unknown as User), invitation_url: url }
+    })
   },
 })
 
@@ -158,9 +159,11 @@ export const inviteUser = adminOperation({
       })
     const { brandName } = await requireInvitations(scope, user.workspace_id)
     const { url, digest, send } = userInvitationOf(scope)
-    await scope.batch(...storeInvitation(id, digest))
-    send(user.email, brandName)
-    return { ...user, invitation_url: url }
+    return effectOnce(scope, async (inside) => {
+      await inside.batch(...storeInvitation(id, digest))
+      send(user.email, brandName)
+      return { ...user, invitation_url: url }
+    })
   },
 })
 

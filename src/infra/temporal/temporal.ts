@@ -1,6 +1,5 @@
 /** The Temporal client. Workflow ids are built here from a tenant reference and nowhere else, and checked before any call. */
 
-import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -169,14 +168,14 @@ export class TenantWorkflows {
   /**
    * Sends an update, again if its workflow task failed: an event came while the workflow was about to end, so the server
    * discarded the task, and the update with it.
+   * @param update `id`: the server makes two updates of one id one, and answers the second as it has answered the first
    * @returns the workflow's answer; undefined if it has ended or does not exist
    * @throws Problem `state_conflict` if the workflow has received as many updates as the server allows, `overloaded` if as
    *   many wait for it
    */
-  update(id: string, update: { name: string; value: unknown }): Promise<unknown> {
+  update(id: string, update: { id: string; name: string; value: unknown }): Promise<unknown> {
     const args = withPurpose(`update:${update.name}`, update.value)
-    // The server makes two updates of one id one.
-    const updateId = randomUUID()
+    const updateId = update.id
     return this.#unlessGone(id, (handle) => {
       const send = () => handle.executeUpdate(update.name, { args, updateId }).catch(undefinedIfEnded)
       return retryTransient(CALL_DEADLINE_MS, send, isDiscardedUpdate, DISCARDED_PAUSE_MS)

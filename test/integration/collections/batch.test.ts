@@ -1,10 +1,20 @@
 /** Batches: several changes in one call, atomic or each by itself. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { closeSubscriptions } from '../../support/clients/sse.ts'
 import { publishedChanges } from '../../support/fixtures/outbox.ts'
-import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
+import { limit } from '../../support/fixtures/quotas.ts'
+import {
+  asSuperuser,
+  call,
+  connectSuperuser,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+  unique,
+  userToken,
+} from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
 let declared: string
@@ -209,4 +219,68 @@ test('batch: 150 documents of 250 kB: committed, with a result for each', async 
     ids.map((id) => ({ op: 'update', id, data: { seen: true } })),
   )
   expect([status, body.results?.length]).toEqual([200, 150])
+})
+
+describe('batch of an op that changes nothing and has if_version, then a create', () => {
+  const SAME = { k: 'a', n: 1 }
+  const OPS = {
+    'update of nothing': { op: 'update', data: {} },
+    'same update': { op: 'update', data: SAME },
+    'same patch': { op: 'patch', data: { n: 1, absent: null } },
+    'same replace': { op: 'replace', data: SAME },
+    'increment by 0': { op: 'increment', field: 'n', by: 0 },
+  } as const
+  const access = { user: { read: { n: { gte: 0 } }, create: true, update: { n: { gte: 0 } } } }
+  const RELATIONAL = {
+    ...{ store: 'relational', access },
+    schema: { properties: { k: { type: 'string' }, n: { type: 'integer' } }, maxProperties: 5 },
+  }
+  const PLACES = [
+    ['service key, undeclared', undefined, 'service'],
+    ['service key, schema', RELATIONAL, 'service'],
+    ['user with rules', RELATIONAL, 'user'],
+  ] as const
+
+  // Tables count their documents only for a quota that is set.
+  beforeAll(() => limit(workspace, { documents: 100_000 }))
+
+  test.each(PLACES)(
+    '%s: until the commit no other writer changes the document',
+    async (_, declared, role) => {
+      const collection = declared === undefined ? unique('c') : await createCollection(declared)
+      const [row] = await asSuperuser<{ relation: string }>(
+        'select relation from tenon.schemas where collection = $1',
+        [collection],
+      )
+      const table = row === undefined ? 'tenon.documents' : `tenon_data."${row.relation}"`
+      const as = role === 'user' ? await userToken(workspace, 'mia') : workspace.service
+      const blocker = await connectSuperuser(inject('tenon'))
+      const lock = `tenon.quota_lock('${workspace.tenantId}', '${workspace.workspaceId}', 'documents')`
+      try {
+        for (const [name, op] of Object.entries(OPS)) {
+          const id = await make(collection, SAME)
+          await blocker.query(`select pg_advisory_lock(${lock})`)
+          const ops = [
+            { ...op, id, if_version: 1 },
+            { op: 'create', data: { k: 'b' } },
+          ]
+          const reply = call('POST', `/v1/collections/${collection}/batch`, { as, body: { ops } })
+          // The first op is done, and the create waits for the quota.
+          await eventually(async () => {
+            const waiting = await asSuperuser(
+              `select from pg_locks where not granted and (classid::bigint << 32 | objid::bigint) = ${lock}`,
+            )
+            return waiting.length > 0 || undefined
+          })
+          const change = asSuperuser(`select from ${table} where id = $1 for no key update nowait`, [id])
+          const other = await change.catch(({ code }) => code)
+          await blocker.query(`select pg_advisory_unlock(${lock})`)
+          const { body } = await reply
+          expect([name, other, body.results?.[0]]).toEqual([name, '55P03', { status: 200, id, version: 1 }])
+        }
+      } finally {
+        await blocker.end()
+      }
+    },
+  )
 })

@@ -3,6 +3,7 @@
  * Requests that Temporal refuses are told from those that it does not answer.
  */
 
+import { randomUUID } from 'node:crypto'
 import { beforeAll, expect, inject, test } from 'vitest'
 import { Problem } from '../../../src/core/problem.ts'
 import { refOf, type TenantId, type WorkspaceId } from '../../../src/core/tenant.ts'
@@ -103,7 +104,7 @@ test('requests that Temporal refuses: an invalid value is named, a workflow with
     })
     const id = await workflows.start({ ...base, subject: 'flow_x' })
     const updates = Array.from({ length: UPDATES_AT_ONCE + 1 }, () =>
-      workflows.update(id, { name: 'pause', value: null }),
+      workflows.update(id, { id: randomUUID(), name: 'pause', value: null }),
     )
     await expect(Promise.race(updates)).rejects.toMatchObject({ code: 'overloaded' })
     await withRawClient((client) => client.workflow.getHandle(id).terminate())

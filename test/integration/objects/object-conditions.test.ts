@@ -130,6 +130,36 @@ test.each([
   expect([response.status, await response.text()]).toEqual([status, text])
 })
 
+test('If-Range with another condition: that one is checked first, then the range', async () => {
+  const key = unique('range')
+  const { etag, date } = await stored(key)
+  const cases: readonly (readonly [string, string, number, string | undefined])[] = [
+    ['if-unmodified-since', EARLIER, 412, undefined],
+    ['if-unmodified-since', date, 206, undefined],
+    ['if-unmodified-since', 'yesterday', 206, undefined],
+    ['if-match', '"stale"', 412, undefined],
+    ['if-match', `"other", ${etag}`, 206, undefined],
+    ['if-match', '*', 206, undefined],
+    ['if-none-match', etag, 304, undefined],
+    ['if-none-match', '"other"', 206, undefined],
+    ['if-modified-since', date, 304, undefined],
+    ['if-modified-since', EARLIER, 206, undefined],
+    // Of another version: without the range, under the same conditions.
+    ['if-unmodified-since', EARLIER, 412, '"nope"'],
+    ['if-unmodified-since', date, 200, '"nope"'],
+    ['if-none-match', etag, 304, '"nope"'],
+  ]
+  const seen = await Promise.all(
+    cases.map(async ([header, value, , range = etag]) => {
+      const response = await send('GET', key, { range: 'bytes=0-3', 'if-range': range, [header]: value })
+      const text = await response.text()
+      return [header, value, response.status, response.ok ? text : '']
+    }),
+  )
+  const texts: Readonly<Record<number, string>> = { 200: '0123456789', 206: '0123' }
+  expect(seen).toEqual(cases.map(([header, value, status]) => [header, value, status, texts[status] ?? '']))
+})
+
 const digestOf = (algorithm: string, bytes: Uint8Array) =>
   createHash(algorithm).update(bytes).digest('base64')
 

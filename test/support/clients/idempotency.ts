@@ -41,14 +41,26 @@ export async function count(workspace: TestWorkspace, collection = 'orders'): Pr
  * of the request if it was an operator's, since those of all tests are stored together
  */
 export async function simulateCrash(workspace: TestWorkspace, body: unknown = null): Promise<void> {
-  const digest = createHash('sha256').update(canonical(body)).digest()
-  const key = deriveSecret(inject('tenon').masterKey, 'idempotency')
-  const request = createHmac('sha256', key).update(digest).digest()
   await asSuperuser(
     `update tenon.idempotency set status = null, reply = case when done then reply end, held_until = now() - interval '1 second'
      where workspace_id = $1 or (workspace_id = '' and request = $2)`,
-    [workspace.workspaceId, request],
+    [workspace.workspaceId, digestOf(body)],
   )
+}
+
+/** Ends the leases of a workspace, and of an operator's request with this body, as if their processes were gone for seconds. */
+export const endLeases = (workspace: TestWorkspace, body: unknown = null) =>
+  asSuperuser(
+    `update tenon.idempotency set held_until = now()
+     where held_until > now() and (workspace_id = $1 or (workspace_id = '' and request = $2))`,
+    [workspace.workspaceId, digestOf(body)],
+  )
+
+/** The digest of a request as it is stored. */
+function digestOf(body: unknown): Buffer {
+  const digest = createHash('sha256').update(canonical(body)).digest()
+  const key = deriveSecret(inject('tenon').masterKey, 'idempotency')
+  return createHmac('sha256', key).update(digest).digest()
 }
 
 export async function deploy(

@@ -4,9 +4,10 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
 /**
  * What happens at a message. `death`: it is not passed on, and no connection is made until the next script; `mute death`: it is
- * passed on, but its answer is not; `cut`: only the connections end. A function is awaited, then the message is passed on.
+ * passed on, but its answer is not; `cut`: only the connections end. `error`: the server fails with this code instead of executing
+ * it. A function is awaited, then the message is passed on.
  */
-export type Fault = 'death' | 'mute death' | 'cut' | (() => Promise<unknown>)
+export type Fault = 'death' | 'mute death' | 'cut' | { readonly error: string } | (() => Promise<unknown>)
 
 export interface StatementProxy {
   /** The URL of the database, through the proxy. */
@@ -40,7 +41,7 @@ export async function startStatementProxy(database: string): Promise<StatementPr
       state.isDead ||= fault === 'death' || fault === 'mute death'
       isMute ||= fault === 'mute death'
       if (fault === 'death' || fault === 'cut') cut()
-      else if (!client.destroyed) upstream.write(message)
+      else if (!client.destroyed) upstream.write(typeof fault === 'object' ? failure(fault.error) : message)
     }
     let last = Promise.resolve()
     client.on('data', (message) => {
@@ -66,3 +67,13 @@ export async function startStatementProxy(database: string): Promise<StatementPr
 
 /** The first message of a connection has no letter; those of the password begin with `p`. */
 const isHandshake = ([letter]: Buffer) => letter === 0 || letter === 'p'.charCodeAt(0)
+
+/** A simple query that fails with the code. */
+function failure(code: string): Buffer {
+  const text = Buffer.from(
+    `do $$ begin raise exception 'broken by the test' using errcode = '${code}'; end $$\0`,
+  )
+  const head = Buffer.from('Q\0\0\0\0', 'latin1')
+  head.writeInt32BE(text.length + 4, 1)
+  return Buffer.concat([head, text])
+}

@@ -1,8 +1,9 @@
 /** Parsing JSON: what would not read back as it was written is refused, with the member's pointer; all else is as JSON.parse reads it. */
 
 import { expect, test } from 'vitest'
-import { parseJson } from '../../../src/core/json.ts'
+import { checkJson, parseJson } from '../../../src/core/json.ts'
 import { Problem } from '../../../src/core/problem.ts'
+import { checkFields } from '../../../src/features/collections/document.ts'
 
 /** A generator of 32-bit numbers by seed (mulberry32). */
 function randomBy(seed: number): () => number {
@@ -111,3 +112,14 @@ test('name of a prototype: at any depth: refused by name', () => {
 test('JSON: 100,000 levels: parsed without recursion', () => {
   expect(failure(`${'['.repeat(100_000)}1e400${']'.repeat(100_000)}`)[0]).toBe('number_unsafe')
 })
+
+test.each([Infinity, -Infinity, NaN])(
+  'computed number %d in inputs and in documents: number_unsafe, it would be stored as null',
+  (number) => {
+    const value = { a: [{ b: number }] }
+    const problem = expect.objectContaining({ code: 'number_unsafe' })
+    expect(() => checkJson('input', value, 1_000)).toThrow(problem)
+    expect(() => checkFields(value)).toThrow(problem)
+    expect(() => checkJson('input', { a: [{ b: Number.MAX_VALUE }] }, 1_000)).not.toThrow()
+  },
+)

@@ -145,11 +145,14 @@ function deleteOne(table: Table, params: StatementParams): Sql {
   return reported(params, currentOf(table, here), written, event)
 }
 
-/** Reads the row without changing it, so it writes nothing to the outbox. */
+/**
+ * Reads the row without changing it, so it writes nothing to the outbox. Locked as by an update, so that the row still is at
+ * its version when the other changes of the transaction are committed.
+ */
 function readOne(table: Table, params: StatementParams): Sql {
   const source = ownValues(params)
   const here = isRow(table, source)
-  const written = sql`select ${table.row} from ${table.name} where ${here} and ${atVersions(source)}`
+  const written = sql`select ${table.row} from ${table.name} where ${here} and ${atVersions(source)} for no key update`
   return reported(params, currentOf(table, here), written)
 }
 

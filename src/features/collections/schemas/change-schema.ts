@@ -90,7 +90,7 @@ async function tryChange(
     const mark = needsValidation(row, built, mode)
       ? await validateExisting(enterWorkspace(scope, ref), scan)
       : undefined
-    return await scope.transaction(ref, async (transaction) => {
+    return await scope.transaction(async (transaction) => {
       // Locks the row before the table, in the order of schema.delete.
       const locked = await transaction.row(
         sql`select id from schemas where id = ${row.id} and revision = ${row.revision} for update`,
@@ -107,7 +107,7 @@ async function tryChange(
       const shown = withWarnings(schema, built)
       if (buildingOf(schema).length === 0) return { schema: shown }
       return { schema: shown, building: await recordBuilding(transaction, ref, schema) }
-    })
+    }, ref.tenantId)
   } catch (error) {
     // A concurrent change has renamed the table.
     if (refusal(error) === 'no_table') return undefined

@@ -2,7 +2,7 @@
 
 import Type from 'typebox'
 import { adminOperation, Input, Ref, Wait } from '../../../access/operation-builders.ts'
-import type { AdminScope } from '../../../access/scope.ts'
+import { type AdminScope, effectOnce } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { hasDocumentStore, hasDocuments } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -51,26 +51,26 @@ export const createSchema = adminOperation({
     const { schema, columns, indexes, policies } = built
     await checkUnoccupied(scope, input)
     const id = scope.newId('sch')
-    const [[row] = []] = await scope
-      .batch(
-        sql`
+    const insert = sql`
         insert into schemas (id, tenant_id, workspace_id, collection, store, schema, mode, columns, access, indexes)
         select ${id}, w.tenant_id, w.id, ${input.collection}, ${input.store},
           ${JSON.stringify(schema)}::jsonb, ${mode}, ${JSON.stringify(columns)}::jsonb,
           ${JSON.stringify(access)}::jsonb, ${JSON.stringify(indexes)}::jsonb
         from workspaces w where w.id = ${input.workspace_id} and ${ACTIVE}
           and (select count(*) from schemas s where s.workspace_id = w.id) < ${LIMITS.schemasPerWorkspaceMax}
-        returning ${COLUMNS}`,
-        sql`select tenon.create_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(policies)}::jsonb)
-          from schemas where id = ${id}`,
-      )
-      .catch((error: unknown) => {
+        returning ${COLUMNS}`
+    const createTable = sql`
+      select tenon.create_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(policies)}::jsonb)
+      from schemas where id = ${id}`
+    const created = await effectOnce(scope, async (inside) => {
+      const [[row] = []] = await inside.batch(insert, createTable).catch((error: unknown) => {
         throw creationProblem(error, input.collection)
       })
-    const created = row as Schema | undefined
-    if (created === undefined) throw await notCreated(scope, input.workspace_id)
+      if (row === undefined) throw await notCreated(scope, input.workspace_id)
+      return withWarnings(row as Schema, built)
+    })
     invalidate(scope, refOf(created), memoKey(created.collection))
-    return withWarnings(created, built)
+    return created
   },
 })
 

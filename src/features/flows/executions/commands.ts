@@ -228,7 +228,8 @@ async function sendUpdate(
   { id, workflow_id }: OpenExecution,
   update: { name: string; value: unknown },
 ): Promise<Execution> {
-  const answer = (await workflowsOf(scope).update(workflow_id, update)) as RunAnswer | undefined
+  const sent = { id: scope.uuid(), ...update }
+  const answer = (await workflowsOf(scope).update(workflow_id, sent)) as RunAnswer | undefined
   if (answer === undefined) {
     await findOpen(scope, id)
     throw notStarted()

@@ -6,7 +6,7 @@ import { correlationValues } from '../../../../flows-dsl/event-correlation.ts'
 import type { JsonObject } from '../../../../flows-dsl/ir.ts'
 import { typesOf } from '../../../../flows-dsl/tasks/listen.ts'
 import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../../access/scope.ts'
+import { effectOnce, type WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -266,7 +266,8 @@ export const rotateTriggerSecret = previewOperation({
     previous_until: Time,
   }),
   http: { method: 'POST', path: `${FLOWS}/triggers/{id}/rotate-secret`, body: '*' },
-  run: async (scope, { id, secret }) => ({ id, ...(await rotateSecret(scope, id, secret)) }),
+  run: (scope, { id, secret }) =>
+    effectOnce(scope, async (inside) => ({ id, ...(await rotateSecret(inside, id, secret)) })),
 })
 
 const setTriggerPaused = (paused: boolean) =>

@@ -2,7 +2,7 @@
 
 import Type, { type Static } from 'typebox'
 import { Id, Input, Ref, Slug, Time } from '../../../access/operation-builders.ts'
-import type { WorkspaceScope } from '../../../access/scope.ts'
+import { effectOnce, type WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
@@ -144,15 +144,12 @@ async function insert(
 ): Promise<McpSource> {
   const bytes = Buffer.byteLength(json)
   await requireRoom(scope, id, bytes)
-  return findRow<McpSource>(
-    scope,
-    'source',
-    sql`insert into mcp_sources
+  const statement = sql`insert into mcp_sources
         (id, name, kind, url, base_url, headers, image, definitions, bytes, hashes, hash, skipped, created_by)
       values (${id}, ${name}, ${kind}, ${url}, ${base_url}::text, ${JSON.stringify(headers)}::jsonb,
         ${image === null ? null : JSON.stringify(image)}::jsonb, ${json}::jsonb, ${bytes}, ${JSON.stringify(hashes)}::jsonb, ${hash}, ${JSON.stringify(skipped)}::jsonb, ${scope.actor.subject})
-      returning ${COLUMNS}`,
-  ).catch(
+      returning ${COLUMNS}`
+  return effectOnce(scope, (inside) => findRow<McpSource>(inside, 'source', statement)).catch(
     conflictIf({
       mcp_sources_tenant_id_workspace_id_name_key: 'There is a source with this name already.',
     }),

@@ -1,0 +1,187 @@
+/**
+ * Each operation that takes a key meets a fault at a message to PostgreSQL, and is sent again with the key: the rows of its
+ * tenant are those of one effect, and each acknowledgement says the same.
+ */
+
+import { createHash } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { endLeases, send } from '../support/clients/idempotency.ts'
+import {
+  asSuperuser,
+  call,
+  createTestWorkspaceWithStorage as createTestWorkspace,
+  eventually,
+  type Reply,
+  unique,
+} from '../support/fixtures/tenants.ts'
+import { type Fault, type StatementProxy, startStatementProxy } from '../support/servers/statement-proxy.ts'
+import { type Node, startInProcessNode } from '../support/stack/in-process-node.ts'
+import { repeated } from '../support/stack/soak.ts'
+import { boundIn, KEPT, KEYED } from './keyed-operations.ts'
+import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
+import { inviteSweepUser } from './sweep-rows-users.ts'
+
+let proxy: StatementProxy
+let node: Node
+let world: World
+let countRows: () => Promise<Counts>
+beforeAll(async () => {
+  proxy = await startStatementProxy(inject('tenon').env['DATABASE_APP_URL'] ?? '')
+  node = await startInProcessNode({ DATABASE_APP_URL: proxy.url })
+  world = await createSweepResources(await createTestWorkspace())
+  countRows = await rowCounter(world.workspace.tenantId)
+}, 120_000)
+afterAll(async () => {
+  proxy?.script()
+  await node?.close()
+  proxy?.close()
+})
+
+type Counts = Readonly<Record<string, number>>
+
+/** Written for each attempt, or by other processes at their own time. */
+const UNCOUNTED =
+  /^(idempotency|audit.*|outbox|meters|execution_(steps|events)|.*_offsets|function_run_logs|mcp_call.*|payload_keys|quotas|storage_identities)$/
+
+/** @returns a function that counts the rows of the tenant in each table */
+async function rowCounter(tenantId: string) {
+  const columns = await asSuperuser<{ name: string }>(
+    `select table_name as name from information_schema.columns join information_schema.tables using (table_schema, table_name)
+     where table_schema = 'tenon' and table_type = 'BASE TABLE' and column_name = 'tenant_id'`,
+  )
+  const tables = columns.map(({ name }) => name).filter((name) => !UNCOUNTED.test(name))
+  const counts = tables.map((name) => `'${name}', (select count(*) from tenon.${name} where tenant_id = $1)`)
+  return async (): Promise<Counts> => {
+    const [row] = await asSuperuser<{ counts: Counts }>(`select json_build_object(${counts}) as counts`, [
+      tenantId,
+    ])
+    return row?.counts ?? {}
+  }
+}
+
+const difference = (before: Counts, after: Counts): Counts =>
+  Object.fromEntries(
+    Object.entries(after).flatMap(([name, n]) =>
+      n === before[name] ? [] : [[name, n - (before[name] ?? 0)]],
+    ),
+  )
+
+const made = async (path: string, body: object, as = world.workspace.operator): Promise<Reply['body']> =>
+  (await call('POST', path, { as, body })).body
+const place = () => ({ tenant_id: world.workspace.tenantId, workspace_id: world.workspace.workspaceId })
+const freshKey = async () => ({
+  keyId: (await made('/v1/api-keys', { workspace_id: place().workspace_id, kind: 'anon', name: 'x' })).id,
+})
+const freshUser = async () => ({ userId: await inviteSweepUser(world.workspace) })
+const freshAccount = async () => {
+  const body = { ...place(), role: 'service', email: `${unique('a')}@example.test` }
+  return { accountId: (await made('/v1/accounts', body)).id }
+}
+const freshClient = async () => {
+  const body = { ...place(), role: 'service', kind: 'machine', name: 'x' }
+  return { clientId: (await made('/v1/oauth-clients', body)).client_id }
+}
+const freshApproval = async () => {
+  const { operator: as, flows } = world.workspace
+  const { id } = await made(`${flows}/definitions/asks/executions`, {})
+  const approvalId = await eventually(async () => {
+    const { body } = await call('GET', `${flows}/approvals?page[size]=200`, { as })
+    return body.data.find((one: { execution_id: string }) => one.execution_id === id)?.id
+  })
+  return { approvalId }
+}
+const freshDeadLetter = async () => {
+  const { service: as, workspaceId: workspace_id } = world.workspace
+  const source = 'export default () => { throw new Error("ours") }'
+  const functionId: string = (await made('/v1/functions', { workspace_id, name: unique('f'), source })).id
+  const headers = { prefer: 'respond-async' }
+  const { body } = await call('POST', `/v1/functions/${functionId}/invoke`, { as, body: {}, headers })
+  await eventually(async () => {
+    const run = await call('GET', `/v1/operations/${body.id}`, { as })
+    return run.body.state === 'failed' || undefined
+  })
+  return { failing: { functionId, runId: body.id } }
+}
+
+/** Makes what an operation can act on only once. */
+const FRESH: Readonly<Record<string, () => Promise<Partial<World>>>> = {
+  'api_key.rotate': freshKey,
+  'oauth_client.rotate_secret': freshClient,
+  'account.invite': freshAccount,
+  'user.invite': freshUser,
+  'user.sign_out': freshUser,
+  'user.reset_factors': freshUser,
+  'inbox.decide': freshApproval,
+  'approval.decide': freshApproval,
+  'function_run.redrive': freshDeadLetter,
+  'function_run.redrive_all': freshDeadLetter,
+}
+
+/** 57014 is a timeout, 40001 and XX000 are errors of the server that no code expects. */
+const FAULTS: readonly Fault[] = [
+  ...(['death', 'mute death', 'cut'] as const),
+  ...['XX000', '57014', '40001'].map((error) => ({ error })),
+]
+
+/** Sends the request with the faults, then again until it is answered. The leases of a dead process are over at once. */
+async function sendAgain(ask: () => Promise<Reply>, input: object, faults: Readonly<Record<number, Fault>>) {
+  proxy.script(faults)
+  const first = await ask()
+  const { messages } = proxy
+  proxy.script()
+  const last = await eventually(async () => {
+    await endLeases(world.workspace, input)
+    const again = await ask()
+    return again.status >= 500 || again.body.code === 'idempotency_in_flight' ? undefined : again
+  })
+  return { first, last, messages }
+}
+
+/** What a client knows of the effect. An operation that is not kept may say of the same effect when it was repeated. */
+const known = (name: string, { status, body }: Reply) =>
+  status >= 300 ? [status, body.code] : [status, KEPT.includes(name) ? body : (body.id ?? body.run_id)]
+
+/** Some cases, others for each operation: two if the effect and the output are one transaction. The soak has all. */
+function chosenOf<T>(cases: readonly T[], name: string): readonly T[] {
+  const start = createHash('sha256').update(name).digest().readUInt32BE()
+  const chosen = (KEPT.includes(name) ? [0, 1] : [0]).flatMap(
+    (n) => cases[(start + n * 37) % cases.length] ?? [],
+  )
+  return repeated(1, 2) === 1 ? chosen : cases
+}
+
+describe.each(KEYED.map((operation) => [operation.name, operation] as const))(
+  '%s',
+  (name, { domain, http }) => {
+    const attempt = async (faults: Readonly<Record<number, Fault>>) => {
+      const target = { ...world, ...(await FRESH[name]?.()) }
+      const as = domain === 'data_access' ? world.workspace.service : world.workspace.operator
+      const [key, path, body] = [unique('k'), ROWS[name]?.path(target) ?? '', ROWS[name]?.body?.(target)]
+      const ask = () => send(http.method, as, key, body, path, node.at)
+      // The node has a connection and knows the caller, so that the first message is the claim.
+      await eventually(
+        async () => (await call('GET', '/v1/me', { as, at: node.at })).status === 200 || undefined,
+      )
+      const before = await countRows()
+      const input = { ...boundIn(http.path, path), ...(body as object) }
+      const sent = await sendAgain(ask, input, faults)
+      return { ...sent, repeat: await ask(), rows: difference(before, await countRows()) }
+    }
+
+    test('a fault at a message, then repeated with the key: one effect, one reply', async () => {
+      const usual = await attempt({})
+      const all = Array.from({ length: usual.messages }, (_, n) =>
+        FAULTS.map((fault) => ({ at: n + 1, fault })),
+      )
+      for (const { at, fault } of chosenOf(all.flat(), name)) {
+        const { first, last, repeat, rows } = await attempt({ [at]: fault })
+        const told = { name, at, of: usual.messages, fault, first: first.status }
+        expect({ ...told, status: last.status, rows }).toEqual({
+          ...{ ...told, status: usual.last.status, rows: usual.rows },
+        })
+        if (first.status < 300) expect([told, known(name, last)]).toEqual([told, known(name, first)])
+        expect([told, known(name, repeat)]).toEqual([told, known(name, last)])
+      }
+    }, 300_000)
+  },
+)

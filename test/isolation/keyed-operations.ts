@@ -1,0 +1,27 @@
+/** The operations that take an `Idempotency-Key`, and those whose output is kept with their effect. */
+
+import { acceptsKey } from '../../src/api/idempotency.ts'
+import { OPERATIONS } from '../../src/features/index.ts'
+
+/** Those that PATCH come last: some close what others need. */
+export const KEYED = OPERATIONS.filter(acceptsKey).sort((a, b) => b.http.method.localeCompare(a.http.method))
+
+/** Their output is kept in the transaction of the effect, so a repetition gets the reply of the attempt that made it. */
+export const KEPT: readonly string[] = [
+  ...['collection.create', 'collection.patch', 'collection.batch', 'batch.run', 'schema.create'],
+  ...['api_key.create', 'api_key.rotate', 'oauth_client.create', 'oauth_client.rotate_secret'],
+  ...['account.create', 'account.invite', 'account.reset', 'user.create', 'user.invite'],
+  ...['flow.create', 'flow_version.create', 'trigger.rotate_secret', 'function.create'],
+  ...['mcp_server.create', 'mcp_version.create', 'mcp_client.create', 'mcp_source.create'],
+]
+
+/** The path parameters of `path`, by name; a version is a number, as its operation gets it. */
+export function boundIn(template: string, path: string): Record<string, string | number> {
+  const pattern = template.replaceAll(/\{(\w+)\*?\}/g, '(?<$1>[^/]+)')
+  const groups = new RegExp(`^${pattern}$`).exec(path)?.groups ?? {}
+  const values = Object.entries(groups).map(([name, text]) => [
+    name,
+    name === 'version' ? Number(text) : text,
+  ])
+  return Object.fromEntries(values)
+}
