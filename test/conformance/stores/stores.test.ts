@@ -22,6 +22,7 @@ import {
 import { type MongoServer, mongoUnavailableReason, startMongo } from '../../support/stack/ferretdb.ts'
 import type { Running } from '../../support/stack/start.ts'
 import { documentsOf, type Query as QueryOfFormats, queries as queriesOfFormats } from './formats.ts'
+import { anyJson, compareJson } from './json-order.ts'
 import { type Query, queries, runs } from './model.ts'
 import { DOCUMENTS } from './odd-documents.ts'
 
@@ -203,6 +204,20 @@ describe.each(STORES)('%s', (store) => {
     240_000,
   )
 
+  test.each(['', '.desc'])(
+    'values of any type: ordered by v%s: come in the order of the model',
+    async (direction) => {
+      const collection = unique('mixed')
+      const values = [true, 'z', 1e300, ...fc.sample(anyJson, { numRuns: 80, seed: 13 })]
+      const documents = values.map((v, n) => ({ n, v }))
+      await importInto(collection, lines(...documents), { as: ws.service, at: platforms[store] })
+      const sign = direction === '' ? 1 : -1
+      const expected = documents.toSorted((a, b) => sign * (compareJson(a.v, b.v) || a.n - b.n))
+      const found = await allOf(call, collection, `order=v${direction}&page[size]=17`)
+      expect(found).toEqual(expected.map(({ n }) => n))
+    },
+  )
+
   test('import: stores each document once; export: returns all of them', async () => {
     const options = { as: ws.service, at: platforms[store], headers: { 'idempotency-key': 'k' } }
     const [from, to] = [unique('file'), unique('file')]
@@ -321,6 +336,12 @@ describe.each(STORES)('collections in %s', (store) => {
 
 describe.runIf(missing === undefined)('MongoDB, read directly', () => {
   const call = callOf('MongoDB')
+
+  test('order by an element of an array: is rejected, since elements have no keys', async () => {
+    const { status, body } = await call('GET', `${at('people')}?order=items.0.sku`)
+    expect([status, body.code]).toEqual([400, 'not_supported'])
+    expect(body.detail).toContain('items.0.sku')
+  })
 
   test('indexes and unique constraints: are rejected with the reason', async () => {
     const schema = { properties: { n: { type: 'integer' } } }
