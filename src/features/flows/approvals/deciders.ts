@@ -87,8 +87,10 @@ const REFUSALS = {
     `A person behind \`${by}\` has started the execution, also with a key or by an event, or has changed its data, and may not decide (fourEyes). Another approver decides.`,
   decided: (by: string) => `A person behind \`${by}\` has decided already, under another name.`,
   unconfirmed: (by: string) =>
-    `Whoever started the execution made, reset or regrouped the account behind \`${by}\`, or somebody did after this was asked for. A role above that of the account, held by somebody else, confirms first that it is its person's: POST /v1/accounts/${by.startsWith('acct_') ? by : '{id}'}/confirm.`,
+    `Whoever started the execution made, reset or regrouped the account behind \`${by}\`, or somebody did after this was asked for. A role above that of the account, held by somebody else, confirms first that it is its person's: POST /v1/accounts/${accountIn(by)}/confirm.`,
 }
+
+const accountIn = (by: string) => (by.startsWith('acct_') ? by : '{id}')
 
 /** The people behind the caller, such as the maker of a key: whoever changes data by it may not decide either. */
 export async function peopleBehind(scope: WorkspaceScope): Promise<string[]> {
