@@ -70,6 +70,12 @@ test('product code: has no unfinished parts and no unchecked types', () => {
   expect(product.filter(({ text }) => banned.test(code(text))).map(({ name }) => name)).toEqual([])
 })
 
+test('texts: a sentence is put behind another text by `sentences`, which ends the first one', () => {
+  const glued = /\$\{[\w.]*\b(message|detail)\} ([A-Z]|\$\{(hint|advice))/
+  const those = product.filter(({ name, text }) => name.startsWith('src/') && glued.test(code(text)))
+  expect(those.map(({ name }) => name)).toEqual([])
+})
+
 test('tests: none is skipped or run alone', () => {
   const skipped = all.filter(
     ({ name, text }) => name !== TIDY && /\b(test|it|describe)\.(skip|todo|only)\(/.test(text),

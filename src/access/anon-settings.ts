@@ -97,15 +97,14 @@ const sizeOf = (row: Row | undefined) => JSON.stringify(row ?? '').length * 4
 export async function requirePublic(scope: WorkspaceScope, prefix: string): Promise<void> {
   if (scope.actor.role !== 'anon') return
   const { objects, publicRead } = await anonSettings(scope)
-  const hint = settingHint(scope, { anon: { objects: 'public' }, objects: { public_read: ['public/'] } })
   if (objects === 'none') {
     const detail = 'Anon keys may not read objects of this workspace: its setting anon.objects is "none".'
-    throw new Problem('forbidden', { detail, hint })
+    throw new Problem('forbidden', { detail })
   }
   if (publicRead.some((allowed) => prefix.startsWith(allowed))) return
   const named = JSON.stringify(prefix.slice(0, 100))
   const detail = `Anon keys read objects below the prefixes in the workspace's setting objects.public_read; ${named} is not below any of them.`
-  throw new Problem('forbidden', { detail, hint })
+  throw new Problem('forbidden', { detail })
 }
 
 /**
@@ -116,7 +115,6 @@ export async function requireEvents(scope: WorkspaceScope): Promise<void> {
   if (scope.actor.role !== 'anon' || (await anonSettings(scope)).events === 'workspace') return
   throw new Problem('forbidden', {
     detail: 'Anon keys may not subscribe in this workspace: its setting anon.events is "none".',
-    hint: settingHint(scope, { anon: { events: 'workspace' } }),
   })
 }
 
@@ -124,23 +122,18 @@ export async function requireEvents(scope: WorkspaceScope): Promise<void> {
  * The problem of an anon key without a right on a collection.
  * @param isDefault true if the workspace's setting decides, not the declaration
  */
-export function collectionForbidden(
-  scope: WorkspaceScope,
-  { name, right, isDefault }: { name: string; right: string; isDefault: boolean },
-): Problem {
-  const declared = `"access": {"anon": {"${right}": true}}`
-  const detail = `Anon keys may not ${right} documents of ${name}`
-  if (!isDefault) {
-    const hint = `The declaration of a collection lets them: ${declared}.`
-    return new Problem('forbidden', { detail: `${detail}.`, hint })
-  }
+export function collectionForbidden({
+  name,
+  right,
+  isDefault,
+}: {
+  name: string
+  right: string
+  isDefault: boolean
+}): Problem {
+  const reason = isDefault ? ': the workspace\'s setting anon.collections is "none"' : ''
   return new Problem('forbidden', {
-    detail: `${detail}: the workspace's setting anon.collections is "none".`,
-    hint: `${settingHint(scope, { anon: { collections: 'read' } })} One collection is opened by its declaration: ${declared}.`,
+    detail: `Anon keys may not ${right} documents of ${name}${reason}.`,
+    hint: `The declaration of a collection lets them: "access": {"anon": {"${right}": true}}.`,
   })
-}
-
-/** The request with which an admin allows it. */
-export function settingHint({ ref }: WorkspaceScope, settings: object): string {
-  return `An admin opens it: POST /v1/services/configure ${JSON.stringify({ workspace_id: ref.workspaceId, ...settings })}.`
 }

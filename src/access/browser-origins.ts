@@ -74,12 +74,10 @@ function allows(origins: readonly string[], origin: string): boolean {
 export function requireOrigin(principal: Principal, origin: string | undefined, ownOrigin: string): void {
   if (origin === undefined || origin === ownOrigin) return
   if (principal.key?.kind === 'service') throw new Problem('service_key_in_browser')
-  const { origins, workspaceId } = principal
+  const { origins } = principal
   if (origins === undefined || allows(origins, origin)) return
   const shown = JSON.stringify(origin.slice(0, 300))
-  const body = JSON.stringify({ workspace_id: workspaceId, cors: { origins: [origin.slice(0, 300)] } })
   throw new Problem('origin_refused', {
     detail: `Pages of ${shown} may not use credentials of this workspace: its setting cors.origins does not list them.`,
-    hint: `An admin sets all origins with POST /v1/services/configure ${body}.`,
   })
 }

@@ -156,8 +156,9 @@ export async function firstUse(scope: WorkspaceScope, id: Buffer): Promise<{ see
 
 /** @param status null if the effect is done and its output was too large */
 function replyLost(status: number | null): Problem {
-  if (status === null) return new Problem('idempotency_reply_lost', { detail: 'All of it was done.' })
-  const detail = `It was answered with ${status}.`
+  if (status === null)
+    return new Problem('idempotency_reply_lost', { detail: 'All changes of the request were made.' })
+  const detail = `The first request with this key was answered with ${status}.`
   return new Problem('idempotency_reply_lost', { detail, members: { answered: status } })
 }
 

@@ -4,7 +4,7 @@ import Type, { type Static, type TProperties } from 'typebox'
 import { LIMITS } from '../core/limits.ts'
 import type { EndUser } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
-import { anonSettings, settingHint } from './anon-settings.ts'
+import { anonSettings } from './anon-settings.ts'
 import type { WorkspaceScope } from './scope.ts'
 import { coversKey, coversTopic } from './user-rules.ts'
 
@@ -58,7 +58,6 @@ export async function requireObjectRule(
   const setting = `objects.user.${right}`
   throw new Problem('forbidden', {
     detail: `Users ${right} objects below the prefixes in the workspace's setting ${setting}; ${named(key)} is not below any that is yours.`,
-    hint: settingHint(scope, { objects: { user: { [right]: ['avatars/{user.id}/'] } } }),
   })
 }
 
@@ -78,7 +77,6 @@ export async function requireTopicRules(
   const setting = `topics.user.${right}`
   throw new Problem('forbidden', {
     detail: `Users ${right} to the topics in the workspace's setting ${setting}; ${named(refused)} is not one that is yours.`,
-    hint: settingHint(scope, { topics: { user: { [right]: ['chat.{user.id}.*'] } } }),
   })
 }
 

@@ -17,6 +17,7 @@ import { randomIds, typeId } from '../core/ids.ts'
 import { parseJson } from '../core/json.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AnyOperation } from '../core/operation.ts'
+import { isPublicRole } from '../core/policy.ts'
 import { Problem } from '../core/problem.ts'
 import { holdsSecret, redactText } from '../core/redact.ts'
 import { escapesUtf8 } from '../core/utf8.ts'
@@ -243,7 +244,8 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
     request.log.error({ err: problem.cause ?? problem, request_id: request.id }, problem.code)
   // Fastify would close the connection before the sender reads the reply.
   if (problem.code === 'body_too_large') reply.removeHeader('connection')
-  const wire = toReply(problem, { id: request.id, path: request.url.split('?')[0] ?? '' })
+  const isPublic = request.principal?.roles.some(isPublicRole) ?? false
+  const wire = toReply(problem, { id: request.id, path: request.url.split('?')[0] ?? '', isPublic })
   const text = redactText(JSON.stringify(wire.body))
   if (endsAsStream(problem, request))
     return reply

@@ -16,6 +16,10 @@ async function main(): Promise<void> {
   const app = await buildApp(platform, authServices)
   mountMcp(app, platform, authServices)
   await app.listen({ host: config.TENON_HOST, port: config.TENON_PORT })
+  void parts.documents
+    ?.findFaults()
+    .then((faults) => faults.forEach((fault) => void log.warn({ fault }, 'document store is not reliable')))
+    .catch((err: unknown) => log.warn({ err }, 'document store was not checked'))
   const stop = () => {
     // Requests may finish; idle connections and streams are closed after a delay.
     setTimeout(() => app.server.closeAllConnections(), LIMITS.drainMs).unref()

@@ -43,8 +43,15 @@ function detailOf(code: ProblemCode): string {
   return UNREADABLE
 }
 
+interface ProblemRequest {
+  readonly id: string
+  readonly path: string
+  /** An anon key or a user has sent it, that is, an application that anybody may open. */
+  readonly isPublic?: boolean
+}
+
 /** The reply of a problem. `type` is a page of this API that explains the code. */
-export function toReply(problem: Problem, request: { id: string; path: string }): ProblemReply {
+export function toReply(problem: Problem, request: ProblemRequest): ProblemReply {
   const { row, code, detail, errors } = problem
   const retry: Record<string, string> =
     row.retryAfterS === undefined ? {} : { 'retry-after': String(row.retryAfterS) }
@@ -64,12 +71,27 @@ export function toReply(problem: Problem, request: { id: string; path: string })
       instance: request.path,
       code,
       request_id: request.id,
-      hint: problem.hint ?? row.help,
+      hint: request.isPublic === true ? publicHint(problem) : (problem.hint ?? row.help),
       ...(errors.length > 0 && { errors }),
       ...problem.members,
     },
   }
 }
+
+/**
+ * The part of the hint that users and visitors of an application can follow. What admins and operators do is no business of
+ * theirs: it names settings, commands and the workspace.
+ */
+function publicHint({ hint, row }: Problem): string {
+  const sentences = [hint, row.help].map((text = '') =>
+    text.split(/(?<=[.;]) /).filter((sentence) => !ADMIN_STEP.test(sentence)),
+  )
+  const [first = 'Whoever runs the application can tell why.', ...more] =
+    sentences.find((found) => found.some((sentence) => sentence !== '')) ?? []
+  return [first, ...more].join(' ').replace(/;$/, '.')
+}
+
+const ADMIN_STEP = /\b(admins?|operators?)\b|\btenon [a-z]|\/v1\/(services|schemas)\b|access\/explain/i
 
 /** A 401 names the accepted schemes (RFC 9110 §11.6.1). */
 const CHALLENGE = { 'www-authenticate': 'Bearer realm="tenon", ApiKey realm="tenon"' }

@@ -1,6 +1,7 @@
 /** The commands of `tenon`, as its help lists them. Only those of stack/ use anything but the public API. */
 
 import { Command } from 'commander'
+import project from '../../package.json' with { type: 'json' }
 import { accountVerbs } from './accounts/account.ts'
 import { loginVerbs } from './accounts/login.ts'
 import { adminVerbs, workspaceVerbs } from './admin.ts'
@@ -40,6 +41,7 @@ const VERBS = [
 export function createProgram(): Command {
   const program = new Command('tenon')
     .description('One backend for many tenants.')
+    .version(project.version, '--version', 'print the version')
     .option('--quiet', 'do not print workspace, role and platform on stderr')
     .showHelpAfterError()
     .hook('preAction', (command) => {

@@ -95,8 +95,16 @@ export const PROBLEMS = {
   api_key_expired: row(401, 'The API key has expired', 'Create a new one.'),
   api_key_disabled: row(401, 'The API key is disabled', 'An admin can enable it: PATCH /v1/api-keys/{id}.'),
   api_key_revoked: row(401, 'The API key was revoked', 'Create a new one.'),
-  token_invalid: row(401, 'The access token is not valid', 'Get a new one: `npx tenon token`.'),
-  token_expired: row(401, 'The access token has expired', 'Get a new one: `npx tenon token`.'),
+  token_invalid: row(
+    401,
+    'The access token is not valid',
+    'Refresh it, or sign in again; operators: `npx tenon token`.',
+  ),
+  token_expired: row(
+    401,
+    'The access token has expired',
+    'Refresh it, or sign in again; operators: `npx tenon token`.',
+  ),
   signature_invalid: row(
     401,
     'The signature is not valid',
@@ -189,7 +197,7 @@ export const PROBLEMS = {
   ),
   filter_null_operator: row(
     400,
-    'null needs its own operator',
+    'A null needs its own operator',
     'Use `is.null` or `is.not_null`; the word itself is `eq."null"`.',
   ),
   filter_type_mismatch: row(

@@ -75,7 +75,7 @@ const ConfigSchema = Type.Object({
   REDIS_URL: Url('URL of Valkey or Redis.', 'rediss?'),
   MONGODB_URL: Type.Optional(
     Url(
-      'URL of MongoDB. A server with its protocol must compare and swap atomically; FerretDB 1 does not, and loses concurrent changes. Undeclared collections are stored there; by default, in PostgreSQL.',
+      'URL of MongoDB, or of a server with its protocol that makes exactly one of several concurrent changes of a version: the log of the API warns at the start if it does not, and `npx tenon doctor` says so. FerretDB 1 does not, and lacks the filters `cd`, and `cs` with objects. Undeclared collections are stored there; by default, in PostgreSQL.',
       'mongodb(\\+srv)?',
     ),
   ),

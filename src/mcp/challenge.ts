@@ -8,6 +8,7 @@ import { LRUCache } from 'lru-cache'
 import type { PublishedServer } from '../access/authentication/mcp-server-registry.ts'
 import { documentHostOf } from '../access/issuer/client-ids.ts'
 import { LIMITS } from '../core/limits.ts'
+import { sentences } from '../core/sentences.ts'
 import { speaks } from './hosted/offered-tools.ts'
 import type { ToolResult } from './protocol/mcp-server.ts'
 
@@ -35,7 +36,7 @@ export function missingScope(
 ): ToolResult {
   const advice = 'Its user has to sign in again and allow it.'
   return {
-    content: [{ type: 'text', text: `insufficient_scope: ${detail} ${advice}` }],
+    content: [{ type: 'text', text: sentences(`insufficient_scope: ${detail}`, advice) }],
     // Some clients check `structuredContent` of an error against the schema of results.
     _meta: { 'tenon/insufficient_scope': { required: [...required], granted: [...granted] } },
     isError: true,

@@ -4,6 +4,7 @@ import { type ByteReply, jsonFormOf } from '../../core/bytes.ts'
 import { isObject } from '../../core/json.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { Problem } from '../../core/problem.ts'
+import { sentences } from '../../core/sentences.ts'
 import type { Json } from '../../core/work.ts'
 import * as documents from '../../features/collections/documents-api.ts'
 import { publishEvent } from '../../features/events/events-api.ts'
@@ -79,7 +80,7 @@ export function findMethod(name: string): PlatformMethod {
 }
 
 export const wrongArguments = (signature: string, detail: string): Problem =>
-  new Problem('validation_failed', { detail: `${detail} The method is ${signature}.` })
+  new Problem('validation_failed', { detail: sentences(detail, `The method is ${signature}.`) })
 
 interface Signature {
   readonly places: readonly string[]

@@ -3,6 +3,7 @@
 import { OUTCOME_UNKNOWN } from '../../../flows-dsl/errors.ts'
 import { Problem } from '../../core/problem.ts'
 import { redact } from '../../core/redact.ts'
+import { sentences } from '../../core/sentences.ts'
 import { type Inbound, isSafe, type Outbound } from '../../infra/http-client/egress.ts'
 import { callFailure, type Fields, fieldsOf } from '../call-failure.ts'
 import { type CallClients, sendAuthenticated } from './authentication.ts'
@@ -48,7 +49,7 @@ async function sendOnce(authentication: unknown, outbound: Outbound, clients: Ca
   } catch (error) {
     const isUnknown = error instanceof Problem && error.members['may_have_arrived'] === true
     if (!isUnknown || isSafe(outbound.method)) throw error
-    const detail = `${error.message} The ${outbound.method} request may have arrived.`
+    const detail = sentences(error.message, `The ${outbound.method} request may have arrived.`)
     const kind = error.code === 'upstream_timeout' ? 'timeout' : 'communication'
     throw callFailure(kind, detail, { code: OUTCOME_UNKNOWN })
   }

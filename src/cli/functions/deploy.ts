@@ -1,9 +1,11 @@
 /** `tenon fn deploy|dev`: bundles a function and deploys it as the next version, once or at each change. */
 
+import { createHash } from 'node:crypto'
 import { watch } from 'node:fs/promises'
 import { dirname, relative, sep } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import type { Command } from 'commander'
-import { ApiError } from '../client.ts'
+import { type ApiClient, ApiError } from '../client.ts'
 import { JSON_NOTATION, jsonArgument } from '../json-argument.ts'
 import { callerPath, workspaceClient } from '../settings.ts'
 import { addVerb, type Flag, printError, printLine, WORKSPACE, type WorkspaceOption } from '../verb.ts'
@@ -14,6 +16,7 @@ interface Deployed {
   readonly name: string
   readonly version: number
   readonly sha256: string
+  readonly config: Readonly<Record<string, unknown>>
 }
 
 interface Fault {
@@ -26,9 +29,14 @@ interface Fault {
 interface DeployOptions extends WorkspaceOption {
   readonly name?: string
   readonly config?: string
+  readonly force?: boolean
 }
 
 const CONFIG: Flag = ['--config <json>', `members of the configuration: ${JSON_NOTATION}`]
+const FORCE: Flag = [
+  '--force',
+  'deploy a next version even if source and configuration are those of the active one',
+]
 const NAME: Flag = ['--name <name>', 'default: the name of the file or folder']
 
 /** Prints the version, or the errors of the source on stderr. @returns the exit code */
@@ -44,22 +52,46 @@ async function deploy(path: string, options: DeployOptions): Promise<number> {
 }
 
 /**
- * @returns name, version, hash and id
+ * @returns name, version, hash or `unchanged`, and id
  * @throws SourceError for errors that the bundler or the platform finds in the source
  */
-async function deployOnce(path: string, { name, config, workspace }: DeployOptions): Promise<string> {
+async function deployOnce(path: string, { name, config, force, workspace }: DeployOptions): Promise<string> {
   const bundle = await bundleFunction(path)
   const { client, workspace_id } = await workspaceClient(workspace)
   const { source, source_map } = bundle
-  const body = {
+  const wanted = {
     ...{ workspace_id, name: name ?? bundle.name, source },
-    ...(source_map && { source_map }),
     ...(config !== undefined && { config: await jsonArgument(config, 'The configuration') }),
   }
+  const same = force === true ? undefined : await findUnchanged(client, wanted)
+  if (same !== undefined) return `${same.name} v${same.version} unchanged (${same.id})`
+  const body = { ...wanted, ...(source_map && { source_map }) }
   const made = await client.post<Deployed>('/v1/functions', body).catch((error: unknown) => {
     throw sourceErrorOf(error, path)
   })
   return `${made.name} v${made.version} ${made.sha256.slice(0, 12)} (${made.id})`
+}
+
+/** The function of that name, if its active version has this source, and its configuration these members. */
+async function findUnchanged(
+  client: ApiClient,
+  {
+    workspace_id,
+    name,
+    source,
+    config,
+  }: { workspace_id: string; name: string; source: string; config?: unknown },
+): Promise<Deployed | undefined> {
+  const sha256 = createHash('sha256').update(source).digest('hex')
+  const known = await client.list<Deployed>(`/v1/functions?workspace_id=${workspace_id}`)
+  const holds = ([member, value]: [string, unknown], of: Deployed) =>
+    isDeepStrictEqual(of.config[member], value)
+  return known.find(
+    (one) =>
+      one.name === name &&
+      one.sha256 === sha256 &&
+      Object.entries(Object(config)).every((entry) => holds(entry, one)),
+  )
 }
 
 /** The faults of a refused deployment as a SourceError; any other error as it is. */
@@ -106,9 +138,9 @@ export function deployVerbs(functions: Command): void {
   addVerb(
     functions,
     'deploy <path>',
-    'bundle a file or a folder with its npm packages, and deploy it as the next version of a function',
+    'bundle a file or a folder with its npm packages, and deploy it as the next version of a function, if it has changed',
     deploy,
-    flags,
+    [...flags, FORCE],
   )
   addVerb(functions, 'dev <path>', 'deploy a file or a folder at each change', dev, flags)
 }

@@ -9,6 +9,7 @@ import { Connection, Client as TemporalClient } from '@temporalio/client'
 import { Client } from 'pg'
 import { findRunning } from '../../../stack/start.ts'
 import { describeLayers, findIsolation } from '../../features/functions/sandbox/isolation.ts'
+import { MongoDocuments } from '../../infra/mongo/mongo.ts'
 import { readSettings, type Settings } from '../settings.ts'
 import { findViolations } from './invariants.ts'
 
@@ -81,6 +82,21 @@ async function reach(name: string, address: string): Promise<Finding> {
   )
   socket.on('error', () => {}).destroy()
   return { name, good, detail: good ? address : `${address} does not answer` }
+}
+
+/** What the server of documents does with concurrent changes, if there is one besides PostgreSQL. */
+const documents: Check = async ({ MONGODB_URL: url }) => {
+  if (!url) return []
+  const store = new MongoDocuments(url)
+  try {
+    const faults = await store.findFaults()
+    if (faults.length > 0) return faults.map((detail) => ({ name: 'MongoDB', good: false, detail }))
+    return [{ name: 'MongoDB', good: true, detail: 'decides concurrent changes one after the other' }]
+  } catch (error) {
+    return [{ name: 'MongoDB', good: false, detail: error instanceof Error ? error.message : String(error) }]
+  } finally {
+    await store.close()
+  }
 }
 
 /** Isolation depends on roles that cannot bypass row-level security; the database is asked directly. */
@@ -183,4 +199,4 @@ const invariants: Check = async ({
   }
 }
 
-const CHECKS: readonly Check[] = [node, api, ports, roles, deno, isolation]
+const CHECKS: readonly Check[] = [node, api, ports, documents, roles, deno, isolation]

@@ -14,6 +14,7 @@ import { type Diagnostic, nearest } from '../../../flows-dsl/diagnostics/diagnos
 import { fieldOf, isObject, type JsonObject, omitUndefined, unescaped } from '../../../flows-dsl/json.ts'
 import { checkSchema } from '../../../flows-dsl/json-schema/check-schema.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { sentences } from '../../core/sentences.ts'
 import { ConfigChange, FunctionConfig } from './config.ts'
 import { exportedLiteral } from './module-literal.ts'
 import { type ModuleImport, type ModuleSyntax, parseModule } from './module-syntax.ts'
@@ -102,7 +103,7 @@ function importFaults(imports: readonly ModuleImport[]): OffsetFault[] {
     if (specifier === PLATFORM) return []
     const shown = JSON.stringify(specifier.slice(0, LIMITS.nameCharsMax))
     const message = `A function imports nothing but \`${PLATFORM}\`, and this imports ${shown}.`
-    return [{ message: `${message} ${importHint(specifier)}`, offset }]
+    return [{ message: sentences(message, importHint(specifier)), offset }]
   })
 }
 
@@ -130,8 +131,8 @@ function compileConstant(given: SourceNode, name: ExportName, context: CompileCo
   return omitUndefined({ [`${name}_schema`]: compileSchema(given, name, context) })
 }
 
-function messageOf(name: ExportName, { pointer, message, hint = '' }: Diagnostic): string {
-  return `\`${pathOf(name, pointer)}\`: ${message} ${hint}`.trim().slice(0, LIMITS.functionMessageCharsMax)
+function messageOf(name: ExportName, { pointer, message, hint }: Diagnostic): string {
+  return sentences(`\`${pathOf(name, pointer)}\`: ${message}`, hint).slice(0, LIMITS.functionMessageCharsMax)
 }
 
 /** A pointer as JavaScript: `input.properties["unit-price"]`. */

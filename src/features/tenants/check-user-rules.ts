@@ -6,6 +6,7 @@ import { RULE_VARIABLES, type RuleFault, readSegments } from '../../access/user-
 import type { UserObjectsInput, UserTopicsInput } from '../../access/user-settings.ts'
 import { isPrefix } from '../../core/object-key.ts'
 import { Problem } from '../../core/problem.ts'
+import { sentences } from '../../core/sentences.ts'
 import { isWorkspaceTopic } from '../events/events.ts'
 
 type Check = (text: string) => string | undefined
@@ -72,5 +73,5 @@ function sampleOf(text: string, separator: '/' | '.'): string | RuleFault {
 
 function faultText({ detail, unknown }: RuleFault): string {
   const near = unknown === undefined ? undefined : nearest(unknown, RULE_VARIABLES)
-  return near === undefined ? detail : `${detail} Did you mean {${near}}?`
+  return near === undefined ? detail : sentences(detail, `Did you mean {${near}}?`)
 }

@@ -5,6 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { type Actor, isPublicRole } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
+import { findServerFaults } from './probe.ts'
 
 /** A stored document: `d` its fields, `k` its keys for filters and orders. */
 export interface MongoDocument {
@@ -66,6 +67,12 @@ export class MongoDocuments {
 
   async ping(): Promise<void> {
     await (await this.#connected()).db(DATABASE).command({ ping: 1 })
+  }
+
+  /** @returns a sentence for each fault of the server that loses or refuses what the platform promises */
+  async findFaults(): Promise<string[]> {
+    const database = (await this.#connected()).db(DATABASE)
+    return findServerFaults(database.collection('probes'))
   }
 
   async close(): Promise<void> {

@@ -13,6 +13,7 @@ import type { AnyOperation } from '../../core/operation.ts'
 import { type Principal, roleFor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { CHAIN_DEPTH_HEADER, readChainDepth } from '../../core/run.ts'
+import { sentences } from '../../core/sentences.ts'
 import { withoutNulls } from '../../features/mcp-servers/calls/absent-arguments.ts'
 import { problemMembers, problemText } from '../../features/mcp-servers/calls/problem-text.ts'
 import { fenced, maskSecrets } from '../../features/mcp-servers/calls/untrusted-text.ts'
@@ -262,7 +263,11 @@ function success(operation: AnyOperation, output: unknown): ToolResult {
   const detail = `The result has ${bytes} bytes; a tool answers with at most ${LIMITS.mcpResultBytesDefault}.`
   if (operation.reads) throw new Problem('output_too_large', { detail, hint: nextStep(operation) })
   const { id } = Object(output) as { id?: unknown }
-  const done = `Done${typeof id === 'string' ? `, id ${id}` : ''}. ${detail} Do not repeat the call.`
+  const done = sentences(
+    `Done${typeof id === 'string' ? `, id ${id}` : ''}.`,
+    detail,
+    'Do not repeat the call.',
+  )
   return { content: [{ type: 'text', text: done }], isError: false }
 }
 

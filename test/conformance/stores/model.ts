@@ -2,7 +2,8 @@
 
 import fc from 'fast-check'
 import { repeated } from '../../support/stack/soak.ts'
-import { byCodePoint, condition, there } from './conditions.ts'
+import { condition, there } from './conditions.ts'
+import { compareJson } from './json-order.ts'
 import { DOCUMENTS, type Doc, FIELDS, type Value } from './odd-documents.ts'
 
 export interface Query {
@@ -62,8 +63,7 @@ const filter = fc.oneof(
   { weight: 1, arbitrary: groupOf(fc.oneof(single, groupOf(single, 2)), 2) },
 )
 
-/** Only fields without arrays and objects, whose order is undefined. */
-const SORTABLE = ['a', 'b', 'o.x', '"d.t"', 'missing.x', '_version', 'id']
+const SORTABLE = ['a', 'b', 'l', 'o', 'o.x', '"d.t"', 'missing.x', '_version', 'id']
 interface Key {
   readonly field: string
   readonly descending: boolean
@@ -75,18 +75,15 @@ const key: fc.Arbitrary<Key> = fc.record({
   nulls: fc.constantFrom('', '', '.nullsfirst', '.nullslast'),
 })
 
-const RANKS: Readonly<Record<string, number>> = { string: 1, number: 2, boolean: 3 }
-
 function order(a: Value, b: Value, { descending, nulls }: Key): number {
   const nullsFirst = nulls === '' ? descending : nulls === '.nullsfirst'
   if (!there(a) || !there(b)) return there(a) === there(b) ? 0 : there(a) === nullsFirst ? 1 : -1
-  const rank = (RANKS[typeof a] ?? 9) - (RANKS[typeof b] ?? 9)
-  const same = typeof a === 'string' ? byCodePoint(a, String(b)) : Number(a) - Number(b)
-  return (rank || same) * (descending ? -1 : 1)
+  return compareJson(a, b) * (descending ? -1 : 1)
 }
 
 function valueFor(doc: Doc, field: string): Value {
   if (field === '_version') return 1
+  if (field === 'o') return doc['o']
   return field === 'id' ? doc['n'] : FIELDS[field]?.(doc)
 }
 

@@ -15,7 +15,12 @@ test('fn: deploy, invoke, compile error, failure: result, file:line:column, log'
     const file = join(dir, 'greet.ts')
     await writeFile(file, 'export default (name: string) => ({ hello: name })')
     expect((await tenon('deploy', file)).stdout).toMatch(/^greet v1 [0-9a-f]{12} \(fn_\w+\)\n$/)
-    expect((await tenon('deploy', file)).stdout).toMatch(/^greet v2 /)
+    expect((await tenon('deploy', file)).stdout).toMatch(/^greet v1 unchanged \(fn_\w+\)\n$/)
+    for (const version of ['v2 [0-9a-f]{12}', 'v2 unchanged']) {
+      const { stdout } = await tenon('deploy', file, '--config', '{"timeout": "9s"}')
+      expect(stdout).toMatch(new RegExp(`^greet ${version} `))
+    }
+    expect((await tenon('deploy', file, '--force')).stdout).toMatch(/^greet v3 [0-9a-f]{12} /)
     const invoked = await tenon('invoke', 'greet', '--input', '"Ada"')
     expect(JSON.parse(invoked.stdout)).toEqual({ hello: 'Ada' })
     await writeFile(file, 'export default () => {\n  console.log("so far"); throw new Error("no")\n}')

@@ -22,6 +22,11 @@ async function tenon(...args: string[]): Promise<string> {
 }
 const json = async (...args: string[]) => JSON.parse(await tenon(...args))
 
+test('--version: prints that of the package', async () => {
+  const { version } = JSON.parse(await readFile('package.json', 'utf8'))
+  expect(await tenon('--version')).toBe(`${version}\n`)
+})
+
 test('collection add and list: new collection: listed', async () => {
   await json('collection', 'add', 'todos', '{"title":"milk"}')
   expect((await json('collection', 'list', 'todos')).data).toMatchObject([{ title: 'milk' }])

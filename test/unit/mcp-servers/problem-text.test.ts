@@ -30,7 +30,7 @@ test.each([
 
 test.each([
   ['quota_exceeded', 'Free some of it, or have an operator raise it.'],
-  ['token_expired', 'Get a new one.'],
+  ['token_expired', 'Refresh it, or sign in again.'],
   ['filter_too_large', 'Split the query.'],
   ['precondition_failed', 'Read it again, then retry.'],
 ] as const)('%s: the part of its hint that an agent can follow', (code, next) => {

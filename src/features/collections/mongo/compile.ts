@@ -1,5 +1,6 @@
 /** Compiles filter, order and page cursor (keyset) to a MongoDB query over documents in the form of storage-format.ts. */
 
+import { Problem } from '../../../core/problem.ts'
 import type { Json } from '../../../core/work.ts'
 import type { MongoFilter, MongoQuery } from '../../../infra/mongo/mongo.ts'
 import {
@@ -13,6 +14,7 @@ import {
   type OrderKey,
   type Path,
   type Pattern,
+  pathText,
   type ScalarType,
   type Step,
   type Test,
@@ -154,7 +156,10 @@ function testSystemField(
   return { [name]: { [`$${test.op}`]: bound(test.value) } }
 }
 
-/** Compiles a query. MongoDB sorts nulls first when ascending; for the other order, it sorts by a computed field first. */
+/**
+ * Compiles a query. MongoDB sorts nulls first when ascending; for the other order, it sorts by a computed field first.
+ * @throws Problem `filter_type_mismatch`, or `not_supported` for an order by an element of an array, which has no key
+ */
 export function compileQuery({ filter, order, after, limit }: Query): MongoQuery {
   const set: Record<string, unknown> = {}
   const sort: Record<string, 1 | -1> = {}
@@ -171,7 +176,13 @@ export function compileQuery({ filter, order, after, limit }: Query): MongoQuery
   return { filter: allOf([compileFilter(filter), afterCursor]), set, sort, limit }
 }
 
-const fieldOf = ({ path, as }: OrderKey): string => systemFieldAt(path)?.name ?? `k.${keyName(path, as)}`
+function fieldOf({ path, as }: OrderKey): string {
+  if (path.some(isIndex)) {
+    const detail = `Documents in MongoDB have no order by ${pathText(path)}: elements of arrays, and members that numbers name, cannot be ordered by.`
+    throw new Problem('not_supported', { detail })
+  }
+  return systemFieldAt(path)?.name ?? `k.${keyName(path, as)}`
+}
 
 /** Behind in the first key, or equal in it and behind in the second, and so on. */
 function compileAfter(order: readonly OrderKey[], after: readonly Json[]): MongoFilter {

@@ -92,6 +92,12 @@ const exists = ({ sql: value, orIn }: Column): Sql =>
 const orNull = ({ sql: value, type }: Column): Sql =>
   type === 'jsonb' ? sql`nullif(${value}, 'null'::jsonb)` : value
 
+/** The expression that rows are ordered by, null if the value is null or missing. */
+const sortable = (column: Column): Sql => (column.type === 'jsonb' ? asElement(orNull(column)) : column.sql)
+
+/** As the element of an array, since PostgreSQL orders `[]` below all scalars if it is a whole value. Null stays null. */
+const asElement = (value: Sql): Sql => sql`jsonb_set('[0]', '{0}', ${value})`
+
 function joined(of: readonly Filter[], columns: Columns, by: Sql, none: Sql): Sql {
   const parts = of.map((filter) => compileFilter(filter, columns))
   const [first, ...rest] = parts
@@ -182,7 +188,7 @@ export function compileOrder(order: readonly OrderKey[], columns: Columns): Sql 
     const column = columns(path, as)
     // The index of ids has the order of `nulls last` in one direction only.
     if (order.length === 1 && isId(column)) return sql`${column.sql} ${direction}`
-    return sql`${orNull(column)} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
+    return sql`${sortable(column)} ${direction} ${nullsFirst ? sql`nulls first` : sql`nulls last`}`
   })
   return keys.reduce((all, key) => sql`${all}, ${key}`)
 }
@@ -213,19 +219,23 @@ function pairAfter(order: readonly OrderKey[], after: readonly Json[], columns: 
   const [column, idColumn] = [columns(key.path, key.as), columns(id.path)]
   if (idColumn.type !== 'uuid' || key.descending !== id.descending) return undefined
   const sign = key.descending ? sql`<` : sql`>`
-  const bound = sql`(${bind(column, value, key.path)}, ${bind(idColumn, last, id.path)})`
-  return sql`(${orNull(column)}, ${idColumn.sql}) ${sign} ${bound}`
+  const bound = sql`(${sortableBound(column, value, key.path)}, ${bind(idColumn, last, id.path)})`
+  return sql`(${sortable(column)}, ${idColumn.sql}) ${sign} ${bound}`
 }
 
 function rangeAfter(column: Column, { path, descending, nullsFirst }: OrderKey, value: Json): Sql[] {
-  const at = orNull(column)
-  if (value === null) return nullsFirst ? [sql`${at} is not null`] : []
-  const bound = bind(column, value, path)
+  if (value === null) return nullsFirst ? [sql`${orNull(column)} is not null`] : []
+  const [at, bound] = [sortable(column), sortableBound(column, value, path)]
   return [descending ? sql`${at} < ${bound}` : sql`${at} > ${bound}`]
 }
 
 function bind({ type }: Column, value: Json, path: Path): Sql {
   return type === 'jsonb' ? sql`${JSON.stringify(value)}::jsonb` : cast(toType([value], type, path), type)
+}
+
+function sortableBound(column: Column, value: Json, path: Path): Sql {
+  const bound = bind(column, value, path)
+  return column.type === 'jsonb' ? asElement(bound) : bound
 }
 
 /** A fraction beside a bigint column is compared as one: `2 < 2.5`. */

@@ -94,7 +94,7 @@ export function requireRights(
   if (right === undefined) return
   if (scope.actor.role === 'anon') {
     const isDefault = right === 'read' && declared?.rules.anon.read === undefined
-    throw collectionForbidden(scope, { name, right, isDefault })
+    throw collectionForbidden({ name, right, isDefault })
   }
   const isDeclared = declared?.rules.user[right] !== undefined
   throw new Problem('forbidden', {
@@ -127,6 +127,5 @@ export function requireAdmitted(
   if (admits(permissions[right], document)) return
   throw new Problem('forbidden', {
     detail: `The rule access.${actor.role}.${right} of ${name} does not admit this document.`,
-    hint: `An admin asks why: POST /v1/collections/${name}/access/explain.`,
   })
 }

@@ -4,6 +4,7 @@ import { parseCron } from '../../../../flows-dsl/compile/cron.ts'
 import { isTimezone } from '../../../../flows-dsl/compile/timezones.ts'
 import { checkJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
+import { sentences } from '../../../core/sentences.ts'
 import { isChangeTopic, isWorkspaceTopic, matchesTopic, type StreamName } from '../../events/events.ts'
 import { TOPIC_PATTERN } from '../../events/events-api.ts'
 
@@ -52,9 +53,9 @@ function scheduleErrors({ cron, timezone, input }: ScheduleSpec): ConfigError[] 
   checkJson('schedule.input', input ?? {}, LIMITS.functionTriggers.scheduleInputBytesMax)
   const parsed = parseCron(cron)
   const faults = 'faults' in parsed ? parsed.faults : []
-  const errors = faults.map(({ message, hint = '' }) => ({
+  const errors = faults.map(({ message, hint }) => ({
     path: '/schedule/cron',
-    detail: `${message} ${hint}`.trim(),
+    detail: sentences(message, hint),
   }))
   if (timezone === undefined || isTimezone(timezone)) return errors
   const detail = `\`${timezone}\` is no time zone of the IANA database, such as \`Europe/Berlin\`.`

@@ -4,6 +4,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isObject } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
+import { sentences } from '../../../core/sentences.ts'
 import { budgetOf, type Tool, type ToolOutput, type ToolProvider } from '../tool.ts'
 import { type CallEnd, endOf, type ToolCall, toolError } from './call-end.ts'
 import { resultError } from './check-values.ts'
@@ -102,7 +103,7 @@ const endOfLarge = (result: ToolResult): CallEnd => ({
 
 function tooLarge(tool: Tool, bytes: number): CallEnd {
   const detail = `The result has ${bytes} bytes; at most ${budgetOf(tool)} are returned.`
-  return toolError('output_too_large', `${detail} ${adviceFor(tool)}`.trimEnd())
+  return toolError('output_too_large', sentences(detail, adviceFor(tool)))
 }
 
 function invalidResult(tool: Tool, error: string): CallEnd {

@@ -5,6 +5,7 @@ import type { WorkspaceScope } from '../../../../access/scope.ts'
 import { LIMITS } from '../../../../core/limits.ts'
 import { Problem } from '../../../../core/problem.ts'
 import { redactText } from '../../../../core/redact.ts'
+import { sentences } from '../../../../core/sentences.ts'
 import { inThread } from '../../../threads/run-in-thread.ts'
 import type { Progress } from '../../calls/call-client.ts'
 import type { ToolOutput } from '../../tool.ts'
@@ -170,7 +171,7 @@ export function drifted({ name }: RemoteSource, tool: string, isGone: boolean): 
 /** @throws the problem; it says so if the call may have been carried out */
 function withAdvice(error: unknown): never {
   if (!(error instanceof Problem) || error.members['may_have_arrived'] !== true) throw error
-  const detail = `${error.message} The call may have been carried out: check before you repeat it.`
+  const detail = sentences(error.message, 'The call may have been carried out: check before you repeat it.')
   throw new Problem(error.code, { detail, cause: error })
 }
 

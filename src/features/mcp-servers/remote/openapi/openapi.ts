@@ -5,6 +5,7 @@ import type { WorkspaceScope } from '../../../../access/scope.ts'
 import { exceedsDepth, isTooDeep } from '../../../../core/json.ts'
 import { LIMITS } from '../../../../core/limits.ts'
 import { Problem } from '../../../../core/problem.ts'
+import { sentences } from '../../../../core/sentences.ts'
 import { decodeText, isJson, isText } from '../../../../infra/http-client/content.ts'
 import { type Inbound, isSafe, type Outbound } from '../../../../infra/http-client/egress.ts'
 import { fieldProblem } from '../../../operation-helpers.ts'
@@ -100,7 +101,10 @@ async function send(
   }
   return sendRemote(scope, outbound, bounds).catch((error: unknown) => {
     if (!(error instanceof Problem) || isSafe(outbound.method) || !mayHaveArrived(error)) throw error
-    const detail = `${error.message} The ${outbound.method} may have been carried out: check before you repeat it.`
+    const detail = sentences(
+      error.message,
+      `The ${outbound.method} may have been carried out: check before you repeat it.`,
+    )
     throw new Problem(error.code, { detail, cause: error })
   })
 }
