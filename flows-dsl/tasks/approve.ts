@@ -91,6 +91,9 @@ export const approve: TaskType<ApproveBody> = {
   compile(task, { context }) {
     return compileApprove(task, context)
   },
+  answeredBy() {
+    return ['approval']
+  },
   outcomes() {
     return ['approved', 'rejected']
   },

@@ -38,6 +38,9 @@ export const run: TaskType<RunBody> = {
     if (flow === undefined || awaited === undefined || returned === undefined) return undefined
     return { ...flow, await: awaited, return: returned }
   },
+  answeredBy({ namespace, name }) {
+    return [`${namespace}/${name}`, 'workflow']
+  },
   start(body, task) {
     const { namespace, name, version } = body
     const target = { namespace, name, version, input: task.evaluate(body.input, task.input) }
