@@ -2,6 +2,7 @@
 
 import { compileUnused, compileUse } from '../components/use.ts'
 import { type Expectations, type FlowDocument, type FlowIR, sizeOf } from '../ir.ts'
+import { shapeOfSchema } from '../jq/static-type.ts'
 import { omitUndefined } from '../json.ts'
 import { type CompileContext, SCOPES } from './compile-context.ts'
 import { compileConcurrency } from './concurrency.ts'
@@ -51,8 +52,10 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
   context.isLoose = isLoose(flow, context)
   const document = compileDocument(flow, context)
   compileUse(flow, context)
+  const input = compileInput(flow, SCOPES.flowInput, context)
+  context.flowInput = shapeOfSchema(input?.schema)
   const options = {
-    input: compileInput(flow, SCOPES.flowInput, context),
+    input,
     output: compileOutput(flow, SCOPES.flowOutput, context),
     schedule: compileSchedule(flow, context),
     concurrency: compileConcurrency(flow, context),
@@ -65,7 +68,8 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
   checkTriggerInput(flow, omitUndefined(options), context)
   checkInterval(flow, omitUndefined(options), context)
   const list = context.required(flow, 'A definition', 'do')
-  const tasks = list && compileTasks(list, context)
+  const first = input?.from === undefined ? context.flowInput : undefined
+  const tasks = list && compileTasks(list, context, { first })
   const handlers = compileHandlers(flow, context)
   const used = { functions: [...context.functions], secrets: [...context.secrets] }
   compileUnused(context)

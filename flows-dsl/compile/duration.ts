@@ -45,7 +45,11 @@ export function dynamicDuration(
   scope: readonly string[],
   context: CompileContext,
 ): Duration | undefined {
-  if (isExpression(given)) return context.template(given, scope)
+  if (isExpression(given)) {
+    const duration = context.template(given, scope)
+    context.yields(given, what, duration, ['string', 'object'])
+    return duration
+  }
   if (given.kind !== 'map' || !given.entries.some(({ value }) => isExpression(value)))
     return durationIn(given, what, minMs, context)
   context.keys(given, 'a duration', UNITS)

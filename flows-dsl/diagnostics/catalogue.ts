@@ -361,6 +361,21 @@ export const WARNINGS = {
     example: task('if: ¦.total = 0', 'set: { paid: true }'),
     fix: task('if: .total == 0', 'set: { paid: true }'),
   },
+  expression_type: {
+    title: 'An expression yields a value of another type than its place takes',
+    explanation:
+      'This is a warning. The text of the expression, or the schema of the input, tells the type of its value, and a task that evaluates it faults with `expression`. Change the expression, or what the schema says of the field.',
+    example: flow(
+      'input: { schema: { document: { type: object, properties: { boss: { type: string } } } } }',
+      'do:',
+      '  - pay: { approve: { approvers: ¦.boss } }',
+    ),
+    fix: flow(
+      'input: { schema: { document: { type: object, properties: { boss: { type: string } } } } }',
+      'do:',
+      '  - pay: { approve: { approvers: "${ [.boss] }" } }',
+    ),
+  },
   interval_too_short: {
     title: 'The expected interval is not longer than that of the schedule',
     explanation:

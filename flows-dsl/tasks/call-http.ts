@@ -85,7 +85,11 @@ function compileEndpoint(
   if (given?.kind === 'map') context.keys(given, '`endpoint`', ['uri', 'authentication'])
   const uri = given?.kind === 'map' ? context.required(given, '`endpoint`', 'uri') : given
   if (uri === undefined) return undefined
-  if (isExpression(uri)) return context.template(uri, SCOPES.task)
+  if (isExpression(uri)) {
+    const endpoint = context.template(uri, SCOPES.task)
+    context.yields(uri, '`endpoint`', endpoint, ['string'])
+    return endpoint
+  }
   const text = context.text(uri, '`endpoint`')
   if (text === undefined) return undefined
   const parts = text.split(/\{([A-Za-z0-9_][A-Za-z0-9_.-]*)\}/)
