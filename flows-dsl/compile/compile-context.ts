@@ -2,11 +2,12 @@
 
 import { AppliedExtensions, Components, secretsIn } from '../components/components.ts'
 import { DiagnosticList } from '../diagnostics/diagnostics.ts'
+import { KEYS } from '../diagnostics/remedies.ts'
 import type { Json, Template } from '../ir.ts'
 import type { Expression } from '../jq/expression.ts'
 import { parseExpression } from '../jq/parser/parse.ts'
 import { type Shape, shapeOf, shapeOfFields, type ValueType } from '../jq/static-type.ts'
-import { objectOf } from '../json.ts'
+import { fieldOf, objectOf } from '../json.ts'
 import {
   describeNode,
   type Location,
@@ -259,7 +260,14 @@ export class CompileContext extends DiagnosticList {
         const message = `\`${key}\` in ${what} is known to the language and not supported in this release.`
         this.report('unsupported_feature', at, message)
       } else
-        this.reportUnknown('unknown_key', at, `The key \`${key}\` does not belong in ${what}.`, key, known)
+        this.reportUnknown(
+          'unknown_key',
+          at,
+          `The key \`${key}\` does not belong in ${what}.`,
+          key,
+          known,
+          fieldOf(KEYS, `${what.replaceAll('`', '')}.${key}`) ?? fieldOf(KEYS, key),
+        )
     }
   }
 

@@ -1,6 +1,7 @@
 /** Compiles the top level of a definition to a flow (OWS 1.0 "Workflow", "Evaluate"). */
 
 import { compileUnused, compileUse } from '../components/use.ts'
+import { OTHER_LANGUAGES } from '../diagnostics/remedies.ts'
 import { type Expectations, type FlowDocument, type FlowIR, sizeOf } from '../ir.ts'
 import { shapeOfSchema } from '../jq/static-type.ts'
 import { omitUndefined } from '../json.ts'
@@ -47,6 +48,7 @@ export const SEMVER =
 
 /** Compiles a whole definition. The result is valid only if `context` has no diagnostics. */
 export function compileDefinition(source: SourceNode, context: CompileContext): FlowIR | undefined {
+  if (isOtherLanguage(source, context)) return undefined
   const flow = context.map(source, 'A definition', KEYS)
   if (flow === undefined) return undefined
   context.isLoose = isLoose(flow, context)
@@ -88,6 +90,16 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
     return context.report('compiled_too_large', source, message, hint)
   }
   return { ...ir, facts: computeFacts(ir, used) }
+}
+
+/** Reports a definition of another flow language by the first of its keys, and nothing else of it. */
+function isOtherLanguage(source: SourceNode, context: CompileContext): boolean {
+  if (source.kind !== 'map' || valueAt(source, 'do') !== undefined) return false
+  const found = source.entries.find(({ key }) => Object.hasOwn(OTHER_LANGUAGES, key))
+  if (found === undefined) return false
+  const message = `The key \`${found.key}\` does not belong in a definition.`
+  context.report('unknown_key', found.at, message, OTHER_LANGUAGES[found.key])
+  return true
 }
 
 /** The tasks that run if the flow faults, and at its end (an extension of ours). */
@@ -150,7 +162,12 @@ function compileDocumentText(map: MapNode, key: (typeof REQUIRED)[number], conte
   const value = valueAt(map, key) ?? map
   if (key === 'dsl' && !VERSIONS.includes(text)) {
     const message = `Version \`${text}\` of the language is not supported.`
-    return context.reportUnknown('dsl_version_unsupported', value, message, text, VERSIONS)
+    return context.report(
+      'dsl_version_unsupported',
+      value,
+      message,
+      `Write '${VERSIONS.at(-1)}', the newest version.`,
+    )
   }
   if (key === 'version' && !new RegExp(SEMVER).test(text)) {
     return context.report('value_invalid', value, '`version` must be a semantic version, such as 1.0.0.')

@@ -1,9 +1,10 @@
 /** Compiles lists of tasks: names first, so that every flow directive can be checked against them. */
 
 import { callsComponent, compileComponentCall } from '../components/functions.ts'
+import { KEYS } from '../diagnostics/remedies.ts'
 import type { TaskNode } from '../ir.ts'
 import { type Shape, shapeOfSchema } from '../jq/static-type.ts'
-import { omitUndefined } from '../json.ts'
+import { fieldOf, omitUndefined } from '../json.ts'
 import { TASKS } from '../tasks/index.ts'
 import type { TaskCompiler, TaskType } from '../tasks/task.ts'
 import { type CompileContext, SCOPES } from './compile-context.ts'
@@ -50,15 +51,23 @@ export function compileTasks(
   { areBranches = false, first }: ListOptions = {},
 ): readonly TaskNode[] | undefined {
   if (list.kind !== 'list' || list.items.length === 0) {
-    return context.report('wrong_type', list, 'Tasks must be a list of named tasks, at least one.')
+    const hint = list.kind === 'map' ? 'Put `- ` before each name: `- pay:`.' : undefined
+    return context.report('wrong_type', list, 'Tasks must be a list of named tasks, at least one.', hint)
   }
   const message = 'A task must be one name with its keys below.'
-  const hint = 'Write `- name:` and the keys of the task two spaces further in.'
-  const entries = list.items.flatMap((item) => context.singleEntry(item, message, hint) ?? [])
+  const entries = list.items.flatMap((item) => context.singleEntry(item, message, singleHint(item)) ?? [])
   checkNames(entries, context)
   const compiler = taskCompiler(areBranches ? [] : entries.map(({ key }) => key), context)
   const tasks = entries.map((entry, index) => compileTask(entry, compiler, index === 0 ? first : undefined))
   return tasks.filter((task) => task !== undefined)
+}
+
+/** A name without a value has its keys too far out; otherwise the second name is a task of its own. */
+function singleHint(item: SourceNode): string {
+  const [first, second] = item.kind === 'map' ? item.entries : []
+  if (first?.value.kind === 'map' && second?.value.kind === 'map')
+    return `Put \`- \` before \`${second.key}:\`, too: it is a task of its own.`
+  return 'Write `- name:` and the keys of the task two spaces further in.'
 }
 
 /** Compiles a task that is not part of a list, such as a function. */
@@ -146,7 +155,15 @@ function reportMissingKind(task: MapNode, name: string, at: Location, context: C
   const kinds = TASKS.map(({ kind }) => kind)
   const unknown = task.entries.find(({ key }) => ![...COMMON_KEYS, 'with'].includes(key))
   const message = `The task \`${name}\` does not say what it does.`
-  return context.reportUnknown('task_kind_missing', unknown?.at ?? at, message, unknown?.key ?? '', kinds)
+  const key = unknown?.key ?? ''
+  return context.reportUnknown(
+    'task_kind_missing',
+    unknown?.at ?? at,
+    message,
+    key,
+    kinds,
+    fieldOf(KEYS, key),
+  )
 }
 
 function compileCommon(task: MapNode, { context, target, tasks }: TaskCompiler): Partial<TaskNode> {

@@ -95,7 +95,7 @@ function compileEndpoint(
   const parts = text.split(/\{([A-Za-z0-9_][A-Za-z0-9_.-]*)\}/)
   const isPlain = parts.every((part, index) => index % 2 === 1 || !/[{}\s]/.test(part))
   if (isPlain && /^https?:\/\/./i.test(text)) return { uri: parts }
-  const hint = 'Such as https://api.example.com/pets/{petId}, where petId is a field of the input.'
+  const hint = 'Write https://api.example.com/pets/{petId}, where petId is a field of the input.'
   return context.report('value_invalid', uri, '`endpoint` must be an absolute http or https URI.', hint)
 }
 

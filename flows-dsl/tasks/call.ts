@@ -193,7 +193,12 @@ function reportFunction(task: MapNode, name: string, at: Location, context: Comp
   context.optionalMap(task, 'with')
   if (UNSUPPORTED_CALLS.includes(name)) {
     const message = `\`call: ${name}\` is known to the language and not supported in this release.`
-    return context.report('unsupported_call', at, message)
+    return context.report(
+      'unsupported_call',
+      at,
+      message,
+      'Use `call: http` or `call: openapi`, or deploy a function.',
+    )
   }
   const known = [
     'http',
