@@ -39,7 +39,7 @@ const ERRORS = {
   source_too_large: {
     title: 'The definition is too large',
     explanation:
-      'A definition has at most 262,144 bytes and 50,000 words and signs. Put long lists into the input of the flow, or into a collection.',
+      'A definition has at most 262,144 bytes and 50,000 words and signs, which is about 1,900 short tasks. Put long lists into the input of the flow, or into a collection.',
     example: `¦${flow('do: [{ pay: { set: { paid: true } } }]')}#${' '.repeat(262_144)}`,
     fix: task('set: { paid: true }'),
   },
@@ -53,7 +53,7 @@ const ERRORS = {
   nesting_too_deep: {
     title: 'The definition is nested too deeply',
     explanation:
-      'Mappings and lists are nested at most 64 levels deep, and function calls 32 levels. Declare deep parts as functions under `use`.',
+      'Mappings and lists are nested at most 64 levels deep, which is about 20 tasks within each other, and function calls 32 levels. Declare deep parts as functions under `use`.',
     example: task(`set: { deep: ${'['.repeat(60)}¦[${']'.repeat(61)} }`),
     fix: task(`set: { deep: ${'['.repeat(50)}${']'.repeat(50)} }`),
   },
