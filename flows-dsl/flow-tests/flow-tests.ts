@@ -91,7 +91,7 @@ export interface CheckedCase {
 }
 
 /** `at` is a JSON pointer into the case. */
-export interface CaseError {
+interface CaseError {
   readonly at: string
   readonly message: string
 }
