@@ -2,10 +2,12 @@
 
 import { AppliedExtensions, Components, secretsIn } from '../components/components.ts'
 import { DiagnosticList } from '../diagnostics/diagnostics.ts'
+import { KEYS } from '../diagnostics/remedies.ts'
 import type { Json, Template } from '../ir.ts'
 import type { Expression } from '../jq/expression.ts'
 import { parseExpression } from '../jq/parser/parse.ts'
-import { objectOf } from '../json.ts'
+import { type Shape, shapeOf, shapeOfFields, type ValueType } from '../jq/static-type.ts'
+import { fieldOf, objectOf } from '../json.ts'
 import {
   describeNode,
   type Location,
@@ -72,6 +74,9 @@ export class CompileContext extends DiagnosticList {
   readonly extensions = new AppliedExtensions()
   /** In loose mode (`evaluate.mode`), plain text is an expression, too. */
   isLoose = false
+  /** The shape of the input of the flow, and of that of the task that is being compiled, as far as schemas tell it. */
+  flowInput: Shape | undefined
+  #taskInput: Shape | undefined
   #onlyVariables: Variables | undefined
   #locals: Variables = []
 
@@ -83,6 +88,15 @@ export class CompileContext extends DiagnosticList {
   /** Compiles something below a task that defines variables; expressions compiled meanwhile may refer to them. */
   withVariables<T>(variables: Variables, compile: () => T): T {
     return this.#withLocals([...new Set([...this.#locals, ...variables])], compile)
+  }
+
+  /** Compiles a task whose input has this shape. */
+  withInput<T>(input: Shape | undefined, compile: () => T): T {
+    const before = this.#taskInput
+    this.#taskInput = input
+    const result = compile()
+    this.#taskInput = before
+    return result
   }
 
   /** Compiles a component, which does not see the variables of the tasks that use it. */
@@ -246,7 +260,14 @@ export class CompileContext extends DiagnosticList {
         const message = `\`${key}\` in ${what} is known to the language and not supported in this release.`
         this.report('unsupported_feature', at, message)
       } else
-        this.reportUnknown('unknown_key', at, `The key \`${key}\` does not belong in ${what}.`, key, known)
+        this.reportUnknown(
+          'unknown_key',
+          at,
+          `The key \`${key}\` does not belong in ${what}.`,
+          key,
+          known,
+          fieldOf(KEYS, `${what.replaceAll('`', '')}.${key}`) ?? fieldOf(KEYS, key),
+        )
     }
   }
 
@@ -290,13 +311,33 @@ export class CompileContext extends DiagnosticList {
 
   /** A string that may be an expression. */
   textTemplate(value: SourceNode, what: string): Template | undefined {
-    return this.text(value, what) === undefined ? undefined : this.template(value, SCOPES.task)
+    const template = this.text(value, what) === undefined ? undefined : this.template(value, SCOPES.task)
+    this.yields(value, what, template, ['string'])
+    return template
   }
 
   /** A mapping, or one expression that yields a mapping. */
   mapTemplate(value: SourceNode, what: string): Template | undefined {
     const map = isExpression(value) ? value : this.map(value, what)
     return map && this.template(map, SCOPES.task)
+  }
+
+  /** Warns of an expression on the input of the task whose value certainly has none of the types that its place takes. */
+  yields(
+    value: SourceNode,
+    what: string,
+    template: Template | undefined,
+    wanted: readonly [ValueType, ...ValueType[]],
+  ): void {
+    if (template === undefined || !('expression' in template)) return
+    const workflow = shapeOfFields({ input: this.flowInput })
+    const [dot, variables] = [this.#taskInput, { workflow, input: this.#taskInput }]
+    const found = shapeOf(template.expression, { dot, variables })
+    if (found === undefined || wanted.some((type) => found.types.has(type))) return
+    const message = `${what} must be ${namesOfTypes(wanted)}; this expression yields ${namesOfTypes([...found.types])}.`
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
+    const hint = wanted.includes('array') ? 'Make a list of it: ${ [ … ] }.' : undefined
+    this.warnings.report('expression_type', value, message, hint)
   }
 
   /** A value in which strings of the form `${ … }` are expressions. */
@@ -396,6 +437,18 @@ function assigns(condition: Expression): boolean {
   if (condition.op !== 'and' && condition.op !== 'or') return false
   return assigns(condition.left) || assigns(condition.right)
 }
+
+const TYPE_NAMES: Readonly<Record<ValueType, string>> = {
+  null: 'null',
+  boolean: 'true or false',
+  number: 'a number',
+  string: 'a text',
+  array: 'a list',
+  object: 'a mapping',
+}
+
+const namesOfTypes = (types: readonly ValueType[]): string =>
+  types.map((type) => TYPE_NAMES[type]).join(' or ')
 
 /** A string that contains an expression. */
 export function isExpression(value: SourceNode): value is ScalarNode & { readonly value: string } {

@@ -134,7 +134,13 @@ class SourceReader {
       }
       if (parser.stack.length <= this.#depthMax || depthOf(parser.stack) <= this.#depthMax) continue
       const at = this.#locationAt(parser.offset, '')
-      return this.#context.report('nesting_too_deep', at, `Nested deeper than ${this.#depthMax}.`)
+      const message = `The definition has more than ${this.#depthMax} mappings and lists within each other, which is about ${Math.floor(this.#depthMax / 3)} tasks.`
+      return this.#context.report(
+        'nesting_too_deep',
+        at,
+        message,
+        'Declare deep parts as functions under `use.functions`.',
+      )
     }
     tokens.push(...parser.end())
     return tokens
@@ -182,7 +188,8 @@ class SourceReader {
     // The parser stumbles over one mistake several times.
     if (this.#context.diagnostics.some(({ line }) => line === location.line)) return
     const line = this.#source.slice(this.#lines.lineStarts[location.line - 1]).split('\n', 1)[0] ?? ''
-    this.#context.report('yaml_syntax', location, `${message.replace(/\.$/, '')}.`, quotesHint(line))
+    const hint = message.startsWith('Tabs') ? 'Indent with spaces.' : quotesHint(line)
+    this.#context.report('yaml_syntax', location, `${message.replace(/\.$/, '')}.`, hint)
   }
 
   #toSourceNode(node: unknown, pointer: string, fallback: Location): SourceNode {

@@ -30,7 +30,12 @@ export function compileConcurrency(flow: MapNode, context: CompileContext): Conc
 /** A key without an expression would be the same for all executions, as if there were none. */
 function compileKey(given: SourceNode, context: CompileContext): Template | undefined {
   const key = context.template(given, ['input'])
-  if (key === undefined || 'expression' in key) return key
+  if (key === undefined || 'expression' in key) {
+    context.withInput(context.flowInput, () =>
+      context.yields(given, '`key`', key, ['string', 'number', 'boolean']),
+    )
+    return key
+  }
   const text = given.kind === 'scalar' && typeof given.value === 'string' ? given.value : '.customer'
   const message =
     'The `key` of `concurrency` must be an expression; a literal is the same for every execution.'

@@ -1,5 +1,8 @@
 /** Checks cron expressions: five fields of numbers or names, as lists, ranges and steps. */
 
+import { CRONS } from '../diagnostics/remedies.ts'
+import { fieldOf } from '../json.ts'
+
 interface CronField {
   readonly name: string
   readonly from: number
@@ -38,8 +41,9 @@ export function parseCron(text: string): { readonly cron: string } | { readonly 
     return { faults: [{ message: `A cron expression has at most ${CRON_CHARS_MAX} characters.` }] }
   const words = [...text.matchAll(/\S+/g)]
   if (words.length !== CRON_FIELDS.length) {
-    const hint = 'Minute, hour, day of the month, month, day of the week: 0 9 * * MON-FRI.'
-    return { faults: [{ message: `A cron expression has 5 fields, not ${words.length}.`, hint }] }
+    return {
+      faults: [{ message: `A cron expression has 5 fields, not ${words.length}.`, hint: fieldsHint(words) }],
+    }
   }
   const faults: CronFault[] = []
   const values = CRON_FIELDS.map((field, index) => {
@@ -50,6 +54,15 @@ export function parseCron(text: string): { readonly cron: string } | { readonly 
   if (!dayExists([...(values[2] ?? [])], [...(values[3] ?? [])], words[4]?.[0]))
     return { faults: [{ message: 'No month has such a day.', offset: words[2]?.index ?? 0 }] }
   return { cron: words.map(([word]) => word.toUpperCase()).join(' ') }
+}
+
+/** What to write in place of another number of fields: many crons begin with seconds, or have names such as `@daily`. */
+function fieldsHint(words: readonly RegExpExecArray[]): string {
+  const [first = '', ...rest] = words.map(([word]) => word)
+  const named = fieldOf(CRONS, first.toLowerCase())
+  if (named !== undefined) return `Write ${named}.`
+  if (rest.length === CRON_FIELDS.length && first === '0') return `Leave out the seconds: ${rest.join(' ')}.`
+  return 'Write minute, hour, day of the month, month and day of the week, such as 0 9 * * MON-FRI.'
 }
 
 /** The numbers that a field matches; undefined after it has reported an error. */

@@ -1,7 +1,9 @@
 /** Compiles the top level of a definition to a flow (OWS 1.0 "Workflow", "Evaluate"). */
 
 import { compileUnused, compileUse } from '../components/use.ts'
+import { OTHER_LANGUAGES } from '../diagnostics/remedies.ts'
 import { type Expectations, type FlowDocument, type FlowIR, sizeOf } from '../ir.ts'
+import { shapeOfSchema } from '../jq/static-type.ts'
 import { omitUndefined } from '../json.ts'
 import { type CompileContext, SCOPES } from './compile-context.ts'
 import { compileConcurrency } from './concurrency.ts'
@@ -46,13 +48,16 @@ export const SEMVER =
 
 /** Compiles a whole definition. The result is valid only if `context` has no diagnostics. */
 export function compileDefinition(source: SourceNode, context: CompileContext): FlowIR | undefined {
+  if (isOtherLanguage(source, context)) return undefined
   const flow = context.map(source, 'A definition', KEYS)
   if (flow === undefined) return undefined
   context.isLoose = isLoose(flow, context)
   const document = compileDocument(flow, context)
   compileUse(flow, context)
+  const input = compileInput(flow, SCOPES.flowInput, context)
+  context.flowInput = shapeOfSchema(input?.schema)
   const options = {
-    input: compileInput(flow, SCOPES.flowInput, context),
+    input,
     output: compileOutput(flow, SCOPES.flowOutput, context),
     schedule: compileSchedule(flow, context),
     concurrency: compileConcurrency(flow, context),
@@ -65,7 +70,8 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
   checkTriggerInput(flow, omitUndefined(options), context)
   checkInterval(flow, omitUndefined(options), context)
   const list = context.required(flow, 'A definition', 'do')
-  const tasks = list && compileTasks(list, context)
+  const first = input?.from === undefined ? context.flowInput : undefined
+  const tasks = list && compileTasks(list, context, { first })
   const handlers = compileHandlers(flow, context)
   const used = { functions: [...context.functions], secrets: [...context.secrets] }
   compileUnused(context)
@@ -84,6 +90,16 @@ export function compileDefinition(source: SourceNode, context: CompileContext): 
     return context.report('compiled_too_large', source, message, hint)
   }
   return { ...ir, facts: computeFacts(ir, used) }
+}
+
+/** Reports a definition of another flow language by the first of its keys, and nothing else of it. */
+function isOtherLanguage(source: SourceNode, context: CompileContext): boolean {
+  if (source.kind !== 'map' || valueAt(source, 'do') !== undefined) return false
+  const found = source.entries.find(({ key }) => Object.hasOwn(OTHER_LANGUAGES, key))
+  if (found === undefined) return false
+  const message = `The key \`${found.key}\` does not belong in a definition.`
+  context.report('unknown_key', found.at, message, OTHER_LANGUAGES[found.key])
+  return true
 }
 
 /** The tasks that run if the flow faults, and at its end (an extension of ours). */
@@ -146,7 +162,12 @@ function compileDocumentText(map: MapNode, key: (typeof REQUIRED)[number], conte
   const value = valueAt(map, key) ?? map
   if (key === 'dsl' && !VERSIONS.includes(text)) {
     const message = `Version \`${text}\` of the language is not supported.`
-    return context.reportUnknown('dsl_version_unsupported', value, message, text, VERSIONS)
+    return context.report(
+      'dsl_version_unsupported',
+      value,
+      message,
+      `Write '${VERSIONS.at(-1)}', the newest version.`,
+    )
   }
   if (key === 'version' && !new RegExp(SEMVER).test(text)) {
     return context.report('value_invalid', value, '`version` must be a semantic version, such as 1.0.0.')

@@ -45,7 +45,11 @@ export function dynamicDuration(
   scope: readonly string[],
   context: CompileContext,
 ): Duration | undefined {
-  if (isExpression(given)) return context.template(given, scope)
+  if (isExpression(given)) {
+    const duration = context.template(given, scope)
+    context.yields(given, what, duration, ['string', 'object'])
+    return duration
+  }
   if (given.kind !== 'map' || !given.entries.some(({ value }) => isExpression(value)))
     return durationIn(given, what, minMs, context)
   context.keys(given, 'a duration', UNITS)
@@ -112,12 +116,25 @@ export function durationText(durationMs: number): string {
 }
 
 function compileIso(given: SourceNode, context: CompileContext): number | undefined {
+  if (given.kind === 'scalar' && isCount(given.value)) {
+    const hint = `Write PT${given.value}S or {seconds: ${given.value}}.`
+    return context.report(
+      'wrong_type',
+      given,
+      `A duration must have a unit; it is the number ${given.value}.`,
+      hint,
+    )
+  }
   const text = context.text(given, 'A duration')
   if (text === undefined) return undefined
-  const hint = text.includes('${')
-    ? 'It is known before the flow runs, so an expression cannot stand here.'
-    : 'Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.'
+  const hint = durationHint(text)
   return parseIso(text) ?? context.report('duration_invalid', given, `\`${text}\` is no duration.`, hint)
+}
+
+function durationHint(text: string): string {
+  if (text.includes('${')) return 'Write a fixed duration: it is needed before the flow runs.'
+  if (/^P\d+[YM]/.test(text)) return 'Years and months vary in length; write days, such as P30D.'
+  return 'Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.'
 }
 
 function parseIso(text: string): number | undefined {

@@ -109,7 +109,10 @@ function compileTimezone(map: MapNode, context: CompileContext): string | undefi
   const name = context.optionalText(map, 'timezone')
   if (name === undefined || isTimezone(name)) return name
   const message = `\`${name}\` is no time zone of the IANA database.`
-  return context.reportUnknown('value_invalid', valueAt(map, 'timezone') ?? map, message, name, timezones())
+  const at = valueAt(map, 'timezone') ?? map
+  const city = timezones().find((zone) => zone.split('/').at(-1)?.toLowerCase() === name.toLowerCase())
+  const remedy = city === undefined ? undefined : `Write ${city}.`
+  return context.reportUnknown('value_invalid', at, message, name, timezones(), remedy)
 }
 
 /** @returns the expression in capitals, with single spaces between its fields */

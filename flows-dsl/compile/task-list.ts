@@ -1,8 +1,10 @@
 /** Compiles lists of tasks: names first, so that every flow directive can be checked against them. */
 
 import { callsComponent, compileComponentCall } from '../components/functions.ts'
+import { KEYS } from '../diagnostics/remedies.ts'
 import type { TaskNode } from '../ir.ts'
-import { omitUndefined } from '../json.ts'
+import { type Shape, shapeOfSchema } from '../jq/static-type.ts'
+import { fieldOf, omitUndefined } from '../json.ts'
 import { TASKS } from '../tasks/index.ts'
 import type { TaskCompiler, TaskType } from '../tasks/task.ts'
 import { type CompileContext, SCOPES } from './compile-context.ts'
@@ -35,24 +37,37 @@ const COMMON_KEYS = [
 /** Every task and step stores its pointer, so deep nesting of long names would cost the product of both. */
 const POINTER_CHARS_MAX = 1_000
 
-/**
- * Compiles a list of single-key mappings. Undefined if it is not a list of tasks.
- * @param areBranches the tasks do not follow each other, so no directive can refer to another of them
- */
+interface ListOptions {
+  /** The tasks do not follow each other, so no directive can refer to another of them. */
+  readonly areBranches?: boolean
+  /** What is known of the input of the first task. */
+  readonly first?: Shape | undefined
+}
+
+/** Compiles a list of single-key mappings. Undefined if it is not a list of tasks. */
 export function compileTasks(
   list: SourceNode,
   context: CompileContext,
-  areBranches = false,
+  { areBranches = false, first }: ListOptions = {},
 ): readonly TaskNode[] | undefined {
   if (list.kind !== 'list' || list.items.length === 0) {
-    return context.report('wrong_type', list, 'Tasks must be a list of named tasks, at least one.')
+    const hint = list.kind === 'map' ? 'Put `- ` before each name: `- pay:`.' : undefined
+    return context.report('wrong_type', list, 'Tasks must be a list of named tasks, at least one.', hint)
   }
   const message = 'A task must be one name with its keys below.'
-  const hint = 'Write `- name:` and the keys of the task two spaces further in.'
-  const entries = list.items.flatMap((item) => context.singleEntry(item, message, hint) ?? [])
+  const entries = list.items.flatMap((item) => context.singleEntry(item, message, singleHint(item)) ?? [])
   checkNames(entries, context)
   const compiler = taskCompiler(areBranches ? [] : entries.map(({ key }) => key), context)
-  return entries.map((entry) => compileTask(entry, compiler)).filter((task) => task !== undefined)
+  const tasks = entries.map((entry, index) => compileTask(entry, compiler, index === 0 ? first : undefined))
+  return tasks.filter((task) => task !== undefined)
+}
+
+/** A name without a value has its keys too far out; otherwise the second name is a task of its own. */
+function singleHint(item: SourceNode): string {
+  const [first, second] = item.kind === 'map' ? item.entries : []
+  if (first?.value.kind === 'map' && second?.value.kind === 'map')
+    return `Put \`- \` before \`${second.key}:\`, too: it is a task of its own.`
+  return 'Write `- name:` and the keys of the task two spaces further in.'
 }
 
 /** Compiles a task that is not part of a list, such as a function. */
@@ -65,7 +80,7 @@ function taskCompiler(names: readonly string[], context: CompileContext): TaskCo
   return {
     context,
     tasks: (nested, variables = []) => context.withVariables(variables, () => compileTasks(nested, context)),
-    branches: (nested) => compileTasks(nested, context, true),
+    branches: (nested) => compileTasks(nested, context, { areBranches: true }),
     target: (value) => compileTarget(value, names, context),
   }
 }
@@ -92,7 +107,12 @@ function compileTarget(
   return context.reportUnknown('unknown_target', value, message, name, [...names, ...DIRECTIVES])
 }
 
-function compileTask({ key, at, value }: MapEntry, compiler: TaskCompiler): TaskNode | undefined {
+/** @param given what is known of its raw input */
+function compileTask(
+  { key, at, value }: MapEntry,
+  compiler: TaskCompiler,
+  given?: Shape,
+): TaskNode | undefined {
   const { context } = compiler
   if (value.pointer.length > POINTER_CHARS_MAX) {
     const message = `The names on the way to this task have more than ${POINTER_CHARS_MAX} characters together.`
@@ -100,7 +120,7 @@ function compileTask({ key, at, value }: MapEntry, compiler: TaskCompiler): Task
   }
   const task = context.map(value, `The task \`${key}\``)
   const type = task && typeOf(task, key, at, context)
-  const common = task && compileCommon(task, compiler)
+  const common = task && context.withInput(undefined, () => compileCommon(task, compiler))
   if (task === undefined || type === undefined) return undefined
   context.keys(task, `the task \`${key}\``, [...type.keys, ...COMMON_KEYS])
   const extensions = context.extensions.forKind(type.kind)
@@ -113,7 +133,9 @@ function compileTask({ key, at, value }: MapEntry, compiler: TaskCompiler): Task
   if (type.kind === 'call' && callsComponent(task, context)) {
     return { kind: 'do', ...shared, body: compileComponentCall(task, context, compileSingleTask) }
   }
-  return { kind: type.kind, ...shared, body: type.compile(task, compiler) }
+  const { schema, from } = common?.input ?? {}
+  const input = from === undefined ? (shapeOfSchema(schema) ?? given) : undefined
+  return { kind: type.kind, ...shared, body: context.withInput(input, () => type.compile(task, compiler)) }
 }
 
 function typeOf(task: MapNode, name: string, at: Location, context: CompileContext): TaskType | undefined {
@@ -133,7 +155,15 @@ function reportMissingKind(task: MapNode, name: string, at: Location, context: C
   const kinds = TASKS.map(({ kind }) => kind)
   const unknown = task.entries.find(({ key }) => ![...COMMON_KEYS, 'with'].includes(key))
   const message = `The task \`${name}\` does not say what it does.`
-  return context.reportUnknown('task_kind_missing', unknown?.at ?? at, message, unknown?.key ?? '', kinds)
+  const key = unknown?.key ?? ''
+  return context.reportUnknown(
+    'task_kind_missing',
+    unknown?.at ?? at,
+    message,
+    key,
+    kinds,
+    fieldOf(KEYS, key),
+  )
 }
 
 function compileCommon(task: MapNode, { context, target, tasks }: TaskCompiler): Partial<TaskNode> {

@@ -39,7 +39,7 @@ const ERRORS = {
   source_too_large: {
     title: 'The definition is too large',
     explanation:
-      'A definition has at most 262,144 bytes and 50,000 words and signs. Put long lists into the input of the flow, or into a collection.',
+      'A definition has at most 262,144 bytes and 50,000 words and signs, which is about 1,900 short tasks. Put long lists into the input of the flow, or into a collection.',
     example: `¦${flow('do: [{ pay: { set: { paid: true } } }]')}#${' '.repeat(262_144)}`,
     fix: task('set: { paid: true }'),
   },
@@ -53,7 +53,7 @@ const ERRORS = {
   nesting_too_deep: {
     title: 'The definition is nested too deeply',
     explanation:
-      'Mappings and lists are nested at most 64 levels deep, and function calls 32 levels. Declare deep parts as functions under `use`.',
+      'Mappings and lists are nested at most 64 levels deep, which is about 20 tasks within each other, and function calls 32 levels. Declare deep parts as functions under `use`.',
     example: task(`set: { deep: ${'['.repeat(60)}¦[${']'.repeat(61)} }`),
     fix: task(`set: { deep: ${'['.repeat(50)}${']'.repeat(50)} }`),
   },
@@ -360,6 +360,21 @@ export const WARNINGS = {
       'This is a warning. In jq, `=` yields a copy of the data with a changed value. The copy counts as true, so the condition always holds. `==` compares.',
     example: task('if: ¦.total = 0', 'set: { paid: true }'),
     fix: task('if: .total == 0', 'set: { paid: true }'),
+  },
+  expression_type: {
+    title: 'An expression yields a value of another type than its place takes',
+    explanation:
+      'This is a warning. The text of the expression, or the schema of the input, tells the type of its value, and a task that evaluates it faults with `expression`. Change the expression, or what the schema says of the field.',
+    example: flow(
+      'input: { schema: { document: { type: object, properties: { boss: { type: string } } } } }',
+      'do:',
+      '  - pay: { approve: { approvers: ¦.boss } }',
+    ),
+    fix: flow(
+      'input: { schema: { document: { type: object, properties: { boss: { type: string } } } } }',
+      'do:',
+      '  - pay: { approve: { approvers: "${ [.boss] }" } }',
+    ),
   },
   interval_too_short: {
     title: 'The expected interval is not longer than that of the schedule',

@@ -1,7 +1,6 @@
 /** Collects and formats the diagnostics of a definition, and suggests the name that was meant. */
 
 import type { Location } from '../compile/source-nodes.ts'
-import { fieldOf } from '../json.ts'
 import type { DIAGNOSTICS } from './catalogue.ts'
 
 export type DiagnosticCode = keyof typeof DIAGNOSTICS
@@ -19,19 +18,6 @@ export interface Diagnostic extends Location {
 /** More diagnostics than this are dropped: a hostile definition could cause millions. */
 const DIAGNOSTICS_MAX = 100
 
-/** The remedy for an unknown key that another flow language, or another place in a flow, has. */
-const REMEDIES: Readonly<Record<string, string>> = {
-  retry: 'Put `retry` in the `catch` of a `try`: try: [ … ], catch: { retry: { … } }.',
-  forEach: 'Write `for: { each: item, in: … }` with the tasks in `do`.',
-  foreach: 'Write `for: { each: item, in: … }` with the tasks in `do`.',
-  while: '`while` stands beside a `for`.',
-  StartAt:
-    'This is Amazon States Language; a flow has `document` and `do` (Open Workflow Specification 1.0).',
-  States: 'This is Amazon States Language; a flow has `document` and `do` (Open Workflow Specification 1.0).',
-  specVersion: 'This is Serverless Workflow 0.8; a flow has `document` and `do` (version 1.0).',
-  states: 'This is Serverless Workflow 0.8; a flow has `document` and `do` (version 1.0).',
-}
-
 /** Collects the diagnostics of one definition, without duplicates. */
 export class DiagnosticList {
   readonly diagnostics: Diagnostic[] = []
@@ -47,18 +33,17 @@ export class DiagnosticList {
     this.diagnostics.push({ code, message, line, column, pointer, ...(hint !== undefined && { hint }) })
   }
 
-  /** Records that a name is not known; the hint is the nearest known name, or all of them if they are few. */
+  /** Records that a name is not known; the hint is the remedy, the nearest known name, or all of them if they are few. */
   reportUnknown(
     code: DiagnosticCode,
     at: Location,
     message: string,
     name: string,
     known: readonly string[],
+    remedy?: string,
   ): undefined {
     if (this.diagnostics.length >= DIAGNOSTICS_MAX) return
     const all = known.length > 0 && known.length <= 20 ? `Known here: ${known.join(', ')}.` : undefined
-    const remedy =
-      code === 'unknown_key' || code === 'task_kind_missing' ? fieldOf(REMEDIES, name) : undefined
     return this.report(code, at, message, remedy ?? didYouMean(name, known) ?? all)
   }
 }

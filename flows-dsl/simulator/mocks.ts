@@ -5,8 +5,9 @@ import { type ErrorResponse, FlowError, standardError } from '../errors.ts'
 import type { Json, JsonObject } from '../ir.ts'
 import { isObject, pointerTo } from '../json.ts'
 import type { Effect } from '../machine/state.ts'
-import { AWAIT_CALLBACK } from '../tasks/call.ts'
+import { AWAIT_CALLBACK, callbackName } from '../tasks/call.ts'
 import type { StepRef } from '../tasks/task.ts'
+import { checkKeys } from './simulation-names.ts'
 import { type Answer, type MissingAnswer, type Mocks, SimulationInvalid } from './types.ts'
 
 /** An answer and its delay. */
@@ -16,11 +17,14 @@ export interface TimedAnswer {
 }
 
 export class MockAnswers {
-  readonly #mocks: Mocks
-  readonly #used = new Map<string, number>()
+  readonly #answers: ReadonlyMap<string, TimedAnswer | readonly TimedAnswer[]>
+  /** How many answers of each mock were given. */
+  readonly used = new Map<string, number>()
 
+  /** @throws SimulationInvalid if an answer is none */
   constructor(mocks: Mocks) {
-    this.#mocks = mocks
+    const answers = Object.entries(mocks).map(([key, given]) => [key, parseAnswers(given, key)] as const)
+    this.#answers = new Map(answers)
   }
 
   /** The next answer for a step or one of these names; undefined if there is none, or no more. */
@@ -30,19 +34,29 @@ export class MockAnswers {
 
   /** The next answer for the first of these names that has any. */
   named(...names: readonly string[]): TimedAnswer | undefined {
-    const key = names.find((one) => Object.hasOwn(this.#mocks, one))
-    const given = key === undefined ? undefined : this.#mocks[key]
+    const key = names.find((one) => this.#answers.has(one))
+    const given = key === undefined ? undefined : this.#answers.get(key)
     if (key === undefined || given === undefined) return undefined
-    const at = pointerTo('/mocks', key)
-    if (!Array.isArray(given)) return parseAnswer(given as Answer, at)
-    const index = this.#used.get(key) ?? 0
-    this.#used.set(key, index + 1)
-    return index < given.length ? parseAnswer(given[index] as Answer, `${at}/${index}`) : undefined
+    const index = this.used.get(key) ?? 0
+    const answer = 'result' in given ? given : given[index]
+    if (answer !== undefined) this.used.set(key, index + 1)
+    return answer
   }
 }
 
+function parseAnswers(given: Mocks[string], key: string): TimedAnswer | readonly TimedAnswer[] {
+  const at = pointerTo('/mocks', key)
+  if (!Array.isArray(given)) return parseAnswer(given as Answer, at)
+  return given.map((answer, index) => parseAnswer(answer as Answer, `${at}/${index}`))
+}
+
+const ANSWER_KEYS = ['output', 'error', 'after']
+const ERROR_KEYS = ['type', 'status', 'title', 'detail', 'instance', 'code', 'response']
+const RESPONSE_KEYS = ['status', 'headers', 'content', 'truncated']
+
 function parseAnswer(answer: Answer, at: string): TimedAnswer {
   if (!isObject(answer as Json)) throw new SimulationInvalid(at, 'An answer is {output} or {error}.')
+  checkKeys(answer, at, ANSWER_KEYS)
   const afterMs = answer.after === undefined ? 0 : parseDelay(answer.after, `${at}/after`)
   if ('error' in answer) return { afterMs, result: { error: errorOf(answer.error, `${at}/error`) } }
   if ('output' in answer) return { afterMs, result: { output: answer.output } }
@@ -60,6 +74,7 @@ export function parseDelay(duration: Json, at: string): number {
 function errorOf(given: JsonObject, at: string): FlowError {
   if (!isObject(given))
     throw new SimulationInvalid(at, 'An error is {type, status?, title?, detail?, code?, response?}.')
+  checkKeys(given, at, ERROR_KEYS)
   const { type, status, title, detail = '', code, response } = given
   if (typeof type !== 'string') throw new SimulationInvalid(`${at}/type`, 'An error needs a type.')
   const known = standardError(type) ?? { type, status: 500, title: 'Error' }
@@ -76,6 +91,7 @@ function errorOf(given: JsonObject, at: string): FlowError {
 /** The response of a failed call: `{status?, headers?, content?}`. Names of headers are in lower case, as in executions. */
 function responseOf(given: Json, at: string): ErrorResponse {
   if (!isObject(given)) throw new SimulationInvalid(at, 'A response is {status, headers?, content?}.')
+  checkKeys(given, at, RESPONSE_KEYS)
   const { status = 500, headers = {}, content = null } = given
   if (typeof status !== 'number') throw new SimulationInvalid(`${at}/status`, 'A status is a number.')
   if (!isObject(headers)) throw new SimulationInvalid(`${at}/headers`, 'Headers are a mapping.')
@@ -104,7 +120,7 @@ export function missingAnswer(
   if (effect.what === 'events')
     return { step, what: 'events', hint: 'Plan them: events: [{ after: PT1S, event: { … } }].' }
   if (effect.what === AWAIT_CALLBACK) {
-    const hint = `Give an answer: mocks: { ${name}.callback: { output: … } }.`
+    const hint = `Give an answer: mocks: { ${callbackName(name)}: { output: … } }.`
     return { step, what: 'a callback', hint }
   }
   if (effect.what === 'approval') {

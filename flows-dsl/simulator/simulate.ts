@@ -6,13 +6,14 @@ import { flowEnded, flowStarted, type LifecycleEvent, taskEvent } from '../lifec
 import { Machine, newState } from '../machine/machine.ts'
 import type { Command, Effect, EffectOutcome } from '../machine/state.ts'
 import { TaskIndex, typeOf } from '../machine/task-index.ts'
-import { AWAIT_CALLBACK, OPEN_CALLBACK } from '../tasks/call.ts'
-import { MCP, toolPath } from '../tasks/call-mcp.ts'
+import { AWAIT_CALLBACK, callbackName, OPEN_CALLBACK } from '../tasks/call.ts'
 import type { StepEvent, StepRef } from '../tasks/task.ts'
 import { Clock, MockAnswers, missingAnswer, parseDelay, requestOf, type TimedAnswer } from './mocks.ts'
+import { checkPlanned, unknownTask, unusedMocks } from './simulation-names.ts'
 import {
   type Coverage,
   type MissingAnswer,
+  type Mocks,
   type PlannedDecision,
   type Simulated,
   type Simulation,
@@ -47,6 +48,8 @@ class SimulatedRun {
   readonly #ir: FlowIR
   readonly #machine: Machine
   readonly #clock: Clock<ScheduledInput>
+  readonly #tasks: TaskIndex
+  readonly #mocks: Mocks
   readonly #answers: MockAnswers
   readonly #startMs: number
   readonly #trace: TraceEntry[] = []
@@ -70,13 +73,17 @@ class SimulatedRun {
   #measuredChars = 0
 
   /** @throws SimulationInvalid */
-  constructor(ir: FlowIR, { input = {}, mocks = {}, events = [], decisions = [], options = {} }: Simulation) {
+  constructor(ir: FlowIR, simulation: Simulation) {
+    checkPlanned(simulation)
+    const { input = {}, mocks = {}, events = [], decisions = [], options = {} } = simulation
     const { start = START, random = 0.5, id = 'simulation', started_by, lifecycle = false } = options
     this.#startMs = Date.parse(start)
     if (!(Math.abs(this.#startMs) < START_MS_MAX))
       throw new SimulationInvalid('/options/start', 'Not a time (RFC 3339).')
     this.#ir = ir
     this.#clock = new Clock(this.#startMs)
+    this.#tasks = new TaskIndex(ir)
+    this.#mocks = mocks
     this.#answers = new MockAnswers(mocks)
     const info = {
       id,
@@ -125,7 +132,7 @@ class SimulatedRun {
   #simulated(): Simulated {
     const [early] = this.#early
     if (early !== undefined && this.#missingCalls.size === 0)
-      throw nothingWaits(early, 'Nothing has waited for a decision there')
+      throw this.#nothingWaits(early, 'Nothing has waited for a decision there')
     const { result } = this.#machine
     const held = this.#machine.held()
     const isHeld = Object.keys(held).length > 0
@@ -133,10 +140,12 @@ class SimulatedRun {
       status: isHeld ? ('suspended' as const) : ('waiting' as const),
     }
     const wanted = [...this.#missing.values()]
+    const unused = unusedMocks(this.#tasks, this.#mocks, this.#answers.used)
     return {
       status,
       ...outcome,
       ...(result === undefined && wanted.length > 0 && { wanted }),
+      ...(unused.length > 0 && { unused }),
       ...(isHeld && { held }),
       trace: this.#trace,
       coverage: coverageOf(this.#ir, this.#trace),
@@ -171,9 +180,15 @@ class SimulatedRun {
       this.#execute(this.#machine.event(input.event))
     } else if (!this.#decide(input.decision)) {
       if (input.decision.after !== undefined)
-        throw nothingWaits(input.decision, 'Nothing waits for a decision there at that time')
+        throw this.#nothingWaits(input.decision, 'Nothing waits for a decision there at that time')
       this.#early.push(input.decision)
     }
+  }
+
+  #nothingWaits({ task }: PlannedDecision, what: string): SimulationInvalid {
+    const unknown = unknownTask(task, this.#tasks.all())
+    const hint = 'Without `after`, a decision is made as soon as the task waits for it.'
+    return new SimulationInvalid('/decisions', unknown ?? `${task}: ${what}. ${hint}`)
   }
 
   /** Makes the decisions that the tasks wait for now. */
@@ -248,13 +263,18 @@ class SimulatedRun {
       return
     }
     if (effect.do === 'await' && effect.what === AWAIT_CALLBACK) {
-      this.#answer(id, this.#answers.named(`${step.name}.callback`), missingAnswer(effect, step))
+      this.#answer(id, this.#answers.named(callbackName(step.name)), missingAnswer(effect, step))
       return
     }
     this.#recordRequest(step, requestOf(effect))
-    this.#answer(id, this.#answers.next(step, ...namesOf(effect)), missingAnswer(effect, step))
+    this.#answer(id, this.#answerTo(step), missingAnswer(effect, step))
     if (this.#missing.has(id) && (effect.do === 'call' || effect.what === 'workflow'))
       this.#missingCalls.add(id)
+  }
+
+  #answerTo(step: StepRef): TimedAnswer | undefined {
+    const node = this.#tasks.at(step.pointer)
+    return this.#answers.next(step, ...(typeOf(node).answeredBy?.(node.body) ?? []))
   }
 
   #answer(id: number, answer: TimedAnswer | undefined, missing: MissingAnswer): void {
@@ -298,19 +318,6 @@ const cancelled = () =>
     { ...ERRORS.communication, code: OUTCOME_UNKNOWN },
     'The call was cancelled before its answer arrived.',
   )
-
-function nothingWaits({ task }: PlannedDecision, what: string): SimulationInvalid {
-  const hint = 'Without `after`, a decision is made as soon as the task waits for it.'
-  return new SimulationInvalid('/decisions', `${task}: ${what}. ${hint}`)
-}
-
-/** The names under which mocks may answer an effect: the function, the flow, or the kind of event it awaits. */
-function namesOf(effect: Exclude<Effect, { do: 'sleep' }>): string[] {
-  if (effect.do === 'call')
-    return effect.function === MCP ? [toolPath(effect.arguments), MCP] : [effect.function]
-  if (effect.what !== 'workflow') return [effect.what]
-  return [`${effect.details['namespace']}/${effect.details['name']}`, effect.what]
-}
 
 /** The coverage of a flow. @param traces of one simulation, or of all cases of a flow */
 export function coverageOf(ir: FlowIR, ...traces: readonly (readonly TraceEntry[])[]): Coverage {

@@ -65,6 +65,13 @@ export interface MissingAnswer {
   readonly hint: string
 }
 
+/** A mock of which an answer was not used: why, and the name that was meant. */
+export interface UnusedMock {
+  readonly mock: string
+  readonly reason: string
+  readonly hint?: string
+}
+
 export interface Coverage {
   readonly tasks: { readonly entered: number; readonly total: number; readonly missed: readonly string[] }
   /** Cases, conditions, handlers: `pointer: way`. */
@@ -79,6 +86,7 @@ export interface Simulated {
   /** Errors of the tasks under `onError` and `finally`. */
   readonly handlerErrors?: Json
   readonly wanted?: readonly MissingAnswer[]
+  readonly unused?: readonly UnusedMock[]
   /** Errors of steps that are held, by `pointer#iteration`. */
   readonly held?: Readonly<Record<string, ErrorObject>>
   readonly trace: readonly TraceEntry[]

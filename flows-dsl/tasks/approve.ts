@@ -83,6 +83,7 @@ export const ON_REJECT = ['continue', 'fault'] as const
 export const QUORUM_MAX = 100
 const COMMENT_MAX = 4_096
 const TITLE_BYTES_MAX = 1_024
+const SHOWN_BYTES_MAX = 100
 
 export const approve: TaskType<ApproveBody> = {
   kind: 'approve',
@@ -90,6 +91,9 @@ export const approve: TaskType<ApproveBody> = {
   returnsEffectResult: true,
   compile(task, { context }) {
     return compileApprove(task, context)
+  },
+  answeredBy() {
+    return ['approval']
   },
   outcomes() {
     return ['approved', 'rejected']
@@ -194,8 +198,10 @@ function compileNames(map: MapNode, key: 'approvers' | 'to', context: CompileCon
   if (given.kind !== 'list') {
     if (context.text(given, `\`${key}\``) === undefined) return undefined
     const yielded = context.filter(given, SCOPES.task)
-    if (yielded === undefined || !('expression' in yielded) || yielded.expression.op !== 'literal')
+    if (yielded === undefined || !('expression' in yielded) || yielded.expression.op !== 'literal') {
+      context.yields(given, `\`${key}\``, yielded, ['array'])
       return yielded
+    }
     const message = `\`${key}\` must be a list of names, or an expression that yields one.`
     return context.report('value_invalid', given, message, `Write [ada], or .${key}.`)
   }
@@ -290,7 +296,11 @@ const excludedFrom = ({ fourEyes }: ApproveBody, { run }: TaskContext): Readonly
 
 function namesOf(names: Json, key: string): string[] {
   if (!Array.isArray(names) || !names.every((name) => typeof name === 'string' && name.trim() !== '')) {
-    throw new FlowError(ERRORS.expression, `\`${key}\` must yield a list of names.`)
+    const shown = clip(JSON.stringify(names), SHOWN_BYTES_MAX)
+    throw new FlowError(
+      ERRORS.expression,
+      `\`${key}\` yields ${shown}, which is no list of names, such as ["ada"].`,
+    )
   }
   return (names as string[]).map(normalizeApprover)
 }

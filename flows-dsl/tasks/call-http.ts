@@ -85,13 +85,17 @@ function compileEndpoint(
   if (given?.kind === 'map') context.keys(given, '`endpoint`', ['uri', 'authentication'])
   const uri = given?.kind === 'map' ? context.required(given, '`endpoint`', 'uri') : given
   if (uri === undefined) return undefined
-  if (isExpression(uri)) return context.template(uri, SCOPES.task)
+  if (isExpression(uri)) {
+    const endpoint = context.template(uri, SCOPES.task)
+    context.yields(uri, '`endpoint`', endpoint, ['string'])
+    return endpoint
+  }
   const text = context.text(uri, '`endpoint`')
   if (text === undefined) return undefined
   const parts = text.split(/\{([A-Za-z0-9_][A-Za-z0-9_.-]*)\}/)
   const isPlain = parts.every((part, index) => index % 2 === 1 || !/[{}\s]/.test(part))
   if (isPlain && /^https?:\/\/./i.test(text)) return { uri: parts }
-  const hint = 'Such as https://api.example.com/pets/{petId}, where petId is a field of the input.'
+  const hint = 'Write https://api.example.com/pets/{petId}, where petId is a field of the input.'
   return context.report('value_invalid', uri, '`endpoint` must be an absolute http or https URI.', hint)
 }
 

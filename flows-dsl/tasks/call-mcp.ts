@@ -58,6 +58,7 @@ function argumentsTemplate(given: MapNode, context: CompileContext): Template | 
   const value = valueAt(given, 'arguments')
   if (value === undefined) return { literal: {} }
   const template = context.mapTemplate(value, '`arguments`')
+  context.yields(value, '`arguments`', template, ['object'])
   const [secret] = template === undefined ? [] : secretsOf(template)
   if (secret === undefined) return template
   const message = `The tool would get the secret \`${secret}\`, and may store or return it.`

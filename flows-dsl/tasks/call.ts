@@ -54,6 +54,9 @@ export const call: TaskType<CallBody> = {
     )
     return body && { ...body, ...callback }
   },
+  answeredBy(body) {
+    return isMcp(body) ? [toolPath(mcpCallOf(body)), MCP] : [nameOf(body)]
+  },
   start(body, task) {
     if (body.callbackMs === undefined) return { taskState: null, start: [callOf(body, task)] }
     const timeoutMs = durationOf(body.callbackMs, '`timeout`', 1, (template) =>
@@ -103,6 +106,12 @@ function compileCall(task: MapNode, context: CompileContext): CallBody | undefin
 const CALLBACK = 'callback'
 export const OPEN_CALLBACK = 'callback.open'
 export const AWAIT_CALLBACK = 'callback'
+
+/** The name by which a simulation answers the callback of a task. */
+export const callbackName = (task: string): string => `${task}.callback`
+
+/** Tests if a call is complete only when its callback was posted. */
+export const hasCallback = (body: unknown): boolean => (body as CallBody).callbackMs !== undefined
 
 /** A call with a callback. */
 interface Called {
@@ -184,7 +193,12 @@ function reportFunction(task: MapNode, name: string, at: Location, context: Comp
   context.optionalMap(task, 'with')
   if (UNSUPPORTED_CALLS.includes(name)) {
     const message = `\`call: ${name}\` is known to the language and not supported in this release.`
-    return context.report('unsupported_call', at, message)
+    return context.report(
+      'unsupported_call',
+      at,
+      message,
+      'Use `call: http` or `call: openapi`, or deploy a function.',
+    )
   }
   const known = [
     'http',

@@ -31,6 +31,9 @@ export const emit: TaskType<EmitBody> = {
     const isInline = compileInlineOption(task, context.catalogue[PUBLISH]?.local === true, context)
     return { event: template, ...(isInline && { local: true }) }
   },
+  answeredBy() {
+    return [PUBLISH]
+  },
   start({ event: template, local }, task) {
     const event = eventOf(task.evaluate(template, task.input), task)
     const args = { topic: event['type'] ?? null, data: event['data'] ?? null }

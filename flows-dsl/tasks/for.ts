@@ -102,7 +102,9 @@ function iterate(
 /** An expression, or the items themselves, which must be mappings (OWS). */
 function compileIn(source: SourceNode, context: CompileContext): Template | undefined {
   if (source.kind !== 'list') {
-    return context.text(source, '`in`') === undefined ? undefined : context.filter(source, SCOPES.task)
+    const items = context.text(source, '`in`') === undefined ? undefined : context.filter(source, SCOPES.task)
+    context.yields(source, '`in`', items, ['array'])
+    return items
   }
   // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what the author should write
   const hint = "Write other items as an expression: '${ [1, 2] }'."

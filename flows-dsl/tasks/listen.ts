@@ -45,6 +45,9 @@ export const listen: TaskType<ListenBody> = {
   lists({ foreach }) {
     return foreach === undefined ? {} : { foreach: [foreach.task] }
   },
+  answeredBy() {
+    return [EVENTS]
+  },
   start(body, task) {
     const state = newListening(body, task)
     return consumeBuffered(body, state, task)

@@ -38,6 +38,9 @@ export const run: TaskType<RunBody> = {
     if (flow === undefined || awaited === undefined || returned === undefined) return undefined
     return { ...flow, await: awaited, return: returned }
   },
+  answeredBy({ namespace, name }) {
+    return [`${namespace}/${name}`, 'workflow']
+  },
   start(body, task) {
     const { namespace, name, version } = body
     const target = { namespace, name, version, input: task.evaluate(body.input, task.input) }
@@ -58,7 +61,12 @@ function reportProcess(map: MapNode, context: CompileContext): boolean {
   const found = map.entries.find(({ key }) => PROCESSES.includes(key))
   if (found === undefined) return false
   const message = `\`run: ${found.key}\` is known to the language and is not run by this platform.`
-  context.report('unsupported_feature', found.at, message, 'A function of the platform can do it: `call`.')
+  context.report(
+    'unsupported_feature',
+    found.at,
+    message,
+    'Deploy a function and call it: call: function.invoke.',
+  )
   return true
 }
 

@@ -179,6 +179,11 @@ export interface TaskType<Body = unknown> {
   summary(body: Body): string
   /** The raw output is the result of an effect. */
   readonly returnsEffectResult?: true
+  /**
+   * The names besides its own by which a simulation may answer what it asks of its environment, the first that is
+   * given; absent if it asks nothing.
+   */
+  answeredBy?(body: Body): readonly string[]
   /** The outcomes that the task may take, by the names in `took`. */
   outcomes?(body: Body): readonly string[]
   /** The lists of tasks within it, by the names that its children use. */

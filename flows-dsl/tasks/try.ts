@@ -75,6 +75,11 @@ export const try_: TaskType<TryBody> = {
     const { context } = compiler
     const list = valueAt(task, 'try')
     const tasks = list && compiler.tasks(list)
+    const caught = valueAt(task, 'catch')
+    if (caught?.kind === 'list') {
+      const hint = 'Write `catch: { do: [ … ] }`.'
+      return context.report('wrong_type', caught, '`catch` must be a mapping; it is a list.', hint)
+    }
     const map = context.requiredMap(task, '`try`', 'catch', KEYS)
     const handler = map && compileCatch(map, compiler)
     return tasks && handler && { tasks, catch: handler }

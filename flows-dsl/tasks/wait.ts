@@ -57,7 +57,7 @@ function compileUntil(given: SourceNode, context: CompileContext): WaitBody | un
   if (until === undefined || !('literal' in until) || parseTime(until.literal) !== undefined)
     return until && { until }
   const hint =
-    'Such as 2026-12-24T18:00:00Z, 2026-12-24T18:00:00+01:00, or an expression that yields such a text.'
+    'Write 2026-12-24T18:00:00Z, 2026-12-24T18:00:00+01:00, or an expression that yields such a text.'
   return context.report(
     'value_invalid',
     given,

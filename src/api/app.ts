@@ -239,7 +239,7 @@ const VARY = 'Authorization, apikey, Accept, Origin'
 
 /** Sends the problem of an error, and logs an internal one. */
 function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const problem = toProblem(error)
+  const problem = toProblem(error, request.routeOptions?.bodyLimit ?? LIMITS.bodyBytesMax)
   if (problem.status >= 500 && !problem.row.final)
     request.log.error({ err: problem.cause ?? problem, request_id: request.id }, problem.code)
   // Fastify would close the connection before the sender reads the reply.

@@ -1,6 +1,5 @@
 /** Converts thrown values to problem replies (RFC 9457). An unknown error becomes a 500 with the request id. */
 
-import { LIMITS } from '../core/limits.ts'
 import { Problem } from '../core/problem.ts'
 import type { ProblemCode } from '../core/problem-catalogue.ts'
 
@@ -24,22 +23,24 @@ const FRAMEWORK: Readonly<Record<string, ProblemCode>> = {
   FST_ERR_ROUTE_MISSING_CONTENT_TYPE: 'media_type_unsupported',
 }
 
-/** Converts a thrown value to a Problem, with the value as its cause for the log. */
-export function toProblem(error: unknown): Problem {
+/**
+ * Converts a thrown value to a Problem, with the value as its cause for the log.
+ * @param bodyBytesMax the limit of the route
+ */
+export function toProblem(error: unknown, bodyBytesMax: number): Problem {
   if (error instanceof Problem) return error
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const known = FRAMEWORK[code]
-  if (known !== undefined) return new Problem(known, { detail: detailOf(known), cause: error })
+  if (known !== undefined) return new Problem(known, { detail: detailOf(known, bodyBytesMax), cause: error })
   return new Problem('internal', { cause: error })
 }
 
 const UNREADABLE = 'The request could not be read.'
 
-function detailOf(code: ProblemCode): string {
+function detailOf(code: ProblemCode, bodyBytesMax: number): string {
   if (code === 'media_type_unsupported')
     return 'Send application/json, or one of the types that /docs lists here.'
-  if (code === 'body_too_large')
-    return `A body has at most ${LIMITS.bodyBytesMax} bytes, that of a batch ${LIMITS.batchBytesMax}, that of a run ${LIMITS.runBodyBytesMax}.`
+  if (code === 'body_too_large') return `The body of this request has at most ${bodyBytesMax} bytes.`
   return UNREADABLE
 }
 

@@ -26,6 +26,35 @@ export function checkJson(name: string, value: unknown, bytesMax: number): void 
   }
 }
 
+/** `JSON.stringify` writes NUL and half a surrogate pair as these escapes; a backslash before one makes it text. */
+const UNSTORABLE_ESCAPE = /\\u(?:0000|d[89a-f])/
+
+/**
+ * Rejects texts and names with NUL or half a surrogate pair, which PostgreSQL cannot store.
+ * @param name the input field, which begins the pointer
+ * @throws Problem `value_invalid` with the pointer of the first
+ */
+export function checkStorable(name: string, value: unknown): void {
+  if (!UNSTORABLE_ESCAPE.test(JSON.stringify(value))) return
+  const pointer = unstorableAt(value, `/${name}`)
+  if (pointer === undefined) return
+  const detail = 'The text has the character NUL (U+0000) or half of a surrogate pair.'
+  throw new Problem('value_invalid', { errors: [{ in: 'body', name, pointer, detail }] })
+}
+
+/** The pointer of the first text or member name that cannot be stored. */
+function unstorableAt(value: unknown, pointer: string): string | undefined {
+  if (typeof value === 'string') return isStorable(value) ? undefined : pointer
+  if (typeof value !== 'object' || value === null) return undefined
+  for (const [key, member] of Object.entries(value)) {
+    const found = isStorable(key) ? unstorableAt(member, `${pointer}/${escapePointer(key)}`) : pointer
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\u0000')
+
 /** What is wrong with the first faulty number in a value, which would be stored as null. */
 function faultyNumberIn(value: unknown): string | undefined {
   if (typeof value === 'number') return numberFault(value)

@@ -1,6 +1,8 @@
 /** Parses strings, formats, variables, objects, and the patterns after `as`. */
 
 import { didYouMean } from '../../diagnostics/diagnostics.ts'
+import { VARIABLES } from '../../diagnostics/remedies.ts'
+import { fieldOf } from '../../json.ts'
 import { FORMAT_NAMES } from '../builtins/formats.ts'
 import { type Expression, type FieldPattern, type Pattern, variablesOf } from '../expression.ts'
 import type { Reader } from './reader.ts'
@@ -84,7 +86,7 @@ export function parseVariable(reader: Reader): Expression {
     return { op: 'literal', value: { file: '<top-level>', line } }
   }
   const all = `There are: ${variables.map((variable) => `$${variable}`).join(', ')}.`
-  const hint = didYouMean(name, variables, '$') ?? all
+  const hint = fieldOf(VARIABLES, name) ?? didYouMean(name, variables, '$') ?? all
   throw reader.syntaxError(`There is no variable $${name} here.`, start - 1, hint)
 }
 

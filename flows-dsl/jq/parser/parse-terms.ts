@@ -1,6 +1,7 @@
 /** Parses terms and their suffixes: paths, literals, arrays, keywords and calls. */
 
 import { didYouMean } from '../../diagnostics/diagnostics.ts'
+import { FUNCTIONS } from '../../diagnostics/remedies.ts'
 import { fieldOf, losesDigits } from '../../json.ts'
 import { BUILTIN_NAMES } from '../builtins/builtins.ts'
 import { diagnoseRegex } from '../builtins/strings.ts'
@@ -167,7 +168,10 @@ function unknownFunction(reader: Reader, name: string, arity: number, start: num
     return reader.syntaxError(message, start, arity === 0 ? undefined : 'A `;` stands between arguments.')
   }
   const names = [...new Set(known.map(([other = '']) => other))]
-  const hint = didYouMean(name, names) ?? `A field is written \`.${name}\`, a text \`"${name}"\`.`
+  const hint =
+    fieldOf(FUNCTIONS, name) ??
+    didYouMean(name, names) ??
+    `A field is written \`.${name}\`, a text \`"${name}"\`.`
   return reader.syntaxError(`There is no function \`${name}\`.`, start, hint)
 }
 

@@ -36,12 +36,13 @@ export interface Grammar {
 
 /** Signs that authors write as in other languages, and what jq has instead. */
 const OTHER_LANGUAGES: Readonly<Record<string, string>> = {
-  '=': 'jq compares with `==`.',
-  '&': 'jq has `and`.',
-  '|': 'jq has `or`; `|` passes a value on to the next filter.',
+  '=': 'Write `==` to compare.',
+  '&': 'Write `and`.',
+  '|': 'Write `or`; `|` passes a value on to the next filter.',
   '`': 'Texts are in double quotes; values go into them as "\\(.name)".',
   "'": 'Texts are in double quotes.',
-  '!': 'jq has `not`, as in `.paid | not`.',
+  '!': 'Write `not` after a value, as in `.paid | not`.',
+  ')': 'A function without arguments has no parentheses: `now`.',
 }
 
 export class Reader {
@@ -137,7 +138,8 @@ export class Reader {
 
   /** Bounds the recursion of the parser: a text of any length is rejected before the stack overflows. */
   nested<T>(read: (reader: Reader) => T): T {
-    if (++this.#nesting > NESTING_MAX) throw this.syntaxError(`Nested deeper than ${NESTING_MAX}.`)
+    if (++this.#nesting > NESTING_MAX)
+      throw this.syntaxError(`The expression is nested deeper than ${NESTING_MAX} levels.`)
     const result = read(this)
     this.#nesting--
     return result

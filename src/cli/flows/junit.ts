@@ -1,6 +1,6 @@
 /** Writes the results of `tenon flow test` as JUnit XML, which CI systems show. */
 
-import type { CheckedCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
+import { type CheckedCase, isPassed } from '../../../flows-dsl/flow-tests/flow-tests.ts'
 
 export interface TestedFlow {
   readonly file: string
@@ -27,13 +27,15 @@ function suiteOf({ file, cases, failed }: TestedFlow): string {
   return `  <testsuite name="${name}" tests="${tests}" failures="${failed}">\n${body}  </testsuite>\n`
 }
 
-function caseOf(classname: string, { name, differences }: CheckedCase): string {
+function caseOf(classname: string, checked: CheckedCase): string {
+  const { name, errors, differences } = checked
   const head = `    <testcase classname="${classname}" name="${escapeXml(name)}"`
-  if (differences.length === 0) return `${head}/>\n`
-  const lines = differences.map(
-    ({ at, expected, found }) => `${at}\n- ${textOf(expected)}\n+ ${textOf(found)}`,
-  )
-  const message = escapeXml(differences.map(({ at }) => at).join(', '))
+  if (isPassed(checked)) return `${head}/>\n`
+  const lines = [
+    ...errors.map(({ at, message }) => `${at}: ${message}`),
+    ...differences.map(({ at, expected, found }) => `${at}\n- ${textOf(expected)}\n+ ${textOf(found)}`),
+  ]
+  const message = escapeXml([...errors, ...differences].map(({ at }) => at).join(', '))
   return `${head}><failure message="${message}">${escapeXml(lines.join('\n'))}</failure></testcase>\n`
 }
 

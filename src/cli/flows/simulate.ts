@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Command } from 'commander'
 import { durationText } from '../../../flows-dsl/compile/duration.ts'
 import { nodeAt, type SourceNode } from '../../../flows-dsl/compile/source-nodes.ts'
-import { type CheckedCase, casesIn, checkCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
+import { type CheckedCase, checkCases, isPassed } from '../../../flows-dsl/flow-tests/flow-tests.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
 import { clip } from '../../../flows-dsl/json.ts'
 import { coverageOf, simulate } from '../../../flows-dsl/simulator/simulate.ts'
@@ -136,11 +136,13 @@ function lineOf(entry: TraceEntry, { trace }: Simulated): string {
   return `${[time, status, name, ...result].filter(Boolean).join('  ')}\n`
 }
 
-function printEnd({ status, output, error, wanted = [], held = {}, ...about }: Simulated): void {
+function printEnd({ status, output, error, wanted = [], unused = [], held = {}, ...about }: Simulated): void {
   process.stderr.write(
     `${status} after ${durationText(about.duration_ms)} of virtual time, about ${about.history_events} events\n`,
   )
   for (const { step, what, hint } of wanted) process.stderr.write(`  ${step} waits for ${what}. ${hint}\n`)
+  for (const { reason, hint } of unused)
+    process.stderr.write(`  ${[reason, hint].filter(Boolean).join(' ')}\n`)
   for (const [step, { title, detail }] of Object.entries(held))
     process.stderr.write(`  ${step} is held: ${title}. ${detail}\n`)
   const value = status === 'completed' ? output : error
@@ -254,30 +256,31 @@ async function testFlow(file: string, isSilent: boolean): Promise<TestedFlow> {
   const text = await readCallerFile(caseFile).catch((error: NodeJS.ErrnoException) => {
     throw error.code === 'ENOENT' ? new Error(`${file} has no cases: ${caseFile} is not there.`) : error
   })
-  const listed = describeError(() => casesIn(yamlIn(text, caseFile) as Json), caseFile)
-  const cases = listed.map((one) => describeError(() => checkCase(ir, one), `${caseFile}: ${one.name}`))
+  const cases = describeError(() => checkCases(ir, yamlIn(text, caseFile) as Json), caseFile)
   if (!isSilent) {
     process.stdout.write(`${paint('bold', file, process.stdout)}\n`)
     for (const one of cases) printCase(one)
-    const traces = cases.map(({ simulated }) => simulated.trace)
+    const traces = cases.flatMap(({ simulated }) => (simulated === undefined ? [] : [simulated.trace]))
     printCoverage(file, coverageOf(ir, ...traces), definition, process.stdout)
   }
-  return { file, cases, failed: cases.filter((one) => one.differences.length > 0).length }
+  return { file, cases, failed: cases.filter((one) => !isPassed(one)).length }
 }
 
-function printCase({ name, differences, simulated }: CheckedCase): void {
+function printCase(checked: CheckedCase): void {
+  const { name, errors, differences, simulated } = checked
   const output = process.stdout
-  const mark = differences.length === 0 ? paint('green', '✓', output) : paint('red', '✗', output)
+  const mark = isPassed(checked) ? paint('green', '✓', output) : paint('red', '✗', output)
   output.write(`  ${mark} ${name}\n`)
+  for (const { at, message } of errors) output.write(`      ${[at, message].filter(Boolean).join(': ')}\n`)
   for (const { at, expected, found } of differences) {
     output.write(`      ${at}\n`)
     output.write(`        ${paint('green', `- ${textOf(expected)}`, output)}\n`)
     output.write(`        ${paint('red', `+ ${textOf(found)}`, output)}\n`)
   }
   if (differences.length === 0) return
-  for (const { step, what, hint } of simulated.wanted ?? [])
+  for (const { step, what, hint } of simulated?.wanted ?? [])
     output.write(`      ${step} waits for ${what}. ${hint}\n`)
-  const { error } = simulated
+  const error = simulated?.error
   if (error !== undefined) output.write(`      ${error.instance} ${error.title}: ${error.detail}\n`)
 }
 

@@ -84,6 +84,12 @@ const SimulatedFlow = Type.Object({
       description: 'Inputs that the execution waits for and the simulation does not have.',
     }),
   ),
+  unused: Type.Optional(
+    Type.Array(
+      Type.Object({ mock: Type.String(), reason: Type.String(), hint: Type.Optional(Type.String()) }),
+      { description: 'Mocks that fit no task, or whose answers were not all used; at most 20.' },
+    ),
+  ),
   held: Type.Optional(Any),
   trace: Type.Array(Entry),
   coverage: Type.Object({ tasks: count('entered'), ways: count('taken') }),

@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { checkCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
+import type { Json } from '../../../flows-dsl/ir.ts'
 import { type ConformanceRow, conformanceRows } from '../../../src/cli/stack/reference.ts'
 import { compileFlow } from '../../../src/features/flows/definitions.ts'
 
@@ -32,7 +33,8 @@ test.each(rows.filter(({ expect: wanted }) => wanted !== undefined))('$of: $cons
     expect: wanted = {},
     ...simulation
   } = row
-  expect(checkCase(ir, { ...simulation, name: construct, expect: wanted }).differences).toEqual([])
+  const checked = checkCase(ir, { ...simulation, name: construct, expect: wanted } as unknown as Json)
+  expect([checked.errors, checked.differences]).toEqual([[], []])
 })
 
 test.each(rows.filter(({ fault }) => fault !== undefined))('$of: $construct: is rejected', (row) => {

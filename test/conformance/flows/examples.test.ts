@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { casesIn, checkCase } from '../../../flows-dsl/flow-tests/flow-tests.ts'
+import { checkCases } from '../../../flows-dsl/flow-tests/flow-tests.ts'
 import { coverageOf } from '../../../flows-dsl/simulator/simulate.ts'
 import { compileFlow } from '../../../src/features/flows/definitions.ts'
 
@@ -26,9 +26,10 @@ function compiled(name: string) {
 for (const name of names) {
   test(`example ${name}: its cases have the stated outcome`, () => {
     const ir = compiled(name)
-    const checked = casesIn(parse(read(`${name}.cases.yaml`))).map((one) => checkCase(ir, one))
-    for (const one of checked) expect([one.name, one.differences]).toEqual([one.name, []])
-    const { tasks, ways } = coverageOf(ir, ...checked.map(({ simulated }) => simulated.trace))
+    const checked = checkCases(ir, parse(read(`${name}.cases.yaml`)))
+    for (const { name: of, errors, differences } of checked)
+      expect([of, errors, differences]).toEqual([of, [], []])
+    const { tasks, ways } = coverageOf(ir, ...checked.map(({ simulated }) => simulated?.trace ?? []))
     expect([...tasks.missed, ...ways.missed]).toEqual([])
     expect(checked.length).toBeGreaterThanOrEqual(2)
     expect(checked.length).toBeLessThanOrEqual(5)

@@ -1,5 +1,5 @@
 /**
- * Runs every block of the language's README. Comments at the end of a flow are claims, `# input → outcome`,
+ * Runs every block of the language's README, and those with claims of the page about flows. Comments at the end of a flow are claims, `# input → outcome`,
  * with an outcome that is an output, `faults` with fields of the error, `undone` with the compensations of a
  * flow that faults, or a status; before them, `# with:` gives the simulated environment.
  */
@@ -13,8 +13,11 @@ import type { Simulated, Simulation } from '../../../flows-dsl/simulator/types.t
 import { TASKS } from '../../../flows-dsl/tasks/index.ts'
 import { compileFlow } from '../../../src/features/flows/definitions.ts'
 
-const README = readFileSync(new URL('../../../flows-dsl/README.md', import.meta.url), 'utf8')
-const blocks = [...README.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, block = '']) => block)
+const read = (page: string) => readFileSync(new URL(`../../../${page}`, import.meta.url), 'utf8')
+const blocksOf = (page: string) =>
+  [...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, block = '']) => block)
+const README = read('flows-dsl/README.md')
+const blocks = blocksOf(README)
 const flows = blocks.filter((block) => block.startsWith('document:'))
 const CLAIM = /^(\S.*) → (\S.*)$/
 
@@ -54,18 +57,21 @@ function check(simulated: Simulated, outcome: string): void {
 }
 
 const all = flows.map(claimsOf)
+const others = blocksOf(read('docs/flows.md'))
+  .map(claimsOf)
+  .filter(({ claims }) => claims.length > 0)
 
-test.each(all.flatMap(({ claims, ...more }) => claims.map((claim) => ({ ...claim, ...more }))))(
-  '$input → $outcome',
-  ({ flow, around, input, outcome }) => {
-    check(simulate(compiled(flow), { ...around, input: parse(input) }), outcome)
-  },
-)
+test.each(
+  [...all, ...others].flatMap(({ claims, ...more }) => claims.map((claim) => ({ ...claim, ...more }))),
+)('$input → $outcome', ({ flow, around, input, outcome }) => {
+  check(simulate(compiled(flow), { ...around, input: parse(input) }), outcome)
+})
 
 test('every block: is a flow with claims, or the cases, which have a test of their own', () => {
   for (const { flow, claims } of all) expect([flow, claims.length > 0]).toEqual([flow, true])
   expect(blocks.length).toBe(flows.length + 1)
   expect(flows.length).toBeGreaterThanOrEqual(10)
+  expect(others.map(({ flow }) => /name: (\w+)/.exec(flow)?.[1])).toEqual(['dates'])
 })
 
 test('README: is short, and names every kind of task', () => {

@@ -187,8 +187,8 @@ test('test: flow made by init: runs its cases, reports what is not covered', asy
   ])
   await writeFile(cases, '- nam: x')
   const odd = await tenon('flow test tested/greet.cases.yaml', withoutServer())
-  const message = 'tested/greet.cases.yaml: /0/nam: The key `nam` is not known. Did you mean name?\n'
-  expect([odd.code, odd.stderr]).toEqual([1, message])
+  const message = '  ✗ case 1\n      /nam: The key `nam` is not known. Did you mean name?\n'
+  expect([odd.code, odd.stderr, odd.stdout]).toEqual([1, '', expect.stringContaining(message)])
   const none = await tenon('flow test good.yaml', withoutServer())
   expect([none.code, none.stderr]).toEqual([1, 'good.yaml has no cases: good.cases.yaml is not there.\n'])
   await writeFile(cases, '- [')

@@ -54,6 +54,19 @@ describe('start of an execution', () => {
     expect(await runs.ledger(ledger)).toEqual(['Ada'])
   })
 
+  test.each([
+    ['\\u0000', { a: ['x', { 'b/c': 'a\u0000' }] }, '/input/a/1/b~1c'],
+    ['half a surrogate pair', { a: 'b\ud83d' }, '/input/a'],
+    ['NUL in a name', { a: { 'b\u0000': 1 } }, '/input/a'],
+  ])('input with %s: 400 with its pointer', async (_what, input, pointer) => {
+    const flow = await runs.publish('  - a: { set: { n: 1 } }')
+    expect(await start(flow, { input })).toMatchObject({
+      status: 400,
+      body: { code: 'value_invalid', errors: [{ name: 'input', pointer }] },
+    })
+    expect(await start(flow, { input: { a: '\\u0000' } })).toMatchObject({ status: 201 })
+  })
+
   test('version by number, alias or default: validates against the schema of that version', async () => {
     const name = await runs.publish('  - a: { set: { n: 1 } }', { more: ORDER })
     await runs.publish('  - a: { set: { n: 2 } }', { name })

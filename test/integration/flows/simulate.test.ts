@@ -78,8 +78,12 @@ test('faulty definition: 422; faulty mocks: 400 with their pointer', async () =>
   expect(await simulate({ source: 'do: [' })).toMatchObject({ status: 422, body: { code: 'flow_invalid' } })
   expect(await simulate({ source: SOURCE, mocks: { keep: { outptu: 1 } } })).toMatchObject({
     status: 400,
-    body: { code: 'validation_failed', errors: [{ name: 'mocks', pointer: '/mocks/keep' }] },
+    body: { code: 'validation_failed', errors: [{ name: 'mocks', pointer: '/mocks/keep/outptu' }] },
   })
+  const unused = { keep: { output: { id: 'd1' } }, kep: { output: 1 } }
+  expect((await simulate({ source: SOURCE, mocks: unused })).body.unused).toEqual([
+    { mock: 'kep', reason: expect.stringContaining('is named `kep`'), hint: 'Did you mean keep?' },
+  ])
 })
 
 test('costly simulation: ends with an error, other requests are answered meanwhile', async () => {

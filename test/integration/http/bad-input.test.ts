@@ -74,6 +74,16 @@ describe('bodies', () => {
     expect(reply.status).toBe(status)
   })
 
+  test('body: larger than its route takes: names the limit of that route alone', async () => {
+    const body = JSON.stringify({ input: 'x'.repeat(5_000_000) })
+    const flow = await call('POST', '/v1/flows/nosuch/executions', { as: workspace.service, body })
+    expect([flow.status, flow.body.detail]).toEqual([
+      413,
+      'The body of this request has at most 4456448 bytes.',
+    ])
+    expect((await post(body)).body.detail).toBe('The body of this request has at most 1048576 bytes.')
+  })
+
   test('body: another content type: 415', async () => {
     isProblem(
       await post('a=1', { 'content-type': 'application/x-www-form-urlencoded' }),

@@ -174,7 +174,8 @@ test('mocks: a list answers once each, a task takes precedence over its function
 })
 
 test.each([
-  [{ mocks: { ask: { outptu: 1 } } }, '/mocks/ask'],
+  [{ mocks: { ask: { outptu: 1 } } }, '/mocks/ask/outptu'],
+  [{ mocks: { ask: {} } }, '/mocks/ask'],
   [{ mocks: { ask: [{ output: 1, after: 'soon' }] } }, '/mocks/ask/0/after'],
   [{ mocks: { ask: { error: {} } } }, '/mocks/ask/error/type'],
   [{ options: { start: 'today' } }, '/options/start'],
@@ -216,7 +217,8 @@ test('missing answer with a timeout around it: reported as missing, not as a tim
 describe('decision without a time', () => {
   const flow = compiled(
     `${HEAD}do:\n  - fetch: { call: http, with: { method: get, endpoint: https://example.com } }
-  - ask: { approve: { approvers: [ada, bob], form: { type: object, properties: { note: { type: string } } } } }`,
+  - ask: { approve: { approvers: [ada, bob], form: { type: object, properties: { note: { type: string } } } } }
+  - never: { if: false, approve: { approvers: [ada] } }`,
   )
   const mocks = { fetch: { output: 1, after: 'PT1M' } }
   const yes = { task: 'ask', decision: { by: 'ada', approved: true } }
@@ -229,10 +231,10 @@ describe('decision without a time', () => {
   })
 
   test('for a task that never waits: invalid, with a hint', () => {
-    const decisions = [yes, { task: 'aks', decision: { by: 'ada', approved: true } }]
-    expect(() => simulate(flow, { mocks, decisions })).toThrow(
-      /aks: Nothing has waited for a decision there\. Without/,
-    )
+    const decided = (task: string) => () => simulate(flow, { mocks, decisions: [yes, { ...yes, task }] })
+    expect(decided('fetch')).toThrow('fetch: Nothing waits for a decision there.')
+    expect(decided('never')).toThrow(/never: Nothing has waited for a decision there\. Without/)
+    expect(decided('aks')).toThrow('There is no task `aks`. Did you mean ask?')
   })
 
   test('with a time that is too early: invalid, with a hint', () => {

@@ -6,7 +6,7 @@ import type { Concurrency, FlowIR } from '../../../../flows-dsl/ir.ts'
 import { type SchemaError, schemaErrors } from '../../../../flows-dsl/json-schema/validate.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { typeId, uuidOf } from '../../../core/ids.ts'
-import { checkJson } from '../../../core/json.ts'
+import { checkJson, checkStorable } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { causesOf } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
@@ -85,6 +85,7 @@ export async function startFlow(
 ): Promise<string> {
   const start = { ...asked, trigger: { ...chainDepthOf(scope), ...asked.trigger } }
   checkJson('input', start.input, LIMITS.runInputBytesMax)
+  checkStorable('input', start.input)
   const which = sql`(f.id = ${flow} or f.name = ${flow}) and v.version = ${selectVersion(version, start)}`
   const admitted =
     (await admitExecution(scope, which, start)) ?? (await throwNotFound(scope, flow, version, start.alias))
