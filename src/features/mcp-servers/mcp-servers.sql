@@ -126,6 +126,8 @@ create table tenon.mcp_clients (
   foreign key (tenant_id, workspace_id, server_id) references tenon.mcp_servers
 );
 call tenon.allow('tenon_admin', 'tenon.mcp_clients', 'workspace', 'select, insert, delete');
+-- For tenon.people_behind.
+create policy owner on tenon.mcp_clients for select to tenon_owner using (true);
 
 -- Sources of tools outside the platform, with the definitions that an admin has accepted.
 create table tenon.mcp_sources (

@@ -66,17 +66,18 @@ create function tenon.is_operator(subject text) returns boolean
     or exists (select from oauth_clients where id = subject and role = 'operator') $$;
 revoke execute on function tenon.is_operator from public;
 
--- The people behind subjects of the tenant: the accounts that made a key, were shown the secret of a machine client, or made
--- whoever did; and the accounts of an address.
+-- The people behind subjects of the tenant: the accounts that made a key or a client of an MCP server, were shown the secret of
+-- a machine client, or made whoever did; and the accounts of an address. Everybody has an anon key, so nobody is behind it.
 create function tenon.people_behind(subjects text[]) returns text[]
   stable language sql security definer set search_path = tenon, pg_temp as $$
   with recursive behind(subject) as (
     select unnest(subjects)
     union
     select made.by from behind b cross join lateral (
-      select created_by as by from api_keys where id = b.subject and tenant_id = tenon.tenant()
+      select created_by as by from api_keys where id = b.subject and tenant_id = tenon.tenant() and kind <> 'anon'
       union all select unnest(created_by || rotated_by) from oauth_clients
         where id = b.subject and kind = 'machine' and tenant_id = tenon.tenant()
+      union all select created_by from mcp_clients where id = b.subject and tenant_id = tenon.tenant()
       union all select id from accounts where email = b.subject and tenant_id = tenon.tenant()) made
     where not tenon.is_operator(made.by)
   )
