@@ -51,7 +51,7 @@ const EXPECT: Readonly<Record<string, Check>> = {
   calls: isList,
 }
 
-/** What is compared of a call: the trace knows no more. */
+/** The members of a call that are compared: the trace knows no others. */
 const CALL: Readonly<Record<string, Check>> = { function: isText, arguments: isObject }
 
 /**

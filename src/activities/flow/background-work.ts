@@ -61,7 +61,7 @@ class TriggerMatcher {
     const startedMs = performance.now()
     try {
       const event = JSON.parse(entry.text) as JsonObject
-      // What is kept has the subjects behind it, which filters of a flow may not see.
+      // The copy that waits for others has the subjects behind it, which filters of a flow may not see.
       const kept = withCauses(event, causesOfEntry(entry))
       const { complete, open } = correlateEvent(this.#spec.on, this.gathered, event, Date.now(), kept)
       if (complete !== undefined || open !== this.gathered) this.counts.matched += 1

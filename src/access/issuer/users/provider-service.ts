@@ -38,7 +38,7 @@ interface Answer extends Visit {
   readonly clientId: string
 }
 
-/** What somebody at a provider is asked for first, who has the address of a user: that user's password, or to open a mail. */
+/** The first proof that is asked of somebody at a provider who has the address of a user: that user's password, or to open a mail. */
 export type Confirmation =
   | { readonly ask: 'password'; readonly ticket: string }
   | { readonly ask: 'mail'; readonly provider: string }

@@ -88,7 +88,7 @@ export async function startEventRun(
   return id
 }
 
-/** Who deployed the active version of the function `f`, and so decided what its trigger starts. */
+/** The subject that deployed the active version of the function `f`, and so decided what its trigger starts. */
 const DEPLOYED_BY = sql`(select v.created_by from function_versions v where v.tenant_id = f.tenant_id
   and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version)`
 
