@@ -35,7 +35,7 @@ export function toStorable(value: Json): Json {
   return storageFlaw(repaired) === undefined ? repaired : null
 }
 
-/** What a walk has found, with the keys of its location from the innermost to the outermost. */
+/** The first value that a walk has found, with the keys of its location from the innermost to the outermost. */
 interface Found {
   readonly what: string
   readonly isText: boolean

@@ -79,7 +79,7 @@ function mismatchOf(schema: Json, input: Json): string | undefined {
   }
 }
 
-/** Whether the `type` of the schema excludes a type. */
+/** True if the `type` of the schema excludes a type. */
 function excludes(schema: Json, type: string): string | undefined {
   if (schema === false) return 'it accepts nothing'
   const types = [isObject(schema) ? (fieldOf(schema, 'type') ?? type) : type].flat()

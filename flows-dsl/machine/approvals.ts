@@ -29,13 +29,13 @@ export class Approvals {
     this.#onRejected = onRejected
   }
 
-  /** Whether nothing may start until an approval is granted again. Compensation needs no approval. */
+  /** True if nothing may start until an approval is granted again. Compensation needs no approval. */
   get isReopened(): boolean {
     const { reopenedApprovals: askedAgain = [], compensation: undoing } = this.#machine.state
     return askedAgain.length > 0 && undoing === undefined
   }
 
-  /** Whether the tasks that run depend on a granted approval. Compensation and the handlers after it do not. */
+  /** True if the tasks that run depend on a granted approval. Compensation and the handlers after it do not. */
   get #needsApproval(): boolean {
     const { grantedApprovals: granted = [], compensation: undoing } = this.#machine.state
     return granted.length > 0 && undoing === undefined

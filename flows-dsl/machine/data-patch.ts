@@ -88,7 +88,7 @@ interface Skip {
 
 const isEnding = ({ compensation, ending }: RunState) => (compensation ?? ending) !== undefined
 
-/** Whether the nearest `onFault` is `hold` and no enclosing task catches the error. */
+/** True if the nearest `onFault` is `hold` and no enclosing task catches the error. */
 export function shouldHold(machine: MachineContext, task: TaskFrame, error: FlowError): boolean {
   if (error instanceof FinalError || isEnding(machine.state)) return false
   let policy = machine.nodes.at(task.pointer).onFault

@@ -68,7 +68,7 @@ export class Driver {
   /** The steps that are held, by `pointer#iteration`. */
   #heldSteps = ''
   #isReopened = false
-  /** Whether nothing starts any more, since the execution continues as new once the unmovable effects have ended. */
+  /** True if nothing starts any more, since the execution continues as new once the unmovable effects have ended. */
   #isMoving = false
   #isLeaving = false
 
@@ -159,7 +159,7 @@ export class Driver {
     return refused
   }
 
-  /** Whether the execution is being cancelled, which steps are held, and what it waits for (`events`, `approval`, `workflow`). */
+  /** The state of the execution: if it is being cancelled, which steps are held, and what it waits for (`events`, `approval`, `workflow`). */
   get status(): DriverStatus {
     const held = this.#isHeld ? this.#machine.held() : {}
     return {

@@ -38,7 +38,7 @@ export interface Effects {
    * execution does not cancel a shielded scope, such as that of a compensation.
    */
   scope(work: () => Promise<void>, options?: { isShielded: boolean }): { cancel(): void }
-  /** Whether the history is large enough to continue as new; asked after each result and message. */
+  /** True if the history is large enough to continue as new; asked after each result and message. */
   shouldContinueAsNew?(): boolean
   /** Resolves when all records are stored; called before the execution continues as new. */
   flush?(): Promise<void>
@@ -47,6 +47,6 @@ export interface Effects {
    * each replay; the machine gets no results and messages until the promise resolves.
    */
   pause?(): Promise<void>
-  /** Whether an effect rejected because the execution was cancelled. */
+  /** True if an effect rejected because the execution was cancelled. */
   isCancellation?(error: unknown): boolean
 }

@@ -18,7 +18,7 @@ export class Inbox {
     this.#frames = frames
   }
 
-  /** Whether the event is new, by `source` and `id`. An event without `id` always is. */
+  /** True if the event is new, by `source` and `id`. An event without `id` always is. */
   isNew({ source = null, id = null }: JsonObject): boolean {
     const { knownEventIds } = this.#state
     if (id === null) return true
@@ -59,13 +59,13 @@ export class Inbox {
     }
   }
 
-  /** Whether a later task may still consume the event: only one that runs concurrently with all that consumed it. */
+  /** True if a later task may still consume the event: only one that runs concurrently with all that consumed it. */
   #isAvailable({ consumedBy: taken }: BufferedEvent): boolean {
     return taken.every((forks) => forks.some(({ task }) => this.#frames.get(task) !== undefined))
   }
 }
 
-/** Whether all tasks that consumed the event run concurrently with the one below `forks`. */
+/** True if all tasks that consumed the event run concurrently with the one below `forks`. */
 function isFree({ consumedBy: taken }: BufferedEvent, forks: readonly Fork[]): boolean {
   return taken.every((others) =>
     others.some((other) => forks.some(({ task, branch }) => task === other.task && branch !== other.branch)),

@@ -27,7 +27,7 @@ export class Handlers {
     return this.#machine.state
   }
 
-  /** Whether a frame without a parent belongs to the handlers, by its key. */
+  /** True if a frame without a parent belongs to the handlers, by its key. */
   isOwn(key: string): boolean {
     return key === 'onError' || key === 'finally' || key === FINALLY_TIMEOUT
   }

@@ -63,12 +63,12 @@ export class MachineContext {
     return this.#commands
   }
 
-  /** Whether a turn has not ended: it goes on after a pause. */
+  /** True if a turn has not ended: it goes on after a pause. */
   get isBusy(): boolean {
     return this.#agenda.length > 0
   }
 
-  /** Whether so many tasks were entered that others need the thread. Counted, not measured, so it is the same in each replay. */
+  /** True if so many tasks were entered that others need the thread. Counted, not measured, so it is the same in each replay. */
   get isPauseDue(): boolean {
     return this.enteredInSlice >= SLICE_TASKS_MAX
   }
@@ -119,7 +119,9 @@ export class MachineContext {
     for (const id of [...task.children]) this.cancelFrame(this.frames.get(id), task)
   }
 
+  /** Closes everything, also what was scheduled before a pause and has not begun, such as handlers. */
   cancelAll(): void {
+    this.#agenda.length = 0
     for (const frame of this.frames.roots()) this.cancelFrame(frame)
   }
 

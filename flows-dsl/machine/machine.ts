@@ -74,7 +74,7 @@ export class Machine {
     return this.state.result
   }
 
-  /** Whether nothing may start until an approval is granted again. */
+  /** True if nothing may start until an approval is granted again. */
   get isReopened(): boolean {
     return this.#approvals.isReopened
   }
@@ -84,13 +84,13 @@ export class Machine {
     return this.#context.evaluation.stepsUsed
   }
 
-  /** Whether cancelling the execution must not stop what runs: a compensation, or `finally`. */
+  /** True if cancelling the execution must not stop what runs: a compensation, or `finally`. */
   get isShielded(): boolean {
     const { compensation, ending } = this.state
     return ending === undefined ? compensation !== undefined : ending.list === 'finally'
   }
 
-  /** Whether no task under `do` runs any more; compensation and handlers may still run. */
+  /** True if no task under `do` runs any more; compensation and handlers may still run. */
   get #isOver(): boolean {
     const { compensation, ending } = this.state
     return this.result !== undefined || compensation !== undefined || ending !== undefined
@@ -145,12 +145,12 @@ export class Machine {
     })
   }
 
-  /** Whether a turn has not ended: {@link resume} goes on with it. */
+  /** True if a turn has not ended: {@link resume} goes on with it. */
   get isBusy(): boolean {
     return this.result === undefined && this.#context.isBusy
   }
 
-  /** Whether the execution should pause, so that others get the thread. */
+  /** True if the execution should pause, so that others get the thread. */
   get isPauseDue(): boolean {
     return this.#context.isPauseDue
   }

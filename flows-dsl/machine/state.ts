@@ -9,7 +9,7 @@ import type { InlineOption, StepEvent, StepRef, TaskResult } from '../tasks/task
 /** `$context` of the flow or of a concurrent branch. */
 export interface BranchContext {
   context: Json
-  /** Whether a task has replaced it since the branch started. */
+  /** True if a task has replaced it since the branch started. */
   isExported: boolean
 }
 

@@ -19,7 +19,7 @@ import type {
 } from './state.ts'
 import type { TaskIndex } from './task-index.ts'
 
-/** What it needs of the machine. */
+/** The parts of the machine that the functions here use. */
 interface CallContext {
   readonly state: RunState
   readonly frames: Frames
@@ -33,7 +33,7 @@ const SAFE: readonly unknown[] = ['GET', 'HEAD', 'OPTIONS']
 /** Calls with an `Idempotency-Key`, which is the same for each attempt of a `try`. */
 const KEYED: readonly string[] = ['http', 'openapi']
 
-/** Whether work outside may change something. A sub-flow compensates its own tasks, but may complete before it is cancelled. */
+/** True if work outside may change something. A sub-flow compensates its own tasks, but may complete before it is cancelled. */
 function mayHaveEffect(effect: Effect): boolean {
   if (effect.do === 'await') return effect.what === 'workflow'
   if (effect.do !== 'call') return false

@@ -45,7 +45,7 @@ function dependsOnEventAlone(template: Template): boolean {
 /** Functions whose result depends on more than their input. */
 const CONTEXTUAL: readonly string[] = ['now', 'localtime', 'strflocaltime', 'input', 'inputs', 'env']
 
-/** Whether an expression reads its input only: no variables, no clock. */
+/** True if an expression reads its input only: no variables, no clock. */
 function isSelfContained(expression: Expression): boolean {
   if (expression.op === 'variable') return false
   if (expression.op === 'call' && CONTEXTUAL.includes(expression.name)) return false

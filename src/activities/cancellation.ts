@@ -3,6 +3,7 @@
 import { activityInfo, CancelledFailure, Context, cancellationSignal } from '@temporalio/activity'
 import { OUTCOME_UNKNOWN } from '../../flows-dsl/errors.ts'
 import { LIMITS } from '../core/limits.ts'
+import { isUnknownWork } from '../infra/temporal/errors.ts'
 import { callFailure } from './call-failure.ts'
 import type { FunctionCall } from './contract.ts'
 
@@ -30,9 +31,9 @@ export async function rejectIfCancelled(signal: AbortSignal): Promise<void> {
   if (Date.now() - scheduledMs < LIMITS.cancelCheckAfterMs) return
   const { workflowService } = Context.current().client
   const asked = workflowService.recordActivityTaskHeartbeat({ namespace, taskToken })
-  // The cancellation of a call that is sent nevertheless is noticed later.
-  const { cancelRequested } = await asked.catch(() => ({ cancelRequested: false }))
-  if (cancelRequested) throw new CancelledFailure('CANCELLED')
+  // A workflow that has ended gets no answer any more. After another error a call is sent, and its cancellation noticed later.
+  const isCancelled = await asked.then(({ cancelRequested }) => cancelRequested, isUnknownWork)
+  if (isCancelled) throw new CancelledFailure('CANCELLED')
 }
 
 /**

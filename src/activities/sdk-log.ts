@@ -21,7 +21,7 @@ export function sdkFields({ meta }: Pick<LogEntry, 'meta'>): Readonly<Record<str
 
 const CAUSE_CHARS_MAX = 300
 
-/** What made an activation of a workflow fail: an error of the interpreter or of the SDK, such as its time limit, and of no tenant. */
+/** The cause of a failed activation of a workflow: an error of the interpreter or of the SDK, such as its time limit, and of no tenant. */
 function causeOf(error: unknown): string | undefined {
   if (!(error instanceof Error) || error instanceof TemporalFailure) return undefined
   return error.message.slice(0, CAUSE_CHARS_MAX)

@@ -111,10 +111,11 @@ export function causesOf({
   onBehalfOf,
   onBehalfOfUser,
   user = onBehalfOfUser,
+  causes = [],
 }: Actor): string[] {
-  if (role === 'anon') return []
+  if (role === 'anon') return [...causes]
   const address = user?.emailVerified ? user.email : undefined
-  return [...new Set([subject, onBehalfOf, user?.id, address])].filter((one) => one !== undefined)
+  return [...new Set([subject, onBehalfOf, user?.id, address, ...causes])].filter((one) => one !== undefined)
 }
 
 /** The names of groups of people. */
@@ -149,6 +150,8 @@ export interface Actor {
   readonly onBehalfOf?: string
   /** For code of a function that declares scopes: the user on whose behalf it acts, without the user's rights. */
   readonly onBehalfOfUser?: EndUser
+  /** For code of a function: the other subjects behind its run, such as the publisher of the event that started it. */
+  readonly causes?: readonly string[]
 }
 
 /** The role in which a principal may run an operation with these roles; undefined if it may not. */

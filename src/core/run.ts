@@ -101,7 +101,7 @@ export interface RunUpdate {
   readonly ending?: Ending
 }
 
-/** What the record of an execution gets at its end, besides its steps. */
+/** The members that the record of an execution gets at its end, besides its steps. */
 export type Ending = Pick<
   RunUpdate,
   'status' | 'events' | 'output' | 'error' | 'compensation' | 'ended_at' | 'unsubscribed'

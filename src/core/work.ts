@@ -132,6 +132,8 @@ export interface FunctionCaller {
   readonly via?: Pick<FunctionTrigger, 'kind' | 'id'>
   /** Scopes that restrict the role; absent if it is not restricted. */
   readonly scopes?: readonly string[]
+  /** The other subjects behind the run (`fourEyes`). The code is not told; absent if there are none. */
+  readonly causes?: readonly string[]
 }
 
 /** The start of a run. `id`: of the execution, the function run, the server or the trigger that started it. */

@@ -57,7 +57,7 @@ export function webOriginOf(uri: string): string | undefined {
   return isWeb(url) ? url.origin : undefined
 }
 
-/** Where the URI leads, for people: its host with the port, or the scheme of an application, such as `cursor:`. */
+/** The destination of the URI, for people: its host with the port, or the scheme of an application, such as `cursor:`. */
 export function destinationOf(uri: string): string {
   const url = new URL(uri)
   return isWeb(url) ? url.host : url.protocol

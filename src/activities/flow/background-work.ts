@@ -19,7 +19,7 @@ import type { EventDelivery } from '../../features/flows/subscriptions/subscript
 import { acceptsType, type EventSpec } from '../../features/flows/triggers/events.ts'
 import type { EntryHandler, TriggerState } from '../../features/flows/triggers/trigger-consumers.ts'
 import { startByEvents } from '../../features/flows/triggers/trigger-starts.ts'
-import { chainDepth, eventWithCauses, withoutCauses } from '../../features/triggers/starts.ts'
+import { causesOfEntry, chainDepth, withCauses } from '../../features/triggers/starts.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 
@@ -60,9 +60,9 @@ class TriggerMatcher {
     this.counts.seen += 1
     const startedMs = performance.now()
     try {
-      const kept = eventWithCauses(entry)
-      // Filters of a flow may not see who is behind an event.
-      const event = withoutCauses(kept)
+      const event = JSON.parse(entry.text) as JsonObject
+      // The copy that waits for others has the subjects behind it, which filters of a flow may not see.
+      const kept = withCauses(event, causesOfEntry(entry))
       const { complete, open } = correlateEvent(this.#spec.on, this.gathered, event, Date.now(), kept)
       if (complete !== undefined || open !== this.gathered) this.counts.matched += 1
       this.gathered = open

@@ -34,10 +34,13 @@ export interface RecordSink {
 export function recordSink(access: Access, log: Log, awaitClose: AwaitClose): RecordSink {
   const retries = new RetryQueue()
   const ends = new Set<Promise<void>>()
-  const fn: InjectedSinks<Records>['records']['write']['fn'] = async ({ workflowId, runId }, update) => {
+  const fn: InjectedSinks<Records>['records']['write']['fn'] = async (
+    { workflowId, runId, historyLength },
+    update,
+  ) => {
     try {
       const scope = scopeOf(access, workflowId, update)
-      const write = () => recordEnding(scope, update)
+      const write = () => recordEnding(scope, update, historyLength)
       const written = await retryTransient(holdMs, write).then(
         () => undefined,
         (error: unknown) => {

@@ -17,7 +17,8 @@ export function actorOfCode(
   scopes: readonly string[],
 ): Actor | undefined {
   // A depth of 0 counts, too: what the code starts is one deeper.
-  const run = { subject: workflowId, chainDepth, onBehalfOf: caller.subject }
+  const { causes } = caller
+  const run = { subject: workflowId, chainDepth, onBehalfOf: caller.subject, ...(causes && { causes }) }
   const onBehalfOfUser = caller.user ?? caller.onBehalfOfUser
   const behalf = onBehalfOfUser === undefined ? {} : { onBehalfOfUser }
   if (scopes.length > 0) return { ...run, ...behalf, role: 'service', scopes: new Set(scopes) }

@@ -13,7 +13,7 @@ import type {
   FunctionTriggerState,
 } from '../../features/functions/triggers/trigger-consumers.ts'
 import { startEventRun, triggerSubject } from '../../features/functions/triggers/trigger-starts.ts'
-import { chainDepth } from '../../features/triggers/starts.ts'
+import { causesOfEntry, chainDepth } from '../../features/triggers/starts.ts'
 import type { Log } from '../../infra/log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 
@@ -81,7 +81,7 @@ class EventStarts {
       }
       const actor = { subject: triggerSubject(triggerId), role: 'workspace_admin' } as const
       const scope = await this.#access.continueActive(ref, actor, randomIds)
-      return await startEventRun(scope, { ...this.#trigger, event })
+      return await startEventRun(scope, { ...this.#trigger, event, causes: causesOfEntry(entry) })
     } catch (error) {
       // Events during a suspension are dropped, so that they do not all start runs when the workspace is resumed.
       if (error instanceof Suspended) return 'dropped'

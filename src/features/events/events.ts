@@ -192,7 +192,7 @@ export class Events {
 
 const IS_CURSOR = new RegExp(CURSOR)
 
-/** Where to start in each stream; undefined: now. A cursor of another form, or for another number of streams, is in none of them. */
+/** The start in each stream; undefined: now. A cursor of another form, or for another number of streams, is in none of them. */
 function startsOf(after: string, streams: number): readonly Start[] {
   if (after === '') return []
   const ids = IS_CURSOR.test(after) ? after.split(',') : []

@@ -11,7 +11,7 @@ import { Problem } from '../../core/problem.ts'
 import type { FunctionCaller, FunctionTrigger, Json, SecretNames } from '../../core/work.ts'
 import { AliasName, VersionNumber } from '../version-aliases.ts'
 import { receiveResult } from './runs/direct-result.ts'
-import { callerWithoutRights, callTrigger } from './runs/run.ts'
+import { actorWithoutRights, callTrigger } from './runs/run.ts'
 import { operationPath, readOperation } from './runs/run-operation.ts'
 import { type StartedRun, startRun } from './runs/start-run.ts'
 
@@ -74,8 +74,7 @@ export const invokeVersion = workspaceOperation({
   }),
   output: invokeOutput,
   run: (scope, { server_id, ...invocation }) => {
-    const { subject, onBehalfOf = subject } = scope.actor
-    const caller = callerWithoutRights(onBehalfOf)
+    const caller = actorWithoutRights(scope.actor)
     return invoke(scope, { ...invocation, caller }, { kind: 'mcp', id: server_id })
   },
 })

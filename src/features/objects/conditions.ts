@@ -13,7 +13,7 @@ export interface Conditions {
   readonly range?: string | undefined
 }
 
-/** What the store knows of the object of a condition. */
+/** The facts that the store has of the object of a condition. */
 export interface Validators {
   readonly ETag?: string | undefined
   readonly LastModified?: Date | undefined
@@ -79,7 +79,7 @@ export function writeConditions(
   if (known instanceof Problem) throw known
   if (!isExpectedVersion({ if_unmodified_since }, known ?? {}))
     throw new Problem('PreconditionFailed', { detail: `The object has changed since ${date.toUTCString()}.` })
-  // What the date was compared with is what may be changed: that version, or still no object.
+  // Only the state that the date was compared with may be changed: that version, or still no object.
   return known?.ETag === undefined ? { IfNoneMatch: '*' } : conditionOf(known.ETag, if_none_match)
 }
 

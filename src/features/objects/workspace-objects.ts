@@ -193,7 +193,7 @@ export class WorkspaceObjects {
   }
 
   /**
-   * What the store has; undefined if there is no such object. Other problems are returned, and left to the next call if they do not
+   * The description that the store has; undefined if there is no such object. Other problems are returned, and left to the next call if they do not
    * matter: the reply to HEAD has no body that would tell more.
    */
   async #describe(target: Target): Promise<HeadObjectCommandOutput | Problem | undefined> {

@@ -24,11 +24,13 @@ export const eventIdentity = (event: JsonObject): readonly unknown[] => [
 /** The attribute of an event that waits for others or starts an execution: the subjects behind it. No subscriber gets it. */
 const CAUSES = 'tenoncauses'
 
-/** The event of an entry, with the subjects behind it. @throws SyntaxError */
-export function eventWithCauses({ text, causedBy }: Pick<Entry, 'text' | 'causedBy'>): JsonObject {
-  const event = JSON.parse(text) as JsonObject
-  return causedBy === undefined ? event : { ...event, [CAUSES]: JSON.parse(causedBy) }
-}
+/** The subjects behind the event of an entry. @throws SyntaxError */
+export const causesOfEntry = ({ causedBy }: Pick<Entry, 'causedBy'>): readonly string[] =>
+  causedBy === undefined ? [] : (JSON.parse(causedBy) as string[])
+
+/** The event with the subjects behind it. */
+export const withCauses = (event: JsonObject, causes: readonly string[]): JsonObject =>
+  causes.length === 0 ? event : { ...event, [CAUSES]: [...causes] }
 
 export const causesIn = (event: JsonObject): readonly string[] =>
   (fieldOf(event, CAUSES) ?? []) as readonly string[]

@@ -106,6 +106,10 @@ export function violated(error: unknown): string | undefined {
   return error.code === '23505' || error.code === '23503' ? error.constraint : undefined
 }
 
+/** True if the statement was refused by a trigger or constraint of that name. */
+export const isRefusedBy = (error: unknown, constraint: string): boolean =>
+  error instanceof DatabaseError && error.constraint === constraint
+
 /** The number of the caller's statement that failed, from 0; undefined if it was none of them. */
 export function failedStatement(error: unknown): number | undefined {
   const from = error instanceof Problem ? error.cause : error

@@ -31,10 +31,10 @@ const FILES = [
   'features/functions/triggers/triggers.sql',
   'features/flows/flows.sql',
   'features/flows/executions/concurrency.sql',
-  'features/flows/approvals/approvals.sql',
   'features/flows/triggers/triggers.sql',
   'features/flows/subscriptions/subscriptions.sql',
   'features/mcp-servers/mcp-servers.sql',
+  'features/flows/approvals/approvals.sql',
   'features/mcp-servers/kept-results.sql',
   'features/analytics/analytics.sql',
 ]

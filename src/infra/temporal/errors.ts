@@ -6,6 +6,7 @@ import { Problem } from '../../core/problem.ts'
 /** Status codes (gRPC, "Status codes and their use") that tell more than that the server does not answer. */
 export const GRPC = {
   INVALID_ARGUMENT: 3,
+  NOT_FOUND: 5,
   PERMISSION_DENIED: 7,
   RESOURCE_EXHAUSTED: 8,
   FAILED_PRECONDITION: 9,
@@ -14,6 +15,9 @@ export const GRPC = {
 
 /** True for an error of the service, and for one of the client with such a cause. */
 export const isGrpcError = (error: unknown): boolean => statusOf(error) !== undefined
+
+/** True if the workflow, or the call of one, does not exist or has ended. */
+export const isUnknownWork = (error: unknown): boolean => statusOf(error)?.code === GRPC.NOT_FOUND
 
 /** True if the workflow task that an update was in has failed: the update had no effect. */
 export function isDiscardedUpdate(error: unknown): boolean {

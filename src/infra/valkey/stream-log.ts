@@ -142,7 +142,7 @@ export type DroppedTopics = ReadonlySet<string> | 'any'
 export const mayHaveDropped = (dropped: DroppedTopics, accepts: (topic: string) => boolean): boolean =>
   dropped === 'any' || [...dropped].some(accepts)
 
-/** What a stream and its log say at one time. */
+/** The state of a stream and its log at one time. */
 export interface StreamFacts {
   readonly log: Readonly<Record<string, string>>
   /** How many entries were ever added, and how many are left. */

@@ -129,7 +129,7 @@ export class Streams {
   }
 
   /**
-   * Where a stream is now: the id of its newest entry, and positions that name no entry, since a subscriber may not know when
+   * The present position of a stream: the id of its newest entry, and positions that name no entry, since a subscriber may not know when
    * others publish. Entries from now on follow `now`; those that are kept follow `earliest`.
    */
   async locate(key: StreamKey): Promise<StreamLocation> {

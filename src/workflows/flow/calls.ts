@@ -51,7 +51,7 @@ interface Call extends CallRequest {
   readonly awaitRoom?: () => Promise<void> | undefined
 }
 
-/** Whether a call may take seconds, so that it has its own queue and the record shows it while it lasts. */
+/** True if a call may take seconds, so that it has its own queue and the record shows it while it lasts. */
 export function usesCallsQueue(request: CallRequest): boolean {
   return SLOW.has(request.function)
 }
@@ -206,7 +206,7 @@ function timeLimitOf({ timeoutMs = LIMITS.httpCallTimeoutMs }: CallRequest): num
 
 const methodOf = ({ arguments: given }: CallRequest) => String(given['method'] ?? 'GET').toUpperCase()
 
-/** Whether a request may be sent again if its worker was lost: by `delivery`, and without it if its method is safe. */
+/** True if a request may be sent again if its worker was lost: by `delivery`, and without it if its method is safe. */
 function isRepeatable(request: CallRequest): boolean {
   const { delivery } = request.arguments
   return delivery === undefined ? SAFE.has(methodOf(request)) : delivery === 'at_least_once'

@@ -6,7 +6,7 @@ import type { GateState, SuspensionState } from '../../core/run.ts'
 import type { FirstAttempt, SuspendedFailure } from '../../core/work.ts'
 import { nowMs } from './logical-clock.ts'
 
-/** Whether the workspace is suspended; sent by the workflow `suspension`. */
+/** True if the workspace is suspended; sent by the workflow `suspension`. */
 const suspensionChanged = defineSignal<[SuspensionState]>('suspensionChanged')
 
 const SUSPENDED: readonly unknown[] = ['tenant_suspended', 'workspace_suspended']

@@ -82,7 +82,7 @@ export async function flowRun(input: FlowRunInput): Promise<Json> {
   }
 }
 
-/** Whether an error would recur at each attempt of the workflow task. The interpreter should throw none of these. */
+/** True if an error would recur at each attempt of the workflow task. The interpreter should throw none of these. */
 function isDeterministicError(error: unknown): error is Error {
   return error instanceof FlowError || error instanceof RangeError
 }

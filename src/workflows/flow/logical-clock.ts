@@ -28,12 +28,12 @@ export class LogicalClock {
     return this.#lastMs
   }
 
-  /** Whether the task should end, since so many local calls would be repeated if it were lost. */
+  /** True if the task should end, since so many local calls would be repeated if it were lost. */
   get isTaskFull(): boolean {
     return this.#localCalls >= LIMITS.localCallsMax
   }
 
-  /** Whether the next request to another server may be tried inline. */
+  /** True if the next request to another server may be tried inline. */
   mayTryInline(): boolean {
     if (this.#skip > 0) {
       this.#skip -= 1
@@ -87,7 +87,7 @@ export class LogicalClock {
     this.#inlineMs = 0
   }
 
-  /** Whether inline calls run, whose results arrive before the task ends. */
+  /** True if inline calls run, whose results arrive before the task ends. */
   get hasInlineCalls(): boolean {
     return this.#inlineCalls > 0
   }

@@ -228,7 +228,7 @@ export class Recorder {
     return update
   }
 
-  /** Whether the end of the execution is written, or about to be. */
+  /** True if the end of the execution is written, or about to be. */
   get isEnded(): boolean {
     return this.#isEnded
   }

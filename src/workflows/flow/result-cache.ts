@@ -41,7 +41,7 @@ export class ResultCache {
     if (this.#isReached) this.#results.clear()
   }
 
-  /** Whether the last result of a step was reused. */
+  /** True if the last result of a step was reused. */
   isReused({ path }: StepRef): boolean {
     return this.#used.has(path)
   }
@@ -69,7 +69,7 @@ export class ResultCache {
     throw new FlowError(error, error.detail, pointer)
   }
 
-  /** Whether a step need not sleep: a `wait` with a recorded result, or a `try` whose next attempts have recorded results. */
+  /** True if a step need not sleep: a `wait` with a recorded result, or a `try` whose next attempts have recorded results. */
   skipsSleep(step: StepRef): boolean {
     if (step.kind === 'wait') return this.take(step) !== undefined
     if (step.kind !== 'try') return false

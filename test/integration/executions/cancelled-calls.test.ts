@@ -15,17 +15,24 @@ import {
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { withRawClient } from '../../support/stack/temporal.ts'
 
 /** A payment server: a charge of an account takes as many milliseconds as `ms` says, and is counted when it arrives. */
 class PaymentServer {
   readonly charges: { readonly account: string; readonly atMs: number }[] = []
   readonly refunds: string[] = []
+  /** Requests for tokens; each is answered when it is called. */
+  readonly tokens: (() => void)[] = []
   readonly #server: Server = createServer(({ url = '' }, response) => {
     const { pathname, searchParams } = new URL(url, 'http://x')
     const [, kind, account = ''] = pathname.split('/')
+    response.setHeader('content-type', 'application/json')
+    if (kind === 'token') {
+      this.tokens.push(() => response.end(JSON.stringify({ access_token: 't', token_type: 'Bearer' })))
+      return
+    }
     if (kind === 'charge') this.charges.push({ account, atMs: Date.now() })
     else this.refunds.push(account)
-    response.setHeader('content-type', 'application/json')
     setTimeout(() => response.end(JSON.stringify({ account })), Number(searchParams.get('ms') ?? 0))
   })
 
@@ -143,6 +150,29 @@ test('call without compensate that is cancelled while it is under way: it is end
   const run = await runs.ended(id)
   expect(run).toMatchObject({ status: 'cancelled', error: null, compensation: null })
   expect(stepOf(run, 'pay')).toMatchObject({ status: 'cancelled', error: { code: 'outcome_unknown' } })
+})
+
+test('workflow that ends while a call waits for its token: the call is not sent, while that of another execution is', async () => {
+  const authority = `http://${server.host}`
+  const oauth2 = `{ oauth2: { authority: '${authority}', endpoints: { token: /token }, grant: client_credentials, client: { id: a, secret: b } } }`
+  const [gone, other] = await Promise.all(
+    [unique('gone'), unique('other')].map(async (account) => {
+      const endpoint = `{ uri: '${authority}/charge/${account}', authentication: ${oauth2} }`
+      const flow = await runs.publish(
+        `  - pay: { call: http, with: { method: post, endpoint: ${endpoint} } }`,
+      )
+      return { account, id: await runs.start(flow) }
+    }),
+  )
+  if (gone === undefined || other === undefined) throw new Error('two')
+  await eventually(async () => (server.tokens.length >= 2 ? true : undefined))
+  const { workflow_id } = await runs.read(gone.id)
+  await withRawClient(({ workflow }) => workflow.getHandle(workflow_id).terminate())
+  await runs.ended(gone.id)
+  for (const answer of server.tokens.splice(0)) answer()
+  expect(await runs.ended(other.id)).toMatchObject({ status: 'completed' })
+  await server.arrived(other.account)
+  expect(server.charges.filter(({ account }) => account === gone.account)).toEqual([])
 })
 
 const eventuallyEnded = (id: string): Promise<Shown> =>

@@ -2,10 +2,10 @@
 
 import { expect, test } from 'vitest'
 import type { StepUpdate } from '../../../src/core/run.ts'
-import { recordRun } from '../../../src/features/flows/executions/record.ts'
+import { confirmEnd, recordEnding, recordRun } from '../../../src/features/flows/executions/record.ts'
 import { Runs, type Shown } from '../../support/fixtures/executions.ts'
 import { allowLoopback } from '../../support/fixtures/secrets.ts'
-import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
+import { asSuperuser, createTestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
@@ -83,3 +83,54 @@ test('lost write, repeated in another order: the record shows the repeated write
     await platform.close()
   }
 })
+
+/** The ends of three workflow tasks, as their workers write them: each task has seen more of the history than the one before. */
+const ENDS = [
+  { order: 12, status: 'completed', output: { n: 1 } },
+  { order: 17, status: 'faulted', error: { title: 'No', status: 500 } },
+  { order: 23, status: 'completed', output: { n: 3 } },
+] as const
+
+test.each([
+  [0, 1, 2],
+  [0, 2, 1],
+  [1, 0, 2],
+  [1, 2, 0],
+  [2, 0, 1],
+  [2, 1, 0],
+])(
+  'ends that are written in the order %i, %i, %i: the record ends as the latest workflow task says, and stays so',
+  async (...places) => {
+    const workspace = await createTestWorkspace()
+    const runs = new Runs(workspace)
+    const wait = '  - a: { listen: { to: { one: { with: { type: never } } } } }\n'
+    const execution_id = await runs.start(await runs.publish(wait))
+    await runs.shown(execution_id, 'waiting')
+    const platform = openInProcessPlatform()
+    try {
+      const scope = scopeOf(platform, workspace)
+      for (const place of places) {
+        const { order, ...end } = ENDS[place] as (typeof ENDS)[number]
+        const step = { seq: 9, name: `end${place}`, iteration: 0, kind: 'set', pointer: '/do/e', path: 'e' }
+        const at = new Date(order * 1_000).toISOString()
+        const steps = [{ ...step, summary: '', status: 'completed' as const, started_at: at, ended_at: at }]
+        await recordEnding(scope, { execution_id, steps, ended_at: at, ...end }, order)
+      }
+      expect(await confirmEnd(scope, execution_id, 'completed')).toBe(true)
+      const shown = await runs.read(execution_id)
+      expect(shown).toMatchObject({ status: 'completed', output: { n: 3 }, error: null })
+      expect(shown.steps.at(-1)).toMatchObject({ name: 'end2' })
+      for (const change of [
+        "status = 'faulted'",
+        'ended_at = now()',
+        'ended_at = null',
+        "status = 'running', ended_at = null",
+      ])
+        await expect(
+          asSuperuser(`update tenon.executions set ${change} where id = $1`, [execution_id]),
+        ).rejects.toThrow('has ended as completed')
+    } finally {
+      await platform.close()
+    }
+  },
+)

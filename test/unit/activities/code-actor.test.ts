@@ -27,7 +27,7 @@ test('a caller without restrictions: none are added', () => {
 })
 
 test('a caller without rights: nothing is allowed, unless the function declares scopes', () => {
-  const caller = callerWithoutRights('trigger:trg_1')
+  const caller = callerWithoutRights('trigger:trg_1', [])
   expect(actor([], caller)).toBeUndefined()
   const service = {
     ...OF_RUN,

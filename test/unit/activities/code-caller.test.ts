@@ -34,12 +34,12 @@ test('address that was not verified: missing', () => {
 })
 
 test.each(['schedule', 'event'] as const)('%s: the id of the trigger', (kind) => {
-  const caller = callerWithoutRights(triggerSubject('trg_1'))
+  const caller = callerWithoutRights(triggerSubject('trg_1'), [])
   expect(shown(caller, { kind, id: 'trg_1' })).toEqual({ kind, id: 'trg_1' })
 })
 
 test('tool: the server, on behalf of its client', () => {
-  const caller = callerWithoutRights('usr_1')
+  const caller = callerWithoutRights('usr_1', [])
   const trigger = { kind: 'mcp', id: 'mcp_1' } as const
   expect(shown(caller, trigger)).toEqual({ kind: 'mcp', id: 'mcp_1', on_behalf_of: 'usr_1' })
 })
@@ -72,7 +72,7 @@ test('function that another one has called for a user, with the rights of the us
 
 test('dead letter that is run again: the start of its first run', () => {
   const caller = {
-    ...callerWithoutRights(triggerSubject('trg_1')),
+    ...callerWithoutRights(triggerSubject('trg_1'), []),
     via: { kind: 'event', id: 'trg_1' },
   } as const
   expect(shown(caller, { kind: 'redrive', id: 'run_1' })).toEqual({ kind: 'event', id: 'trg_1' })

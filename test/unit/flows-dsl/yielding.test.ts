@@ -150,6 +150,27 @@ ${more}`)
     expect([end, slices]).toEqual([{ status: 'cancelled' }, [SLICE]])
   })
 
+  test('cancelled in each pause before and while handlers begin: what has not begun never does, and `finally` runs once', async () => {
+    for (let count = SLICE - 4; count <= SLICE; count += 1) {
+      const fails = `  - bad: { raise: { error: { type: runtime, status: 500 } } }
+onError: [ { alarm: { set: { n: 1 } } }, { later: { wait: { seconds: 1 } } } ]
+finally: [ { tidy: { set: { n: 2 } } } ]`
+      const world = new Pausing()
+      const driver = Driver.start(many(count, fails), {}, world, INFO)
+      const result = driver.run()
+      await settled()
+      expect(world.pauses).toHaveLength(1)
+      driver.cancel()
+      const before = world.events.length
+      const { end } = await sliced(world, result)
+      const begun = world.events
+        .slice(before)
+        .flatMap(({ phase, step }) => (phase === 'started' ? [step.name] : []))
+      expect([count, begun]).toEqual([count, ['tidy']])
+      expect(end).toMatchObject({ status: expect.stringMatching(/^(cancelled|faulted)$/) })
+    }
+  })
+
   test('environment without pauses, and simulation: the same result', async () => {
     const world: Effects = Object.assign(new Pausing(), { pause: undefined })
     expect(await Driver.start(many(4_500), {}, world, INFO).run()).toMatchObject({ output: 4_500 })

@@ -119,7 +119,7 @@ export function within<T>(place: `${RoleName | 'lookups'}/${string}`, check: () 
   }
 }
 
-/** What a caller may do with documents: all of them, none, or it depends on the document (decision 49). */
+/** The documents for which a caller has a right: all of them, none, or it depends on the document (decision 49). */
 export type Permission = boolean | Filter
 export type Permissions = Readonly<Record<Right, Permission>>
 

@@ -144,7 +144,7 @@ export function rulesWithoutTests(declared: Declaration): DeclarationWarning[] {
 }
 
 /**
- * What a declaration leaves open to more than a reader may expect.
+ * Warns of what a declaration leaves open to more than a reader may expect.
  * @param isOpen the setting `anon.collections` of the workspace is `read`
  */
 export function openRules({ access, rules }: Declaration, isOpen: boolean): DeclarationWarning[] {

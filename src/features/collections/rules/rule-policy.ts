@@ -45,7 +45,7 @@ function conditionOf({ text, values }: Sql): PolicyCondition {
 
 interface Target {
   readonly declared: Declaration
-  /** Whether the condition has the row `before`. */
+  /** True if the condition has the row `before`. */
   readonly seesOld: boolean
 }
 
@@ -148,7 +148,7 @@ function isComparable(value: Sql, scalar: Scalar | undefined, isList: boolean): 
   return sql`(${isArray} and not exists (select from ${elementsOf(value)} where jsonb_typeof(e)${type}))`
 }
 
-/** What a field is compared with. */
+/** The value that a field is compared with. */
 interface Operand {
   readonly operator: Compared['operator']
   readonly operand: unknown

@@ -5,6 +5,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { notFound } from '../../../core/problem.ts'
 import type { Ending, RunEventUpdate, RunUpdate } from '../../../core/run.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
+import { isRefusedBy } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { recordApprovals } from '../approvals/approval-record.ts'
 import { endSubscriptions } from '../subscriptions/subscriptions.ts'
@@ -16,9 +17,11 @@ import { notifyExecutionChanged } from './watcher.ts'
 /**
  * Idempotent: a repeated update has no further effect, and an ended execution stays ended. If a lost workflow task is executed
  * again with another outcome, the later update replaces the earlier one, including the numbers of steps.
- * @throws Problem `not_found` if the execution does not belong to the workspace of the scope
+ * @param order of an ending, see {@link recordEnding}
+ * @throws Problem `not_found` if the execution does not belong to the workspace of the scope; DatabaseError (`newest_end`) if an
+ *   ending of a higher order was recorded before
  */
-export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
+export async function recordRun(scope: WorkspaceScope, update: RunUpdate, order?: number): Promise<void> {
   const { execution_id: id, events = [], ending } = update
   const last = events.at(-1)?.seq ?? 0
   const [[row] = [], , next = []] = await scope.batchShared(
@@ -35,6 +38,7 @@ export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promi
         paused = coalesce(${update.paused ?? null}::boolean, paused),
         pause_reason = case when ${update.paused ?? null}::boolean is null then pause_reason
           else ${update.pause_reason ?? null} end,
+        end_order = coalesce(${order ?? null}::integer, end_order),
         ended_at = coalesce(ended_at, ${update.ended_at ?? null}::timestamptz)
       where id = ${id} returning id`,
     sql`insert into execution_steps
@@ -72,18 +76,18 @@ export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promi
 /**
  * Records what an execution has done, and keeps how it ends until {@link confirmEnd}: Temporal may still refuse its end, if a
  * message or a cancellation has arrived meanwhile. Then the execution goes on, and may end otherwise.
+ * @param order how many events the history had: a write that was delayed changes nothing after one of a later workflow task
  */
-export function recordEnding(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
+export async function recordEnding(scope: WorkspaceScope, update: RunUpdate, order: number): Promise<void> {
   const { execution_id, status, steps, events = [], ...end } = update
   const last = events.filter(({ what, step }) => what === status && step === undefined)
   const ending = { ...end, status, events: last }
-  return recordRun(scope, {
-    execution_id,
-    status,
-    steps,
-    events: events.filter((one) => !last.includes(one)),
-    ending,
-  })
+  const others = events.filter((one) => !last.includes(one))
+  try {
+    await recordRun(scope, { execution_id, status, steps, events: others, ending }, order)
+  } catch (error) {
+    if (!isRefusedBy(error, 'newest_end')) throw error
+  }
 }
 
 /**

@@ -226,9 +226,9 @@ function insertExecution(start: AdmittedStart, selected: Sql): Sql {
       where executions.status = 'faulted' and executions.error = ${NOT_STARTED}::jsonb`
 }
 
-/** The causes of an execution, and those of the executions among them and of the one that it repeats, in SQL. */
-function causesBehind({ causes, rerunOf, ref }: AdmittedStart): Sql {
-  const executions = causes.flatMap((subject) => {
+/** The causes of an execution, and those of the executions among them and its starter, and of the one that it repeats, in SQL. */
+function causesBehind({ by, causes, rerunOf, ref }: AdmittedStart): Sql {
+  const executions = [by, ...causes].flatMap((subject) => {
     const workspaceId = refOf(subject)?.workspaceId
     return workspaceId === undefined ? [] : [{ id: runIdOf(subject), workspaceId }]
   })

@@ -43,7 +43,8 @@ export async function redriveRun(scope: WorkspaceScope, functionId: string, runI
   await consumeQuota(scope, 'invocations_per_day')
   const { kind, id: starter } = letter.trigger
   const via = caller.via ?? { kind, ...(starter !== undefined && { id: starter }) }
-  const created = await createRedrive(scope, { id, of: runId, caller: { ...caller, via } })
+  const causes = [...new Set([...(caller.causes ?? []), scope.actor.subject])]
+  const created = await createRedrive(scope, { id, of: runId, caller: { ...caller, via, causes } })
   if (created === undefined) throw noDeadLetter({ ...letter, redriven_as: 'another run' })
   if (created.slot === null) await startRecorded(scope, created.id)
   else await startQueued(scope, functionId)

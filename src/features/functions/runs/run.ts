@@ -2,6 +2,7 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid, typeId } from '../../../core/ids.ts'
+import { type Actor, causesOf } from '../../../core/policy.ts'
 import { owns, withoutScheduledTime } from '../../../core/tenant.ts'
 import type { FunctionCaller, FunctionTrigger, Json, SecretNames } from '../../../core/work.ts'
 
@@ -29,9 +30,9 @@ export interface RunRequest {
 
 /** The rights with which the code of a run may call the platform: those of its caller, or of the caller of the calling run. */
 export function callerOf({ actor }: WorkspaceScope): FunctionCaller {
-  const { subject, onBehalfOf = subject, role, clientId, groups, user, onBehalfOfUser, scopes } = actor
+  const { role, clientId, groups, user, onBehalfOfUser, scopes } = actor
   return {
-    subject: onBehalfOf,
+    ...subjectAndCauses(actor),
     role: role === 'user' || role === 'anon' ? role : 'service',
     ...(clientId !== undefined && { clientId }),
     ...(groups !== undefined && { groups }),
@@ -45,11 +46,26 @@ export function callerOf({ actor }: WorkspaceScope): FunctionCaller {
  * The caller of a run that was started without rights on data: by a schedule, an event, or a client of an MCP server, which
  * may call its tools and nothing else of the workspace. The code has the scopes that its function declares, and no others.
  */
-export const callerWithoutRights = (subject: string): FunctionCaller => ({
+export const callerWithoutRights = (subject: string, causes: readonly string[]): FunctionCaller => ({
   subject,
   role: 'service',
   scopes: [],
+  ...(causes.length > 0 && { causes }),
 })
+
+/** As {@link callerWithoutRights}, for the actor of a call. */
+export function actorWithoutRights(actor: Actor): FunctionCaller {
+  const { subject, causes = [] } = subjectAndCauses(actor)
+  return callerWithoutRights(subject, causes)
+}
+
+/** On whose behalf the actor calls, and the others behind it: a run that calls another one is among them. */
+function subjectAndCauses(actor: Actor): Pick<FunctionCaller, 'subject' | 'causes'> {
+  const { subject: own, onBehalfOf: subject = own, user, onBehalfOfUser = user } = actor
+  const known = new Set([subject, onBehalfOfUser?.id, onBehalfOfUser?.email])
+  const causes = causesOf(actor).filter((one) => !known.has(one))
+  return { subject, ...(causes.length > 0 && { causes }) }
+}
 
 /**
  * The trigger of a call of `function.invoke`: a run of a function or an execution of a flow, whose subject is the id of its

@@ -32,16 +32,17 @@ export async function startScheduledRun(
 ): Promise<ScheduledRun> {
   const id =
     due_at === undefined ? scope.newId('run') : derivedRunId(Date.parse(due_at), [trigger_id, due_at])
-  const due = await scope.row<{ spec: ScheduleSpec; begun: boolean }>(sql`
-    select spec, ${hasBegun(id)} as begun from function_triggers
-    where id = ${trigger_id} and function_id = ${function_id} and kind = 'schedule'`)
+  const due = await scope.row<{ spec: ScheduleSpec; begun: boolean; deployed_by: string }>(sql`
+    select t.spec, ${hasBegun(id)} as begun, ${DEPLOYED_BY} as deployed_by
+    from function_triggers t join functions f on f.id = t.function_id
+    where t.id = ${trigger_id} and t.function_id = ${function_id} and t.kind = 'schedule'`)
   if (due === undefined) return { skipped: 'The function no longer has this schedule.' }
   if (await wasDueBeforeResumption(scope, due_at))
     return { skipped: 'It was due before the workspace was resumed.' }
   if (!due.begun) {
     const input = (due.spec.input ?? {}) as Json
     const trigger = { kind: 'schedule', id: trigger_id } as const
-    const caller = callerWithoutRights(triggerSubject(trigger_id))
+    const caller = callerWithoutRights(triggerSubject(trigger_id), [due.deployed_by])
     await startRun(scope, { id: function_id, input, trigger, isAsync: true, caller, runId: id })
   }
   await scope.batch(sql`
@@ -56,6 +57,8 @@ export interface EventStart {
   readonly functionId: string
   readonly revision: number
   readonly event: JsonObject
+  /** The subjects behind the event. */
+  readonly causes: readonly string[]
 }
 
 /**
@@ -65,12 +68,12 @@ export interface EventStart {
  */
 export async function startEventRun(
   scope: WorkspaceScope,
-  { triggerId, functionId, revision, event }: EventStart,
+  { triggerId, functionId, revision, event, causes }: EventStart,
 ): Promise<`run_${string}` | 'full' | 'stale'> {
   const id = derivedRunId(eventTime(event), [functionId, eventIdentity(event)])
   const { inFlightMax, inFlightFactor } = LIMITS.functionTriggers
-  const row = await scope.row<{ free: number; begun: boolean }>(sql`
-    select ${hasBegun(id)} as begun, (
+  const row = await scope.row<{ free: number; begun: boolean; deployed_by: string }>(sql`
+    select ${hasBegun(id)} as begun, ${DEPLOYED_BY} as deployed_by, (
       least(${inFlightMax}::integer, ${inFlightFactor}::integer * (f.config ->> 'concurrency')::integer) - (
         select count(*) from function_runs r where r.function_id = f.id and r.ended_at is null
           and r.trigger ->> 'kind' = 'event' and r.id <> ${id}))::integer as free
@@ -80,10 +83,14 @@ export async function startEventRun(
   if (row.begun) return id
   if (row.free < 1) return 'full'
   const trigger = { kind: 'event', id: triggerId, chain_depth: chainDepth([event]) } as const
-  const caller = callerWithoutRights(triggerSubject(triggerId))
+  const caller = callerWithoutRights(triggerSubject(triggerId), [row.deployed_by, ...causes])
   await startRun(scope, { id: functionId, input: event as Json, trigger, isAsync: true, caller, runId: id })
   return id
 }
+
+/** The subject that deployed the active version of the function `f`, and so decided what its trigger starts. */
+const DEPLOYED_BY = sql`(select v.created_by from function_versions v where v.tenant_id = f.tenant_id
+  and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version)`
 
 /** True for a run that need not be started again. One that is queued may lack its workflow, after a crash. */
 const hasBegun = (runId: string): Sql =>
