@@ -67,9 +67,10 @@ function mountMetadata(
   app.get('/.well-known/tenon-manifest-keys', async (_request, reply) =>
     reply.headers(PUBLIC).send(await manifestKeys()),
   )
-  // The URL of the issuer has a path, so clients look for its metadata below the root (RFC 8414 §3.1).
-  for (const name of ['oauth-authorization-server', 'openid-configuration']) {
-    app.get(`/.well-known/${name}/auth`, async (request, reply) => {
+  // The URL of the issuer has a path, so clients look for its metadata below the root (RFC 8414 §3.1); older ones at the root itself.
+  const names = ['oauth-authorization-server', 'openid-configuration']
+  for (const path of names.flatMap((name) => [`${name}/auth`, name])) {
+    app.get(`/.well-known/${path}`, async (request, reply) => {
       const issuer = await identity()
       reply.raw.setHeader('x-request-id', request.id)
       reply.hijack()
