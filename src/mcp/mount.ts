@@ -49,7 +49,7 @@ function mountMetadata(
     resource,
     authorization_servers: [issuer],
     // Clients ask for all of them at once; the challenge of a tool names what it needs besides.
-    scopes_supported: scopes,
+    ...(scopes.length > 0 && { scopes_supported: scopes }),
     bearer_methods_supported: ['header'],
     resource_name: name,
   })
@@ -58,7 +58,12 @@ function mountMetadata(
     const server = await hosted.find(ws, name)
     if (server === undefined) throw notFound('MCP server')
     const issuer = server.authorizationServer ?? undefined
-    const document = metadata(hosted.resource(ws, name), server.name, server.baseline, issuer)
+    const document = metadata(
+      hosted.resource(ws, name),
+      server.name,
+      await hosted.offeredScopes(server),
+      issuer,
+    )
     return reply.headers(PUBLIC).send(document)
   })
   app.get(`${PROTECTED_RESOURCE}${OFFICIAL_MCP_PATH}`, async (_request, reply) =>
