@@ -172,10 +172,10 @@ async function token(server: string, options: { workspace?: string; scope?: stri
 
 /** Returns the scopes that only read, from the metadata of the server (RFC 9728). */
 async function readScopes(client: ApiClient, path: string): Promise<string> {
-  const metadata = await client.get<{ scopes_supported: string[] }>(
+  const metadata = await client.get<{ scopes_supported?: string[] }>(
     `/.well-known/oauth-protected-resource${path}`,
   )
-  return metadata.scopes_supported.join(' ')
+  return metadata.scopes_supported?.join(' ') ?? ''
 }
 
 /** The configuration format of most MCP clients. */

@@ -21,7 +21,7 @@ export function challengeOf(
   const parameters = Object.entries({
     error,
     resource_metadata: metadata,
-    scope: scopes.join(' '),
+    scope: scopes.length > 0 ? scopes.join(' ') : undefined,
     error_description,
   })
   const given = parameters.filter(([, value]) => value !== undefined)

@@ -4,7 +4,7 @@
  * hosted-servers.ts serves the tools that a workspace has published, to clients with a token for that server alone.
  */
 
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { finished } from 'node:stream/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { credentialsOf } from '../access/authentication/credentials.ts'
@@ -14,7 +14,7 @@ import { Problem } from '../core/problem.ts'
 import { type Config, publicUrl } from '../infra/config.ts'
 import { allowOrigin, answerPreflight } from './origins.ts'
 import type { McpServer } from './protocol/mcp-server.ts'
-import { serve } from './protocol/transport.ts'
+import { INVALID_REQUEST, serve } from './protocol/transport.ts'
 
 /** The fields of a message that request handlers read. They are not validated. */
 export interface Message {
@@ -49,9 +49,6 @@ export interface RequestEnd {
   readonly rpcCode: () => number | undefined
 }
 
-/** The JSON-RPC code for what is not a single message. */
-const INVALID_REQUEST = -32_600
-
 export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: Endpoint): void {
   app.post(endpoint.path, {
     config: { operation: { name: 'mcp.message', reads: true } },
@@ -62,6 +59,7 @@ export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: En
     },
     handler: async (request, reply) => {
       request.body = withArguments(request.body)
+      nameAcceptedTypes(request.raw)
       const message = (request.body ?? {}) as Message
       const rpcCode = watchErrorCode(reply.raw)
       try {
@@ -100,7 +98,7 @@ export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: En
       return reply
     },
   })
-  const method = ['PUT', 'PATCH', 'DELETE', 'OPTIONS']
+  const method = ['HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
   app.route({ method, url: endpoint.path, onRequest: refuse, handler: refuse })
 }
 
@@ -110,6 +108,17 @@ function withArguments(body: unknown): unknown {
   if (params?.arguments !== null) return body
   const { arguments: _none, ...others } = params
   return { ...Object(body), params: others }
+}
+
+/**
+ * A client that takes every type, or says nothing, takes both types of responses (RFC 9110 §12.5.1). The SDKs look for their
+ * names, in the headers or in the raw ones.
+ */
+function nameAcceptedTypes({ headers, rawHeaders }: IncomingMessage): void {
+  const ranges = headers.accept?.split(',').map((range) => range.split(';')[0]?.trim()) ?? ['*/*']
+  if (!ranges.includes('*/*')) return
+  headers.accept = 'application/json, text/event-stream'
+  rawHeaders.push('accept', headers.accept)
 }
 
 /** @throws Problem unless the body is one JSON object of a bounded depth, and of a bounded number of members */

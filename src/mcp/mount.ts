@@ -49,7 +49,7 @@ function mountMetadata(
     resource,
     authorization_servers: [issuer],
     // Clients ask for all of them at once; the challenge of a tool names what it needs besides.
-    scopes_supported: scopes,
+    ...(scopes.length > 0 && { scopes_supported: scopes }),
     bearer_methods_supported: ['header'],
     resource_name: name,
   })
@@ -58,7 +58,12 @@ function mountMetadata(
     const server = await hosted.find(ws, name)
     if (server === undefined) throw notFound('MCP server')
     const issuer = server.authorizationServer ?? undefined
-    const document = metadata(hosted.resource(ws, name), server.name, server.baseline, issuer)
+    const document = metadata(
+      hosted.resource(ws, name),
+      server.name,
+      await hosted.offeredScopes(server),
+      issuer,
+    )
     return reply.headers(PUBLIC).send(document)
   })
   app.get(`${PROTECTED_RESOURCE}${OFFICIAL_MCP_PATH}`, async (_request, reply) =>
@@ -67,9 +72,10 @@ function mountMetadata(
   app.get('/.well-known/tenon-manifest-keys', async (_request, reply) =>
     reply.headers(PUBLIC).send(await manifestKeys()),
   )
-  // The URL of the issuer has a path, so clients look for its metadata below the root (RFC 8414 §3.1).
-  for (const name of ['oauth-authorization-server', 'openid-configuration']) {
-    app.get(`/.well-known/${name}/auth`, async (request, reply) => {
+  // The URL of the issuer has a path, so clients look for its metadata below the root (RFC 8414 §3.1); older ones at the root itself.
+  const names = ['oauth-authorization-server', 'openid-configuration']
+  for (const path of names.flatMap((name) => [`${name}/auth`, name])) {
+    app.get(`/.well-known/${path}`, async (request, reply) => {
       const issuer = await identity()
       reply.raw.setHeader('x-request-id', request.id)
       reply.hijack()

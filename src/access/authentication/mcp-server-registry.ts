@@ -1,8 +1,10 @@
 /** The registry of published MCP servers: maps resource URLs to servers and clients to their server. */
 
+import { LRUCache } from 'lru-cache'
 import { idPattern } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../../core/tenant.ts'
-import type { ScopedTool } from '../../core/tool-access.ts'
+import { type ScopedTool, umbrellasOf } from '../../core/tool-access.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
@@ -33,6 +35,9 @@ export interface PublishedServer {
   readonly authorizationServer: string | null
 }
 
+/** Scopes by the one that stands for them (core/tool-access.ts). */
+export type Umbrellas = ReadonlyMap<string, readonly string[]>
+
 /** A version of a server, by the id of the server: another one may be published later at the same URL. */
 export interface ServerVersion {
   readonly serverId: string
@@ -62,6 +67,8 @@ export class McpServerRegistry {
   readonly #base: string
   readonly #clients = new TtlCache<AgentClient | null>()
   readonly #published: TtlCache<PublishedServer | undefined>
+  /** By server and version, which is immutable. */
+  readonly #umbrellas = new LRUCache<string, Umbrellas>({ max: LIMITS.mcpUmbrellasCachedMax })
 
   /**
    * @param base the public base URL as configured, never what a request says
@@ -108,6 +115,27 @@ export class McpServerRegistry {
       from mcp_server_versions v, jsonb_array_elements(v.manifest -> 'tools') as tools (tool)
       where v.tenant_id = ${ref.tenantId} and v.workspace_id = ${ref.workspaceId} and v.server_id = ${id}
         and v.version = ${version}`)
+  }
+
+  /** What the umbrella scopes stand for in a version. */
+  async umbrellas(server: PublishedServer, version: number): Promise<Umbrellas> {
+    const key = `${server.id}@${version}`
+    const known = this.#umbrellas.get(key)
+    if (known !== undefined) return known
+    const umbrellas = umbrellasOf(server.slug, await this.tools(server, version))
+    this.#umbrellas.set(key, umbrellas)
+    return umbrellas
+  }
+
+  /**
+   * The scopes that a client is told to ask for first: those that only read. If their list is long, one that stands for them, or
+   * none if the issuer is another, which does not know what it would stand for.
+   */
+  async offeredScopes(server: PublishedServer): Promise<readonly string[]> {
+    if (server.baseline.join(' ').length <= LIMITS.mcpScopesOfferedCharsMax) return server.baseline
+    if (server.authorizationServer !== null) return []
+    const names = [...(await this.umbrellas(server, server.version)).keys()]
+    return names.toSorted().slice(0, 1)
   }
 
   /** The description in the active version; may be empty. */

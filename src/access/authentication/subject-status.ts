@@ -6,6 +6,7 @@
 import { decodeJwt, errors } from 'jose'
 import { idPattern } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
+import { expandScopes } from '../../core/tool-access.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import { type AccountsStore, generationId } from '../issuer/accounts-store.ts'
@@ -96,7 +97,10 @@ export interface McpPrincipal {
   /** A person stands behind the client, and may give it further scopes. */
   readonly isPerson: boolean
   readonly server: PublishedServer
+  /** Of tools; those that an umbrella of the token stood for when it was granted are among them. */
   readonly scopes: ReadonlySet<string>
+  /** As the token names them. */
+  readonly namedScopes: ReadonlySet<string>
   /** The scopes that the client may request; null: all of the server. */
   readonly grantable: readonly string[] | null
   /** The version whose tools the scopes were granted for; later additions are not granted. */
@@ -147,14 +151,26 @@ export class McpClients {
 
   async #admitEmbedded(claims: HostedClaims, server: PublishedServer): Promise<McpPrincipal> {
     const { tenantId, workspaceId } = server.ref
-    const { version, sub: subject, clientId, isPerson, scopes, tokenId = '', grantId } = claims
+    const { version, sub: subject, clientId, isPerson, scopes: namedScopes, tokenId = '', grantId } = claims
     const same =
       claims.tenantId === tenantId && claims.workspaceId === workspaceId && claims.serverId === server.id
     if (!same || typeof version !== 'number' || !(await this.#isActive(claims, server)))
       throw new Problem('token_invalid')
     const grantable = (await this.#mcpServers.client(clientId))?.scopes ?? null
-    const token = { subject, clientId, tokenId, grantId, isPerson, scopes }
+    const scopes = await this.#expand(namedScopes, server, { version, grantable })
+    const token = { subject, clientId, tokenId, grantId, isPerson, scopes, namedScopes }
     return { ...token, server, grantable, consentedVersion: version }
+  }
+
+  /** Umbrellas stand for what they stood for in the version that was consented to, within what an admin has given the client. */
+  async #expand(
+    named: ReadonlySet<string>,
+    server: PublishedServer,
+    { version, grantable }: { readonly version: number; readonly grantable: readonly string[] | null },
+  ): Promise<ReadonlySet<string>> {
+    if (![...named].some((scope) => scope.includes('/'))) return named
+    const all = expandScopes(named, await this.#mcpServers.umbrellas(server, version))
+    return grantable === null ? all : new Set([...all].filter((scope) => grantable.includes(scope)))
   }
 
   /** A deleted client or account ends the token within `LIMITS.credentialCacheMs`. */
@@ -187,6 +203,6 @@ function admitExternal(claims: HostedClaims, server: PublishedServer): McpPrinci
   const { tenantId, workspaceId: own } = server.ref
   if (claims.tenantId !== tenantId || (workspaceId !== undefined && workspaceId !== own))
     throw new Problem('token_invalid')
-  const token = { subject, clientId, tokenId, grantId, isPerson, scopes }
+  const token = { subject, clientId, tokenId, grantId, isPerson, scopes, namedScopes: scopes }
   return { ...token, server, grantable: null, consentedVersion: server.version }
 }

@@ -2,7 +2,7 @@
 
 import type { Grant } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
-import { type ScopedTool, scopeOf } from '../../core/tool-access.ts'
+import { type ScopedTool, scopeOf, umbrellasOf } from '../../core/tool-access.ts'
 import type { PublishedServer, ServerVersion } from '../authentication/mcp-server-registry.ts'
 import type { Account } from './accounts-store.ts'
 import type { IssuerAudit, Requester } from './audit-events.ts'
@@ -16,16 +16,21 @@ export interface ScopeAccess {
   readonly tools: readonly ScopedTool[]
 }
 
-/** @param tools of one version of the server; scopes of other resources have none */
+/**
+ * One that stands for many comes once for each of them.
+ * @param tools of one version of the server; scopes of other resources have none
+ */
 export function accessWithTools(
   scopes: readonly string[],
   server: PublishedServer | undefined,
   tools: readonly ScopedTool[],
 ): ScopeAccess[] {
-  return scopes.map((scope) => ({
-    scope,
-    tools: tools.filter((tool) => server !== undefined && scopeOf(server.slug, tool) === scope),
-  }))
+  if (server === undefined) return scopes.map((scope) => ({ scope, tools: [] }))
+  const byScope = Map.groupBy(tools, (tool) => scopeOf(server.slug, tool))
+  const umbrellas = umbrellasOf(server.slug, tools)
+  return scopes.flatMap((scope) =>
+    (umbrellas.get(scope) ?? [scope]).map((one) => ({ scope, tools: byScope.get(one) ?? [] })),
+  )
 }
 
 /** A grant stores scopes only, so the version is one: of a resource with a fragment, which no request can name (RFC 8707 §2). */

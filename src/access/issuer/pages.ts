@@ -186,10 +186,11 @@ const OWN_SCOPES: Readonly<Record<string, string>> = {
 export function accessList(access: readonly ScopeAccess[]): string {
   const strength = ({ tools }: ScopeAccess) => Math.max(-1, ...tools.map(strengthOf))
   const scopes = access.toSorted((a, b) => strength(b) - strength(a))
-  const groups = Map.groupBy(scopes, (one) => headingOf(one) ?? one)
+  const groups = Map.groupBy(scopes, (one) => headingOf(one) ?? effectHeading(one) ?? one)
   const items = [...groups].map(([heading, members]) => {
     const title = typeof heading === 'string' ? `<p><b>${escapeHtml(heading)}</b></p>` : ''
-    const codes = members.map(({ scope }) => `<code>${escapeHtml(scope)}</code>`).join(' ')
+    const names = new Set(members.map(({ scope }) => scope))
+    const codes = [...names].map((scope) => `<code>${escapeHtml(scope)}</code>`).join(' ')
     return `<li>${title}${members.map(scopeLines).join('')}<small>${codes}</small></li>`
   })
   return `<ul class="access">${items.join('')}</ul>`
@@ -226,6 +227,19 @@ function headingOf({ tools }: ScopeAccess): string | undefined {
   })
   const [first] = headings
   return headings.every((one) => one === first) ? first : undefined
+}
+
+/** Of a scope that stands for many (core/tool-access.ts), whose tools have nothing else in common. */
+function effectHeading({ scope, tools }: ScopeAccess): string | undefined {
+  const [strongest] = tools.toSorted((a, b) => strengthOf(b) - strengthOf(a))
+  if (strongest === undefined || !scope.includes('/')) return undefined
+  return EFFECT_HEADINGS[effectOf(strongest.annotations)]
+}
+
+const EFFECT_HEADINGS: Readonly<Record<Effect, string>> = {
+  reads: 'Tools that read',
+  adds: 'Tools that add',
+  changes: 'Tools that change or delete',
 }
 
 const strengthOf = ({ annotations }: ScopedTool) =>

@@ -2,10 +2,10 @@
 
 import { type Client, errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
-import { isCovered, scopeOf } from '../../core/tool-access.ts'
+import { expandScopes, isCovered, type ScopedTool, scopeOf, umbrellasOf } from '../../core/tool-access.ts'
 import { publicUrl } from '../../infra/config.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
-import type { PublishedServer, ServerVersion } from '../authentication/mcp-server-registry.ts'
+import type { ServerVersion, Umbrellas } from '../authentication/mcp-server-registry.ts'
 import { OFFICIAL_SCOPES, officialResource } from '../authentication/official-resource.ts'
 import { type Account, belongsTo, generationId, isWithin } from './accounts-store.ts'
 import type { IssuerServices } from './issuer-services.ts'
@@ -120,7 +120,12 @@ export class ResourceIndicators {
       mcpServers.tools(server, consented.version),
       mcpServers.tools(server, server.version),
     ])
-    return active.some((tool) => scopes.has(scopeOf(server.slug, tool)) && !isCovered(tool, shown))
+    const [consentedScopes, activeScopes] = [shown, active].map((tools) =>
+      expandScopes(scopes, umbrellasOf(server.slug, tools)),
+    )
+    const isNew = (tool: ScopedTool) =>
+      !(consentedScopes?.has(scopeOf(server.slug, tool)) && isCovered(tool, shown))
+    return active.some((tool) => activeScopes?.has(scopeOf(server.slug, tool)) && isNew(tool))
   }
 
   async #accountOf({ accountId = '', clientId, resource }: NewToken): Promise<Account> {
@@ -175,11 +180,14 @@ export class ResourceIndicators {
     const { mcpServers } = this.#parts
     const server = await mcpServers.byResource(resource)
     if (server === undefined) throw new errors.InvalidTarget()
-    if (forPeople) return grantable(server, server.scopes)
-    if (client.clientId === OPERATOR_CLIENT) return { scopes: server.scopes, defaults: [] }
+    const umbrellas = await mcpServers.umbrellas(server, server.version)
+    const scopes = [...umbrellas.keys(), ...server.scopes]
+    const defaults = await mcpServers.offeredScopes(server)
+    if (forPeople) return { scopes, defaults }
+    if (client.clientId === OPERATOR_CLIENT) return { scopes, defaults: [] }
     const agent = await mcpServers.client(client.clientId)
     if (agent?.serverId !== server.id) throw new errors.InvalidTarget()
-    return grantable(server, agent.scopes ?? server.scopes)
+    return within({ scopes, defaults }, agent.scopes, umbrellas)
   }
 }
 
@@ -192,11 +200,21 @@ interface Grantable {
 /** Of the official MCP server, at which accounts act in their role. */
 const OFFICIAL: Grantable = { scopes: Object.values(OFFICIAL_SCOPES), defaults: [OFFICIAL_SCOPES.read] }
 
-function grantable(server: PublishedServer, allowed: readonly string[]): Grantable {
-  const within = (scopes: readonly string[]) => scopes.filter((scope) => allowed.includes(scope))
-  const scopes = within(server.scopes)
-  const reading = within(server.baseline)
-  return { scopes, defaults: reading.length > 0 ? reading : scopes }
+/** Those that an admin has given a client; all for null. An umbrella is granted as far as it stands for some of them. */
+function within(
+  { scopes, defaults }: Grantable,
+  allowed: readonly string[] | null,
+  umbrellas: Umbrellas,
+): Grantable {
+  if (allowed === null) return { scopes, defaults }
+  const isAllowed = (scope: string) =>
+    allowed.includes(scope) || umbrellas.get(scope)?.some((one) => allowed.includes(one)) === true
+  const some = scopes.filter(isAllowed)
+  const reading = defaults.filter(isAllowed)
+  return {
+    scopes: some,
+    defaults: reading.length > 0 ? reading : some.filter((scope) => allowed.includes(scope)),
+  }
 }
 
 /**

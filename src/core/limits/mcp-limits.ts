@@ -58,6 +58,9 @@ export const MCP_LIMITS = {
   /** Responses of more bytes are not read for the error code of the SDK. */
   mcpErrorBytesMax: 65_536,
   mcpTokenSeconds: 600,
+  /** Characters of the scopes that a server offers one by one; proxies and servers take some 4,000 in a header or a URL. */
+  mcpScopesOfferedCharsMax: 500,
+  mcpUmbrellasCachedMax: 500,
   /** How long a challenge for a scope is remembered, and how many per process. */
   mcpChallengeMs: 60_000,
   mcpChallengesKept: 10_000,

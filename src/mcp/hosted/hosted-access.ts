@@ -102,7 +102,7 @@ export class HostedAccess {
       : `This tool of ${server.slug} needs the scope ${scope}.`
     if (!this.#challenges.admits(request, client, scope)) {
       state.deniedCode = 'insufficient_scope'
-      return missingScope(detail, scopes, client.scopes)
+      return missingScope(detail, scopes, client.namedScopes)
     }
     const { ws, server: name } = request.params as PathParams
     const error = { error: 'insufficient_scope', error_description }
@@ -135,7 +135,9 @@ export class HostedAccess {
     } catch (cause) {
       if (!(cause instanceof Problem) || cause.status !== 401) throw cause
       const error = cause.code === 'credentials_missing' ? undefined : 'invalid_token'
-      const challenge = challengeOf(hosted.metadataUrl(ws, name), server.baseline, { error })
+      const challenge = challengeOf(hosted.metadataUrl(ws, name), await hosted.offeredScopes(server), {
+        error,
+      })
       const headers = { 'www-authenticate': challenge, 'cache-control': 'no-store' }
       throw new Problem(cause.code, { headers, hint: 'Get an access token for this server.', cause })
     }

@@ -14,12 +14,15 @@ import type { Exchange } from './serving.ts'
 
 const FIRST_MODERN = '2026-07-28'
 
+/** The JSON-RPC code for what is no single message, or no valid one. */
+export const INVALID_REQUEST = -32_600
+
 /** Answers a request in its protocol version. */
 export function serve(exchange: Exchange, server: McpServer): Promise<void> {
   const header = exchange.request.headers['mcp-protocol-version']
   if (isResponse(exchange.body)) return takeAnswer(exchange, server)
   const fault = faultIn(exchange.body)
-  if (fault !== undefined) return refuse(exchange, INVALID_PARAMS, fault)
+  if (fault !== undefined) return refuse(exchange, fault)
   const call = plainCall(exchange, server)
   if (call !== undefined) return answerPlainCall(exchange.response, server, call)
   return isModern(exchange.body, header) ? serveModern(exchange, server) : serveLegacy(exchange, server)
@@ -35,19 +38,29 @@ async function takeAnswer({ response, body }: Exchange, server: McpServer): Prom
   response.writeHead(202).end()
 }
 
-/** Faults that SDK 1 would answer with the whole report of its schema library. */
-function faultIn(body: unknown): string | undefined {
-  const { method, params } = Object(body) as { method?: unknown; params?: Record<string, unknown> | null }
-  const { arguments: args, cursor } = params ?? {}
-  if (method === 'tools/call' && args !== undefined && !isObject(args)) return 'arguments must be an object'
-  const isList = typeof method === 'string' && method.endsWith('/list')
-  return isList && cursor !== undefined && typeof cursor !== 'string' ? 'cursor must be a string' : undefined
+interface Fault {
+  readonly code: number
+  readonly message: string
 }
 
-async function refuse({ response, body }: Exchange, code: number, message: string): Promise<void> {
+/** Faults that SDK 1 would answer with the whole report of its schema library, or as a message that it cannot parse. */
+function faultIn(body: unknown): Fault | undefined {
+  const { method, params } = Object(body) as { method?: unknown; params?: unknown }
+  if (params !== undefined && !isObject(params))
+    return { code: INVALID_REQUEST, message: 'params must be an object, or be left out' }
+  const { arguments: args, cursor } = params ?? {}
+  if (method === 'tools/call' && args !== undefined && !isObject(args))
+    return { code: INVALID_PARAMS, message: 'arguments must be an object' }
+  const isList = typeof method === 'string' && method.endsWith('/list')
+  if (isList && cursor !== undefined && typeof cursor !== 'string')
+    return { code: INVALID_PARAMS, message: 'cursor must be a string' }
+  return undefined
+}
+
+async function refuse({ response, body }: Exchange, error: Fault): Promise<void> {
   const { id = null } = body as { id?: unknown }
   response.writeHead(400, { 'content-type': 'application/json' })
-  response.end(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } }))
+  response.end(JSON.stringify({ jsonrpc: '2.0', id, error }))
 }
 
 /** Modern requests name their version in the body; the header alone counts only if it names a modern version. */

@@ -1,7 +1,8 @@
 /**
- * `npm run conformance:mcp -- [folder for the results]` runs the official suites, `npm run conformance:mcp -- clients` the clients of
- * others. Both need the package registries.
+ * `npm run conformance:mcp -- [folder for the results]` runs the official suites, `-- clients` the SDKs and programs of others, `-- hosts`
+ * the requests that hosts of agents send. The first two need the package registries.
  */
 
-if (process.argv[2] === 'clients') await import('./clients/main.ts')
+const [, , what] = process.argv
+if (what === 'clients' || what === 'hosts') await import('./clients/main.ts')
 else await import('./suites.ts')

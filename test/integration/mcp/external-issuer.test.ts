@@ -118,6 +118,11 @@ test('person: shown all tools; a service account of Keycloak: those that its tok
   expect(await list(server, machine)).toEqual(['notes_list'])
 })
 
+test('scope that stands for many at the embedded issuer: reaches no tool', async () => {
+  const as = await tokenOf(server, { scope: `mcp:${server.slug}/read`, clientAddress: '127.0.0.1' })
+  expect(await list(server, as)).toEqual([])
+})
+
 test('person of the whole tenant: admitted in each of its workspaces', async () => {
   expect((await send(server, await tokenOf(server, { workspace_id: undefined }), 'ping')).status).toBe(200)
 })

@@ -245,7 +245,7 @@ describe('transport', () => {
   })
 
   test('T4, T6: wrong method, origin, content type or size: refused with its status', async () => {
-    for (const method of ['GET', 'DELETE', 'PUT']) {
+    for (const method of ['GET', 'HEAD', 'DELETE', 'PUT']) {
       const { status, headers } = await call(method, ours.path, { as: reader })
       expect([method, status, headers.get('allow')]).toEqual([method, 405, 'GET, POST'])
     }
@@ -268,7 +268,30 @@ describe('transport', () => {
     expect(
       await send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: { a: 1 } } }, {}),
     ).toBeLessThan(500)
-    expect(await send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: null }, {})).toBeLessThan(500)
+  })
+
+  test.each([null, [], 'text', 1])('T4: params %j: -32600 in every version', async (params) => {
+    for (const version of ['2024-11-05', '2025-11-25', '2026-07-28'])
+      for (const method of ['tools/list', 'tools/call']) {
+        const headers = { ...RPC, 'mcp-protocol-version': version, 'mcp-method': method }
+        const body = { jsonrpc: '2.0', id: 'x', method, params }
+        const reply = await call('POST', ours.path, { as: reader, headers, body })
+        const { error, id } = reply.body
+        expect([version, method, reply.status, error?.code, id]).toEqual([version, method, 400, -32_600, 'x'])
+      }
+  })
+
+  test('T4: Accept that takes every type: answered as if it named both types', async () => {
+    const params = { name: 'notes_list', arguments: { limit: 1 }, _meta: { progressToken: 1 } }
+    for (const accept of ['*/*', 'text/html, */*;q=0.8', RPC.accept]) {
+      const plain = await rpc(ours.path, reader, 'tools/list', {}, 1, { accept })
+      expect([accept, plain.body.result?.tools.length]).toEqual([accept, 2])
+      const stream = await rpc(ours.path, reader, 'tools/call', params, 1, { accept })
+      expect([accept, stream.status]).toEqual([accept, 200])
+      expect((await modernCall(ours, reader, 'notes_list', {}, { accept })).status).toBe(200)
+    }
+    for (const accept of ['application/json', 'text/*', 'application/*'])
+      expect((await rpc(ours.path, reader, 'tools/list', {}, 1, { accept })).status).toBe(406)
   })
 
   test('T5: protocol 2026-07-28: headers that differ from the body, unknown versions and unknown methods are refused', async () => {

@@ -98,6 +98,8 @@ describe('issuer', () => {
     })
     for (const path of [
       '/.well-known/oauth-authorization-server/auth',
+      '/.well-known/oauth-authorization-server',
+      '/.well-known/openid-configuration',
       '/.well-known/openid-configuration/auth',
       '/auth/.well-known/oauth-authorization-server',
       '/auth/.well-known/openid-configuration',

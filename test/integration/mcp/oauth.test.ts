@@ -66,6 +66,8 @@ test('T21: forged Host header: metadata shows the configured address', async () 
   for (const path of [
     `/.well-known/oauth-protected-resource${mcpServer.path}`,
     '/.well-known/oauth-authorization-server/auth',
+    '/.well-known/oauth-authorization-server',
+    '/.well-known/openid-configuration',
     '/auth/.well-known/openid-configuration',
   ]) {
     const text = await read(path)

@@ -16,10 +16,10 @@ export interface Seen {
 export class Browser {
   readonly #cookies = new Map<string, Cookie>()
   /** Redirects to this address are not followed: the client listens there. */
-  readonly #client: string
+  readonly client: string
 
   constructor(client: string) {
-    this.#client = client
+    this.client = client
   }
 
   get cookies(): readonly Cookie[] {
@@ -52,7 +52,7 @@ export class Browser {
     if (location === null)
       return { url, status: response.status, html: await response.text(), headers: response.headers }
     const next = new URL(location, url).href
-    if (next.startsWith(this.#client))
+    if (next.startsWith(this.client))
       return { url: next, status: response.status, html: '', headers: response.headers }
     return this.#go('GET', next)
   }
@@ -96,7 +96,8 @@ export async function signIn(
   const login = await browser.open(url)
   const { tenant, email, password } = person
   let page = await browser.submit(login, { action: 'login', tenant, email, password })
-  if (!page.url.startsWith(REDIRECT)) page = await browser.submit(page, { action: 'allow' })
-  if (!page.url.startsWith(REDIRECT)) throw new Error(`${page.status} ${page.url} ${page.html}`)
+  const hasEnded = () => page.url.startsWith(browser.client)
+  if (!hasEnded()) page = await browser.submit(page, { action: 'allow' })
+  if (!hasEnded()) throw new Error(`${page.status} ${page.url} ${page.html}`)
   return new URL(page.url)
 }

@@ -40,8 +40,12 @@ export interface World {
   readonly documentId: string
   /** `GET <url>?url=…` opens a page as the person does, and answers with the URL that the client is sent to. */
   readonly browserUrl: string
-  /** Opens a page as the person does: signs in, consents. @returns the URL that the client is sent to */
-  visit(url: string): Promise<URL>
+  /**
+   * Opens a page as the person does: signs in, consents.
+   * @param redirectUri of the client; by default that of the SDKs here
+   * @returns the URL that the client is sent to
+   */
+  visit(url: string, redirectUri?: string): Promise<URL>
   close(): Promise<void>
 }
 
@@ -136,7 +140,7 @@ async function fill({ running, stop }: Started, documents: TlsServer): Promise<W
     tokens: await tokensFor(admin, `${url}${path}`),
     documentId: `${documents.origin}/clients/one.json`,
     browserUrl: browser.url,
-    visit: (page) => signIn(new Browser(REDIRECT), { url: page }, person),
+    visit: (page, redirectUri = REDIRECT) => signIn(new Browser(redirectUri), { url: page }, person),
     close: async () => {
       browser.close()
       await documents.close()
