@@ -1,0 +1,241 @@
+/**
+ * Fuzzes every operation with the requests that a seed determines: half of them valid, the others changed in some places. A fresh
+ * workspace for each round of requests, in which those that end things come last, keeps them deep.
+ */
+
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { inject } from 'vitest'
+import type { AnyOperation } from '../../../src/core/operation.ts'
+import { isProblemCode, PROBLEMS } from '../../../src/core/problem-catalogue.ts'
+import { OPERATIONS } from '../../../src/features/index.ts'
+import { createSweepResources, type World } from '../../isolation/sweep-rows.ts'
+import {
+  type Caller,
+  createTestWorkspaceWithStorage,
+  type TestWorkspace,
+  tokenOf,
+  userToken,
+} from '../../support/fixtures/tenants.ts'
+import { slowdown } from '../../support/stopwatch.ts'
+import { mutated, type WireRequest, wireOf } from './mutate.ts'
+import { validRequest } from './requests.ts'
+
+/** Requests of each operation in a round. */
+const EACH_PER_ROUND = 6
+const LANES = 4
+const ANSWER_MS = 120_000
+
+export interface FuzzReport {
+  readonly cases: number
+  /** Of each caller: how many requests were sent, and how many were answered with 2xx or 304. */
+  readonly callers: Readonly<Record<string, { sent: number; accepted: number }>>
+  readonly accepted: number
+  /** Operations of which no request was accepted. */
+  readonly untouched: readonly string[]
+  readonly failures: readonly string[]
+}
+
+interface Case {
+  readonly seed: number
+  readonly operation: AnyOperation
+}
+
+interface Tally {
+  readonly callers: Record<string, { sent: number; accepted: number }>
+  readonly reached: Set<string>
+  readonly failures: string[]
+}
+
+/** Consecutive seeds take the operations in turn, so that a case is repeated by its seed alone. */
+const caseOf = (seed: number): Case => ({
+  seed,
+  operation: OPERATIONS[seed % OPERATIONS.length] as AnyOperation,
+})
+
+/** @param cases number of requests @param seed of the first; each further one has the next */
+export async function fuzzOperations(
+  cases: number,
+  seed: number,
+  onRound = (_line: string) => {},
+): Promise<FuzzReport> {
+  const tally: Tally = { callers: {}, reached: new Set(), failures: [] }
+  const size = EACH_PER_ROUND * OPERATIONS.length
+  for (let first = 0; first < cases; first += size) {
+    const round = Array.from({ length: Math.min(size, cases - first) }, (_, n) => caseOf(seed + first + n))
+    await runRound(round, tally)
+    const { sent, accepted } = totalOf(tally)
+    onRound(`${sent} requests, ${accepted} accepted, ${tally.failures.length} failures`)
+  }
+  const untouched = OPERATIONS.map(({ name }) => name).filter((name) => !tally.reached.has(name))
+  const { sent, accepted } = totalOf(tally)
+  return { cases: sent, accepted, callers: tally.callers, untouched, failures: tally.failures }
+}
+
+function totalOf({ callers }: Tally): { sent: number; accepted: number } {
+  const all = Object.values(callers)
+  return {
+    sent: all.reduce((sum, { sent }) => sum + sent, 0),
+    accepted: all.reduce((sum, { accepted }) => sum + accepted, 0),
+  }
+}
+
+/** They take something away that others need. */
+const ENDS =
+  /\.(suspend|delete|revoke|rotate\w*|cancel|reset\w*|configure|resume)$|^(quota\.set|account\.update|user\.update|mcp_server\.update)$/
+const endsThings = ({ operation: { name, http } }: Case) => http.method === 'DELETE' || ENDS.test(name)
+/** After these nothing of the workspace can be reached. */
+const suspends = ({ operation: { name } }: Case) =>
+  /^(tenant|workspace)\./.test(name) && /suspend|resume/.test(name)
+
+async function runRound(cases: readonly Case[], tally: Tally): Promise<void> {
+  const workspace = await createTestWorkspaceWithStorage()
+  const world = await createSweepResources(workspace)
+  const callers = await callersOf(workspace)
+  const send = (one: Case) => sendCase(one, world, callers, tally)
+  const waiting = cases.filter((one) => !endsThings(one))
+  const lane = async () => {
+    for (let one = waiting.shift(); one !== undefined; one = waiting.shift()) await send(one)
+  }
+  await Promise.all(Array.from({ length: LANES }, lane))
+  const ending = cases.filter(endsThings)
+  for (const one of ending.filter((one) => !suspends(one))) await send(one)
+  for (const one of ending.filter(suspends)) await send(one)
+}
+
+type Callers = Readonly<Record<string, Caller>>
+
+async function callersOf(workspace: TestWorkspace): Promise<Callers> {
+  const { tenantId: tenant_id, workspaceId: workspace_id, service, anon, operator } = workspace
+  return {
+    ...{ operator, service, anon },
+    tenant_admin: await tokenOf({ roles: ['tenant_admin'], tenant_id }),
+    workspace_admin: await tokenOf({ roles: ['workspace_admin'], tenant_id, workspace_id }),
+    user: await userToken(workspace, 'mia'),
+  }
+}
+
+/** Mostly the caller that may do most, so that requests are not refused before they are read. */
+function callerOf({ roles }: AnyOperation): fc.Arbitrary<string> {
+  const [first = 'service', ...others] = roles.filter((role) => role !== 'operator' || roles.length === 1)
+  return fc.oneof(
+    { weight: 12, arbitrary: fc.constant(first) },
+    { weight: 3, arbitrary: fc.constantFrom(first, ...others) },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom('operator', 'tenant_admin', 'workspace_admin', 'service', 'user', 'anon'),
+    },
+  )
+}
+
+/** Seeds that are near each other begin alike in the generator of fast-check. */
+const scattered = (seed: number): number => createHash('sha256').update(String(seed)).digest().readInt32BE()
+
+/** What a seed determines: the caller, and the request to the things of this world. */
+function chosen(
+  { seed, operation }: Case,
+  world: World,
+): { caller: string; request: WireRequest; isValid: boolean } {
+  const arbitrary = fc
+    .record({ isValid: fc.boolean(), isEdited: fc.nat(9).map((n) => n === 0), caller: callerOf(operation) })
+    .chain(({ isValid, isEdited, caller }) =>
+      validRequest(operation, world)
+        .chain((request) => (isValid ? fc.constant(request) : mutated(request)))
+        .chain((request) => wireOf(request, !isValid && isEdited))
+        .map((request) => ({ caller, request, isValid })),
+    )
+  const [one] = fc.sample(arbitrary, { seed: scattered(seed), numRuns: 1 })
+  if (one === undefined) throw new Error('Nothing was generated')
+  return one
+}
+
+async function sendCase(one: Case, world: World, callers: Callers, tally: Tally): Promise<void> {
+  const one0 = chosen(one, world)
+  const { caller, request } = one0
+  tally.callers[caller] ??= { sent: 0, accepted: 0 }
+  const counted = tally.callers[caller]
+  counted.sent += 1
+  const reply = await send(request, callers[caller] ?? {})
+  if (reply.status >= 200 && (reply.status < 300 || reply.status === 304)) {
+    counted.accepted += 1
+    tally.reached.add(one.operation.name)
+  }
+  if (process.env['FUZZ_DEBUG'] && reply.status >= 300 && reply.status !== 304 && one0.isValid)
+    console.log(
+      'REFUSED',
+      one.operation.name,
+      caller,
+      reply.status,
+      reply.code,
+      reply.text.slice(0, 300),
+      request.path,
+      request.body?.toString().slice(0, 200),
+    )
+  if (isFailure(reply)) tally.failures.push(await describe(one, caller, request, reply))
+}
+
+interface Answer {
+  readonly status: number
+  readonly code: string | undefined
+  readonly text: string
+  readonly requestId: string
+}
+
+async function send({ method, path, headers, body }: WireRequest, as: Caller): Promise<Answer> {
+  try {
+    const response = await fetch(`${inject('tenon').url}${path}`, {
+      ...{
+        method,
+        headers: { ...as, ...headers },
+        redirect: 'manual',
+        signal: AbortSignal.timeout(ANSWER_MS),
+      },
+      ...(body !== undefined && { body }),
+    })
+    const text = response.headers.get('content-type')?.startsWith('text/event-stream')
+      ? ''
+      : await response.text()
+    if (text === '') await response.body?.cancel().catch(() => {})
+    const code = response.headers.get('x-problem-code') ?? /"code": ?"(\w+)"/.exec(text)?.[1]
+    return { status: response.status, code, text, requestId: response.headers.get('x-request-id') ?? '' }
+  } catch (error) {
+    const { cause } = error as { cause?: unknown }
+    return { status: 0, code: undefined, text: `${error}: ${cause}`, requestId: '' }
+  }
+}
+
+/** Problems of servers and code of the tenant, which the request has reached: no fault of the platform. */
+const OF_TENANTS = /^(upstream|function|run|execution|tool)_/
+
+function isFailure({ status, code = '' }: Answer): boolean {
+  if (status === 0) return true
+  return status >= 500 && !(isProblemCode(code) && PROBLEMS[code].status === status && OF_TENANTS.test(code))
+}
+
+/** The request so that it can be sent again, the answer, how busy the machine is, and what the log says. */
+async function describe(
+  { seed, operation }: Case,
+  caller: string,
+  request: WireRequest,
+  answer: Answer,
+): Promise<string> {
+  const { method, path, headers, body } = request
+  const text = body === undefined ? '' : body.toString('latin1').slice(0, 4_000)
+  return [
+    `${operation.name} as ${caller}: ${answer.status} ${answer.code ?? ''}; again: npm run test:fuzz -- --seed ${seed} --cases 1`,
+    `  ${method} ${path} ${JSON.stringify(headers)} ${text}`,
+    `  answered: ${answer.text.slice(0, 1_000)}`,
+    `  slowdown of the machine: ${slowdown().toFixed(1)}`,
+    ...(await linesOf(answer.requestId)).map((line) => `  log: ${line.slice(0, 2_000)}`),
+  ].join('\n')
+}
+
+async function linesOf(requestId: string): Promise<string[]> {
+  if (requestId === '') return []
+  const { logs } = inject('tenon')
+  const files = (await readdir(logs)).filter((file) => /^(api|worker)/.test(file))
+  const texts = await Promise.all(files.map((file) => readFile(join(logs, file), 'utf8')))
+  return texts.flatMap((text) => text.split('\n').filter((line) => line.includes(requestId)))
+}
