@@ -70,8 +70,7 @@ const MORE: Readonly<Record<string, (world: World) => unknown[]>> = {
     { by: '\u{1f600}'.repeat(500) },
   ],
   'collection.patch': () => [{ by: null }, { deep: { x: { y: 1 } } }],
-  'collection.query': () =>
-    FOUND_BY_JSON.map(([filter]) => ({ filter, limit: 5, sort: [{ field: 'n', order: 'desc' }] })),
+  'collection.query': () => FOUND_BY_JSON.map(([body]) => body),
   'collection.batch': ({ documentId: id }) => [
     {
       ops: [
@@ -157,6 +156,9 @@ const MORE: Readonly<Record<string, (world: World) => unknown[]>> = {
     ]),
   'execution.rerun': () => [{ from: '0' }, { dry_run: true }, { input: { a: 1 } }],
   'trigger.test': () => [{ event: { id: '1', source: '/x', type: 'a', data: { a: 1 } } }],
+  'mcp_server.create': () => [{ name: 'Another', slug: unique('s') }],
+  'flow_alias.set': () => [{ versions: { '1': 100 } }],
+  'function_alias.set': () => [{ versions: { '1': 100 } }],
   'mcp_curation.replace': () => [
     {
       tools: {
