@@ -19,8 +19,8 @@ export const FILTERS: readonly string[] = [...FOUND, ...ORDERED].map(([query]) =
 
 /** Values of headers, by name. */
 export const HEADERS: Readonly<Record<string, readonly string[]>> = {
-  'if-match': ['*', '"1"', '"2", "1"'],
-  'if-none-match': ['*', '"1"', 'W/"1"'],
+  'if-match': ['*', '"v1"', '"v2", "v1"'],
+  'if-none-match': ['*', '"v1"', 'W/"v1"'],
   'if-modified-since': ['Wed, 21 Oct 2015 07:28:00 GMT', 'Wed, 21 Oct 2099 07:28:00 GMT'],
   'if-unmodified-since': ['Wed, 21 Oct 2015 07:28:00 GMT', 'Wed, 21 Oct 2099 07:28:00 GMT'],
   'if-range': ['"x"', 'Wed, 21 Oct 2015 07:28:00 GMT'],
