@@ -1,10 +1,11 @@
-/** Valid requests of each operation: the row of the isolation sweep, other bodies, and generated optional fields. */
+/** Valid requests of each operation and route: the row of the isolation sweep, other bodies, and generated optional fields. */
 
 import fc from 'fast-check'
 import type { TSchema } from 'typebox'
 import { type AnyOperation, placeOf, QUERY_NAMES } from '../../../src/core/operation.ts'
 import { ROWS, type World } from '../../isolation/sweep-rows.ts'
 import { bodiesOf, FILTERS, HEADERS } from './examples.ts'
+import type { RouteRow } from './routes.ts'
 import { valueFor } from './values.ts'
 
 export interface FuzzRequest {
@@ -24,8 +25,7 @@ const NOT_GENERATED = /(^|_)(id|after|anchor)$|^(tenant|workspace|bucket|revoke|
 export function validRequest(operation: AnyOperation, world: World): fc.Arbitrary<FuzzRequest> {
   const row = ROWS[operation.name]
   if (row === undefined) throw new Error(`${operation.name} is not in the sweep`)
-  const [path = '', query = ''] = row.path(world).split('?')
-  const pairs = query.split('&').filter((pair) => pair !== '')
+  const { segments, query: pairs } = partsOf(row.path(world))
   const bodies = [row.body?.(world), ...bodiesOf(operation.name, world)]
   return fc
     .record({
@@ -44,12 +44,24 @@ export function validRequest(operation: AnyOperation, world: World): fc.Arbitrar
       const named = at('header').map(([field, value]) => [operation.http.headers?.[field], String(value)])
       return {
         method: operation.http.method,
-        segments: path.slice(1).split('/'),
+        segments,
         query: [...pairs, ...added, ...(filter === '' ? [] : [filter])],
         headers: Object.fromEntries(named),
         body: isMembers(body) ? { ...Object.fromEntries(at('body')), ...body } : body,
       }
     })
+}
+
+export function routeRequest(
+  { method, path, bodies = [undefined], headers = {} }: RouteRow,
+  world: World,
+): fc.Arbitrary<FuzzRequest> {
+  return fc.constantFrom(...bodies).map((body) => ({ method, ...partsOf(path(world)), headers, body }))
+}
+
+function partsOf(url: string): Pick<FuzzRequest, 'segments' | 'query'> {
+  const [path = '', query = ''] = url.split('?')
+  return { segments: path.slice(1).split('/'), query: query.split('&').filter((pair) => pair !== '') }
 }
 
 const isMembers = (body: unknown): body is object =>

@@ -1,5 +1,5 @@
 /**
- * Fuzzes every operation with the requests that a seed determines: half of them valid, the others changed in some places. A fresh
+ * Fuzzes every operation and other route with the requests that a seed determines: half of them valid, the others changed in some places. A fresh
  * workspace for each round of requests, in which those that end things come last, keeps them deep.
  */
 
@@ -12,6 +12,7 @@ import type { AnyOperation } from '../../../src/core/operation.ts'
 import { isProblemCode, PROBLEMS } from '../../../src/core/problem-catalogue.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
 import type { World } from '../../isolation/sweep-rows.ts'
+import { askToken } from '../../support/clients/mcp.ts'
 import {
   type Caller,
   createTestWorkspaceWithStorage,
@@ -21,27 +22,51 @@ import {
 } from '../../support/fixtures/tenants.ts'
 import { slowdown } from '../../support/stopwatch.ts'
 import { mutated, type WireRequest, wireOf } from './mutate.ts'
-import { validRequest } from './requests.ts'
+import { type FuzzRequest, routeRequest, validRequest } from './requests.ts'
+import { hostedUrl, ROUTES } from './routes.ts'
 import { Things } from './things.ts'
 
-/** Requests of each operation in a round. */
+/** Requests of each operation and route in a round. */
 const EACH_PER_ROUND = 6
 const LANES = 4
 const ANSWER_MS = 120_000
 
 export interface FuzzReport {
   readonly cases: number
-  /** Of each caller: how many requests were sent, and how many were answered with 2xx or 304. */
+  /** Of each caller: how many requests were sent, and how many were answered with 2xx or 3xx. */
   readonly callers: Readonly<Record<string, { sent: number; accepted: number }>>
   readonly accepted: number
-  /** Operations of which no request was accepted. */
+  /** Operations and routes of which no request was accepted. */
   readonly untouched: readonly string[]
   readonly failures: readonly string[]
 }
 
+/** An operation or another route. */
+interface Target {
+  readonly name: string
+  readonly method: string
+  readonly caller: fc.Arbitrary<string>
+  readonly request: (world: World) => fc.Arbitrary<FuzzRequest>
+}
+
+const TARGETS: readonly Target[] = [
+  ...OPERATIONS.map((operation) => ({
+    name: operation.name,
+    method: operation.http.method,
+    caller: callerOf(operation),
+    request: (world: World) => validRequest(operation, world),
+  })),
+  ...Object.entries(ROUTES).map(([name, route]) => ({
+    name,
+    method: route.method,
+    caller: fc.constant<string>(route.caller),
+    request: (world: World) => routeRequest(route, world),
+  })),
+]
+
 interface Case {
   readonly seed: number
-  readonly operation: AnyOperation
+  readonly target: Target
 }
 
 interface Tally {
@@ -50,10 +75,10 @@ interface Tally {
   readonly failures: string[]
 }
 
-/** Consecutive seeds take the operations in turn, so that a case is repeated by its seed alone. */
+/** Consecutive seeds take the targets in turn, so that a case is repeated by its seed alone. */
 const caseOf = (seed: number): Case => ({
   seed,
-  operation: OPERATIONS[seed % OPERATIONS.length] as AnyOperation,
+  target: TARGETS[seed % TARGETS.length] as Target,
 })
 
 /** @param cases number of requests @param seed of the first; each further one has the next */
@@ -63,14 +88,14 @@ export async function fuzzOperations(
   onRound = (_line: string) => {},
 ): Promise<FuzzReport> {
   const tally: Tally = { callers: {}, reached: new Set(), failures: [] }
-  const size = EACH_PER_ROUND * OPERATIONS.length
+  const size = EACH_PER_ROUND * TARGETS.length
   for (let first = 0; first < cases; first += size) {
     const round = Array.from({ length: Math.min(size, cases - first) }, (_, n) => caseOf(seed + first + n))
     await runRound(round, tally)
     const { sent, accepted } = totalOf(tally)
     onRound(`${sent} requests, ${accepted} accepted, ${tally.failures.length} failures`)
   }
-  const untouched = OPERATIONS.map(({ name }) => name).filter((name) => !tally.reached.has(name))
+  const untouched = TARGETS.map(({ name }) => name).filter((name) => !tally.reached.has(name))
   const { sent, accepted } = totalOf(tally)
   return { cases: sent, accepted, callers: tally.callers, untouched, failures: tally.failures }
 }
@@ -87,16 +112,16 @@ const SETTLES =
   /\.(suspend|rotate\w*|cancel|reset\w*|configure)$|^(quota\.set|(account|user|mcp_server)\.update)$/
 
 /** Later stages take away what earlier ones need: requests that change settings, that delete, and that suspend everything. */
-function stageOf({ operation: { name, http } }: Case): number {
+function stageOf({ target: { name, method } }: Case): number {
   if (/^(tenant|workspace)\.(suspend|resume)$/.test(name)) return 3
-  if (http.method === 'DELETE') return 2
+  if (method === 'DELETE') return 2
   return SETTLES.test(name) ? 1 : 0
 }
 
 async function runRound(cases: readonly Case[], tally: Tally): Promise<void> {
   const workspace = await createTestWorkspaceWithStorage()
   const things = await Things.create(workspace)
-  const callers = await callersOf(workspace)
+  const callers = await callersOf(workspace, things.worldFor('', 0))
   for (const stage of [0, 1, 2, 3]) {
     const waiting = cases.filter((one) => stageOf(one) === stage)
     const lane = async () => {
@@ -109,10 +134,12 @@ async function runRound(cases: readonly Case[], tally: Tally): Promise<void> {
 
 type Callers = Readonly<Record<string, Caller>>
 
-async function callersOf(workspace: TestWorkspace): Promise<Callers> {
+async function callersOf(workspace: TestWorkspace, world: World): Promise<Callers> {
   const { tenantId: tenant_id, workspaceId: workspace_id, service, anon, operator } = workspace
+  const { body: agent } = await askToken({ resource: hostedUrl(world), scope: 'mcp:sweep:notes_list' })
   return {
-    ...{ operator, service, anon },
+    ...{ operator, service, anon, nobody: {} },
+    agent: { authorization: `Bearer ${agent['access_token']}` },
     tenant_admin: await tokenOf({ roles: ['tenant_admin'], tenant_id }),
     workspace_admin: await tokenOf({ roles: ['workspace_admin'], tenant_id, workspace_id }),
     user: await userToken(workspace, 'mia'),
@@ -136,11 +163,12 @@ function callerOf({ roles }: AnyOperation): fc.Arbitrary<string> {
 const scattered = (seed: number): number => createHash('sha256').update(String(seed)).digest().readInt32BE()
 
 /** What a seed determines: the caller, and the request to the things of this world. */
-function chosen({ seed, operation }: Case, world: World): { caller: string; request: WireRequest } {
+function chosen({ seed, target }: Case, world: World): { caller: string; request: WireRequest } {
   const arbitrary = fc
-    .record({ isValid: fc.boolean(), isEdited: fc.nat(9).map((n) => n === 0), caller: callerOf(operation) })
+    .record({ isValid: fc.boolean(), isEdited: fc.nat(9).map((n) => n === 0), caller: target.caller })
     .chain(({ isValid, isEdited, caller }) =>
-      validRequest(operation, world)
+      target
+        .request(world)
         .chain((request) => (isValid ? fc.constant(request) : mutated(request)))
         .chain((request) => wireOf(request, !isValid && isEdited))
         .map((request) => ({ caller, request })),
@@ -151,17 +179,20 @@ function chosen({ seed, operation }: Case, world: World): { caller: string; requ
 }
 
 async function sendCase(one: Case, things: Things, callers: Callers, tally: Tally): Promise<void> {
-  const { caller, request } = chosen(one, things.worldFor(one.operation.name, one.seed))
+  const { caller, request } = chosen(one, things.worldFor(one.target.name, one.seed))
   tally.callers[caller] ??= { sent: 0, accepted: 0 }
   const counted = tally.callers[caller]
   counted.sent += 1
   const reply = await send(request, callers[caller] ?? {})
-  if (reply.status >= 200 && (reply.status < 300 || reply.status === 304)) {
+  if (reply.status >= 200 && reply.status < 400) {
     counted.accepted += 1
-    tally.reached.add(one.operation.name)
-    things.keep(one.operation.name, reply.text)
+    tally.reached.add(one.target.name)
+    things.keep(one.target.name, reply.text)
   }
-  if (isFailure(reply)) tally.failures.push(await describe(one, caller, request, reply))
+  if (!isFailure(reply)) return
+  const failure = await describe(one, caller, request, reply)
+  console.log(failure)
+  tally.failures.push(failure)
 }
 
 interface Answer {
@@ -204,7 +235,7 @@ function isFailure({ status, code = '' }: Answer): boolean {
 
 /** The request so that it can be sent again, the answer, how busy the machine is, and what the log says. */
 async function describe(
-  { seed, operation }: Case,
+  { seed, target }: Case,
   caller: string,
   request: WireRequest,
   answer: Answer,
@@ -212,7 +243,7 @@ async function describe(
   const { method, path, headers, body } = request
   const text = body === undefined ? '' : body.toString('latin1').slice(0, 4_000)
   return [
-    `${operation.name} as ${caller}: ${answer.status} ${answer.code ?? ''}; again: npm run test:fuzz -- --seed ${seed} --cases 1`,
+    `${target.name} as ${caller}: ${answer.status} ${answer.code ?? ''}; again: npm run test:fuzz -- --seed ${seed} --cases 1`,
     `  ${method} ${path} ${JSON.stringify(headers)} ${text}`,
     `  answered: ${answer.text.slice(0, 1_000)}`,
     `  slowdown of the machine: ${slowdown().toFixed(1)}`,
