@@ -1,6 +1,6 @@
 /**
- * Fuzzes every operation and other route with the requests that a seed determines: half of them valid, the others changed in some places. A fresh
- * workspace for each round of requests, in which those that end things come last, keeps them deep.
+ * Fuzzes every operation and other route with the requests that a seed determines: half of them valid, the others changed in
+ * some places. A fresh workspace for each round of requests, in which those that end things come last, keeps them deep.
  */
 
 import { createHash } from 'node:crypto'
