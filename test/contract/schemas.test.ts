@@ -15,3 +15,26 @@ test.each(OPERATIONS.map((operation) => [operation.name, operation] as const))(
     }
   },
 )
+
+/** Every object below a schema, with its pointer. */
+function* objectsIn(schema: unknown, pointer = ''): Generator<readonly [string, Record<string, unknown>]> {
+  if (typeof schema !== 'object' || schema === null) return
+  yield [pointer, schema as Record<string, unknown>]
+  for (const [name, member] of Object.entries(schema)) yield* objectsIn(member, `${pointer}/${name}`)
+}
+
+/** Names that the pattern does not match have any value, unless others are refused: `^` matches every name. */
+function leavesNamesUnchecked({ patternProperties, additionalProperties }: Record<string, unknown>): boolean {
+  const checked = Object.entries((patternProperties ?? {}) as Record<string, object>)
+  const isChecking = checked.some(([pattern, value]) => pattern !== '^' && Object.keys(value).length > 0)
+  return isChecking && additionalProperties !== false
+}
+
+test('inputs: members that are named by a pattern: members of other names are refused', () => {
+  const unchecked = OPERATIONS.flatMap(({ name, input }) =>
+    [...objectsIn(input)]
+      .filter(([, schema]) => leavesNamesUnchecked(schema))
+      .map(([pointer]) => `${name}${pointer}`),
+  )
+  expect(unchecked).toEqual([])
+})

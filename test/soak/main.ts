@@ -2,6 +2,7 @@
  * `npm run test:soak [-- NAME...]`: runs every benchmark once to check that it works, then the whole suite without the
  * patches of the Temporal SDK and with the repetitions of a soak. Prints a line per part; exits with 1 if one failed.
  * `npm run test:soak -- slow` runs the suite as on a slow machine: busy loops take half of every core.
+ * `npm run test:soak -- kills [--seed N] [--minutes M]` is the kill drill (test/soak/kills), which prints its counts.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -9,6 +10,7 @@ import { once } from 'node:events'
 import { appendFile, mkdtemp } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 
 interface Part {
   readonly name: string
@@ -19,6 +21,8 @@ interface Part {
   readonly maxMinutes: number
   /** Runs beside as many busy loops as there are cores, and only if it is named. */
   readonly isSlow?: true
+  /** Its output is printed as well. */
+  readonly isPrinted?: true
 }
 
 const SURFACE = ['collections', 'schemas', 'quotas', 'objects', 'events', 'functions', 'flows', 'mcp']
@@ -40,6 +44,15 @@ const BENCHES = [
 /** Time for a part that was ended to end its servers. */
 const GRACE_MS = 20_000
 
+/** The default seed differs from day to day, so that soaks do not repeat one order of kills. */
+const { values: options, positionals: names } = parseArgs({
+  options: {
+    seed: { type: 'string', default: String(Math.floor(Date.now() / 86_400_000)) },
+    minutes: { type: 'string', default: '3' },
+  },
+  allowPositionals: true,
+})
+
 const SUITE = ['node_modules/vitest/vitest.mjs', 'run']
 
 const PARTS: readonly Part[] = [
@@ -54,6 +67,13 @@ const PARTS: readonly Part[] = [
     args: SUITE,
     env: { TENON_SOAK: '1', TENON_SDK_PATCHES: 'off' },
     maxMinutes: 90,
+  },
+  {
+    name: 'kills',
+    args: [...SUITE, '--config', 'vitest.soak.config.ts'],
+    env: { TENON_KILLS_SEED: options.seed, TENON_KILLS_MINUTES: options.minutes },
+    maxMinutes: Number(options.minutes) + 30,
+    isPrinted: true,
   },
   { name: 'slow', args: SUITE, env: {}, maxMinutes: 60, isSlow: true },
 ]
@@ -71,13 +91,16 @@ function keepBusy(): () => void {
 }
 
 /** @returns why the part failed; undefined if it did not */
-async function run({ args, env, maxMinutes }: Part, logFile: string): Promise<string | undefined> {
+async function run({ args, env, maxMinutes, isPrinted }: Part, logFile: string): Promise<string | undefined> {
   const child = spawn(process.execPath, args, {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (chunk) => void appendFile(logFile, chunk))
+    stream.on('data', (chunk) => {
+      void appendFile(logFile, chunk)
+      if (isPrinted) process.stdout.write(chunk)
+    })
   const timers = [
     setTimeout(() => child.kill('SIGTERM'), maxMinutes * 60_000),
     setTimeout(() => child.kill('SIGKILL'), maxMinutes * 60_000 + GRACE_MS),
@@ -89,7 +112,7 @@ async function run({ args, env, maxMinutes }: Part, logFile: string): Promise<st
   return code === 0 ? undefined : `it ended with ${code}`
 }
 
-async function main(names: readonly string[]): Promise<number> {
+async function main(): Promise<number> {
   const dir = await mkdtemp(join(tmpdir(), 'tenon-soak-'))
   const parts = PARTS.filter(({ name, isSlow }) =>
     names.length === 0 ? isSlow === undefined : names.some((part) => name.includes(part)),
@@ -110,4 +133,4 @@ async function main(names: readonly string[]): Promise<number> {
   return failures === 0 && parts.length > 0 ? 0 : 1
 }
 
-process.exitCode = await main(process.argv.slice(2))
+process.exitCode = await main()

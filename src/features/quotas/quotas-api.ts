@@ -161,16 +161,22 @@ async function findOwner(scope: AdminScope, { workspace_id, tenant_id }: Target)
   )
 }
 
-/** Repeats the statements after a deadlock with a writer of documents in several tables. */
 async function setAll(scope: AdminScope, owner: Owner, entries: [string, number][]): Promise<void> {
   const statements = entries.flatMap(([name, max]) => setOne(owner, name, max))
-  await retryContended('Others write to the same tables all the time.', () =>
-    scope.batch(...statements).catch((error: unknown) => {
-      if (refusal(error) !== 'deadlock') throw error
+  await countTables(() => scope.batch(...statements))
+}
+
+/**
+ * Repeats statements that count documents after a deadlock with a writer of documents in several tables, and if a table was renamed or
+ * dropped with its declaration while they waited for it.
+ */
+const countTables = <T>(count: () => Promise<T>): Promise<T> =>
+  retryContended('Others write to the same tables all the time.', () =>
+    count().catch((error: unknown) => {
+      if (!['deadlock', 'no_table'].includes(refusal(error) ?? '')) throw error
       return undefined
     }),
   )
-}
 
 /** Locks the counter and counts the existing rows; from then on triggers maintain it. */
 function setOne({ tenantId, workspaceId }: Owner, name: string, max: number): Sql[] {
@@ -227,7 +233,7 @@ function readRows(
   names: readonly string[],
 ): Promise<QuotaRow[]> {
   const alwaysCounted = JSON.stringify(names.filter((name) => !COUNTED_WHILE_SET.test(name)))
-  return scope.rows<QuotaRow>(sql`
+  const rows = sql`
     select n.name, coalesce(q.max, -1) as limit,
       case when n.name = 'mcp_tools' then tenon.quota_count(${tenantId}, ${workspaceId}, n.name)
         when q.resets_at <= now() then 0
@@ -236,7 +242,8 @@ function readRows(
         when ${alwaysCounted}::jsonb ? n.name then tenon.quota_count(${tenantId}, ${workspaceId}, n.name) end as used,
       case when q.resets_at <= now() then tenon.window_end(n.name) else q.resets_at end as resets_at
     from jsonb_array_elements_text(${JSON.stringify(names)}::jsonb) as n (name)
-      left join quotas q on q.tenant_id = ${tenantId} and q.workspace_id = ${workspaceId} and q.name = n.name`)
+      left join quotas q on q.tenant_id = ${tenantId} and q.workspace_id = ${workspaceId} and q.name = n.name`
+  return countTables(() => scope.rows<QuotaRow>(rows))
 }
 
 /**

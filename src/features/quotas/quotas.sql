@@ -157,6 +157,8 @@ begin
   end if;
   for source in select relation, until from quota_sources s where s.quota = quota_count.quota
       and (s.tenant_id is null or (s.tenant_id = t and s.workspace_id = w)) loop
+    -- Dropped with its declaration since the loop began.
+    continue when to_regclass(source.relation::text) is null;
     if quota_count.quota = 'document_bytes' then
       n := total_bytes(t, w, source.relation);
     else

@@ -64,6 +64,18 @@ const create = (as: Caller, project: string, title: string) =>
 const titles = async (as: Caller) =>
   (await call('GET', TASKS_AT, { as })).body.data.map(({ title }: { title: string }) => title)
 
+test.each([[5], [{ collection: 'members' }], [TASKS.access.lookups.mine]])(
+  'lookup of a name that no variable can have: 400 with the name: %j',
+  async (lookup) => {
+    const { status, body } = await declare('named', {
+      ...TASKS,
+      access: { lookups: { 'two words': lookup } },
+    })
+    expect([status, body.code]).toEqual([400, 'validation_failed'])
+    expect(body.errors[0]).toMatchObject({ pointer: '/access/lookups/two words' })
+  },
+)
+
 describe('a rule with a lookup', () => {
   let membership: string
   beforeAll(async () => {

@@ -41,6 +41,8 @@ export const Access = Type.Object(
     user: Type.Optional(RightsSchema),
     lookups: Type.Optional(
       Type.Record(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }), LookupSchema, {
+        // Without it, a name of another form would be left unchecked.
+        additionalProperties: false,
         maxProperties: LIMITS.ruleLookupsMax,
         description:
           'Lists of values for rules, as `$lookups.<name>`: a field of the documents of another collection.',

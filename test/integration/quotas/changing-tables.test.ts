@@ -1,0 +1,68 @@
+/** Quotas are read and set while the tables that they count are renamed and dropped with declarations. */
+
+import { expect, inject, test } from 'vitest'
+import { limit } from '../../support/fixtures/quotas.ts'
+import {
+  call,
+  connectSuperuser,
+  createTestWorkspace,
+  eventually,
+  type TestWorkspace,
+} from '../../support/fixtures/tenants.ts'
+
+const REVISED = { type: 'object', properties: { n: { type: 'integer' } } }
+
+const CHANGES = {
+  'PUT /v1/schemas/{id}': ['PUT', { schema: REVISED }],
+  'DELETE /v1/schemas/{id}': ['DELETE', undefined],
+} as const
+
+const QUOTAS: Readonly<Record<string, (of: TestWorkspace) => ReturnType<typeof call>>> = {
+  'GET /v1/quotas': ({ workspaceId, operator: as }) =>
+    call('GET', `/v1/quotas?workspace_id=${workspaceId}`, { as }),
+  'PUT documents': (of) => limit(of, { documents: 10 }),
+  'PUT document_bytes': (of) => limit(of, { document_bytes: 10_000 }),
+}
+
+const CASES = Object.entries(CHANGES).flatMap(([change, [method, body]]) =>
+  Object.entries(QUOTAS).map(([name, ask]) => ({ change, method, body, name, ask })),
+)
+
+test.each(CASES)(
+  '$name behind $change that waits for a reader: both are answered with 200',
+  async ({ method, body, ask }) => {
+    const workspace = await createTestWorkspace()
+    const { workspaceId: workspace_id, operator: as } = workspace
+    const declaration = { workspace_id, collection: 'declared', store: 'relational', schema: {} }
+    const { id } = (await call('POST', '/v1/schemas', { as, body: declaration })).body
+    const reader = await connectSuperuser(inject('tenon'))
+    try {
+      const { rows } = await reader.query<{ relation: string }>(
+        'select relation from tenon.schemas where id = $1',
+        [id],
+      )
+      const table = `tenon_data."${rows[0]?.relation}"`
+      const waiting = (count: number) =>
+        eventually(async () => {
+          const locks = await reader.query(
+            'select distinct pid from pg_locks where relation = $1::regclass and not granted',
+            [table],
+          )
+          return locks.rows.length >= count || undefined
+        })
+      await reader.query(`begin; lock table ${table} in access share mode`)
+      const changed = call(method, `/v1/schemas/${id}`, { as, ...(body && { body }) })
+      await waiting(1)
+      const asked = ask(workspace)
+      await waiting(2)
+      await reader.query('commit')
+      const replies = await Promise.all([changed, asked])
+      expect(replies.map(({ status, body: answer }) => `${status} ${answer.code ?? ''}`)).toEqual([
+        '200 ',
+        '200 ',
+      ])
+    } finally {
+      await reader.end()
+    }
+  },
+)

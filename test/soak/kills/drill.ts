@@ -1,0 +1,120 @@
+/** What all parts of the kill drill share: numbers by seed, requests that are repeated until answered, counts and findings. */
+
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Caller, TestWorkspace } from '../../support/fixtures/tenants.ts'
+import type { Running } from '../../support/stack/start.ts'
+
+export interface Answered {
+  readonly status: number
+  // biome-ignore lint/suspicious/noExplicitAny: replies of every shape
+  readonly body: any
+  /** How often it was sent. */
+  readonly attempts: number
+}
+
+export interface Sent {
+  readonly as?: Caller
+  readonly body?: unknown
+  readonly key?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** A number below `max`. */
+export type Random = (max: number) => number
+
+const ATTEMPT_MS = 60_000
+const ANSWERED_MS = 240_000
+/** An answer may ask for a longer pause: what is tested is the answer to a repetition, not the patience of clients. */
+const PAUSE_MAX_MS = 1_000
+
+export class Drill {
+  readonly at: Running
+  readonly workspace: TestWorkspace
+  /** No new request begins after it is set. */
+  isOver = false
+  readonly findings: string[] = []
+  readonly counts: Record<string, number> = {}
+  readonly #seed: number
+
+  constructor(at: Running, workspace: TestWorkspace, seed: number) {
+    this.at = at
+    this.workspace = workspace
+    this.#seed = seed
+  }
+
+  count(what: string, by = 1): void {
+    this.counts[what] = (this.counts[what] ?? 0) + by
+  }
+
+  find(what: string): void {
+    this.findings.push(`${new Date().toISOString()} ${what}`)
+  }
+
+  /** Notes a finding unless the reply has one of the statuses. */
+  expect(reply: Answered, statuses: readonly number[], what: string): boolean {
+    if (statuses.includes(reply.status)) return true
+    this.find(
+      `${what}: ${reply.status} after ${reply.attempts} attempts: ${JSON.stringify(reply.body).slice(0, 600)}`,
+    )
+    return false
+  }
+
+  /** A generator of its own for each part (mulberry32), so that the order of requests does not matter. */
+  random(part: number): Random {
+    let state = (this.#seed * 1_000 + part) >>> 0
+    return (max) => {
+      state = (state + 0x6d2b79f5) >>> 0
+      let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+      mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+      return ((mixed ^ (mixed >>> 14)) >>> 0) % max
+    }
+  }
+
+  /** Sends a request again, with the same key and body, until it is answered. */
+  async answered(method: string, path: string, { as, body, key, headers }: Sent = {}): Promise<Answered> {
+    const sent = {
+      method,
+      headers: {
+        ...(as ?? this.workspace.service),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(key !== undefined && { 'idempotency-key': key }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: Buffer.isBuffer(body) ? body : JSON.stringify(body) }),
+    }
+    const untilMs = performance.now() + ANSWERED_MS
+    let last = ''
+    for (let attempts = 1; performance.now() < untilMs; attempts++) {
+      const reply = await this.#sendOnce(path, sent)
+      if (!isUnanswered(reply)) return { ...reply, attempts }
+      last = `${reply.status} ${reply.body?.code}`
+      this.count(`unanswered: ${last}`)
+      await pause(Math.min(PAUSE_MAX_MS, 100 * attempts))
+    }
+    this.find(`${method} ${path}: not answered within ${ANSWERED_MS / 1_000} s, at last ${last}`)
+    return { status: 0, body: {}, attempts: 0 }
+  }
+
+  /** A connection that breaks has the status 0. */
+  async #sendOnce(path: string, sent: RequestInit): Promise<Omit<Answered, 'attempts'>> {
+    try {
+      const response = await fetch(`${this.at.url}${path}`, {
+        ...sent,
+        signal: AbortSignal.timeout(ATTEMPT_MS),
+      })
+      const text = await response.text()
+      const isJson = /\bjson/.test(response.headers.get('content-type') ?? '')
+      return { status: response.status, body: isJson && text !== '' ? JSON.parse(text) : text }
+    } catch (error) {
+      const { cause } = error as { cause?: { code?: string } }
+      return { status: 0, body: { code: cause?.code ?? String(error) } }
+    }
+  }
+}
+
+/** Refused for the moment, or unknown to the client: it sends it again. */
+const isUnanswered = ({ status, body }: Omit<Answered, 'attempts'>) =>
+  status === 0 ||
+  status >= 500 ||
+  status === 429 ||
+  (status === 409 && body?.code === 'idempotency_in_flight')

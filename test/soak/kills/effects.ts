@@ -1,0 +1,169 @@
+/** Uploads, executions of flows and runs of functions of the kill drill, and what is left of them in the end. */
+
+import { createHash } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createEntry, Runs } from '../../support/fixtures/executions.ts'
+import { eventually } from '../../support/fixtures/tenants.ts'
+import type { Drill } from './drill.ts'
+import { listAll } from './writers.ts'
+
+const OBJECTS = 4
+const BYTES_MAX = 1_500_000
+const START_EVERY_MS = 500
+const ENDED_WITHIN_MS = 180_000
+
+const digestOf = (bytes: Buffer | ArrayBuffer) =>
+  createHash('sha256')
+    .update(Buffer.from(bytes as ArrayBuffer))
+    .digest('hex')
+
+/** Overwrites objects with bytes of random length until the drill is over. @returns the digest that each must have */
+export async function overwriteObjects(
+  drill: Drill,
+  bucket: string,
+  n: number,
+): Promise<Map<string, string>> {
+  const random = drill.random(100 + n)
+  const acknowledged = new Map<string, string>()
+  while (!drill.isOver) {
+    const path = `/v1/objects/${bucket}/drill/${n}/${random(OBJECTS)}`
+    const body = Buffer.alloc(random(BYTES_MAX), String(random(1e9)))
+    const reply = await drill.answered('PUT', path, {
+      body,
+      headers: { 'content-type': 'application/octet-stream' },
+    })
+    if (drill.expect(reply, [200, 201], `PUT ${path}`)) acknowledged.set(path, digestOf(body))
+    drill.count('uploads')
+    await pause(100)
+  }
+  return acknowledged
+}
+
+export async function compareObjects(drill: Drill, acknowledged: ReadonlyMap<string, string>): Promise<void> {
+  for (const [path, digest] of acknowledged) {
+    const response = await fetch(`${drill.at.url}${path}`, { headers: drill.workspace.service })
+    const found = digestOf(await response.arrayBuffer())
+    if (found !== digest) drill.find(`GET ${path}: ${response.status}, other bytes than were acknowledged`)
+  }
+  drill.count('objects compared', acknowledged.size)
+}
+
+/** A flow with a local call, a call by an activity, a timer between, and the third at its end. */
+const TASKS = ['first', 'second', 'third']
+const flowOf = (entry: (at: string) => string) => `  - first: { ${entry('first')} }
+  - second: { ${entry('second')}, metadata: { tenon: { local: false } } }
+  - rest: { wait: { milliseconds: 300 } }
+  - third: { ${entry('third')} }
+`
+const FUNCTION = `export default async ({ n }, { tenon }) => {
+  await tenon.collections.create('runs', { n })
+  return n
+}`
+
+/** Starts something every half second until the drill is over. @returns the id of each that was acknowledged, by number */
+async function startMany(
+  drill: Drill,
+  start: (n: number) => ReturnType<Drill['answered']>,
+  what: string,
+): Promise<Map<number, string>> {
+  const started = new Map<number, string>()
+  for (let n = 0; !drill.isOver; n++) {
+    const reply = await start(n)
+    if (drill.expect(reply, [200, 201, 202], `start ${what} ${n}`)) started.set(n, reply.body.id)
+    await pause(START_EVERY_MS)
+  }
+  drill.count(`${what} started`, started.size)
+  return started
+}
+
+export interface Effects {
+  readonly flow: string
+  readonly functionId: string
+}
+
+export async function publishEffects(drill: Drill): Promise<Effects> {
+  const { workspaceId: workspace_id, operator: as } = drill.workspace
+  const entry = (at: string) => createEntry(`'\${ "\\($workflow.input.n) ${at}" }'`, 'effects')
+  const flow = await new Runs(drill.workspace, drill.at).publish(flowOf(entry))
+  const deployed = await drill.answered('POST', '/v1/functions', {
+    as,
+    body: { workspace_id, name: 'effect', source: FUNCTION },
+  })
+  drill.expect(deployed, [201], 'deploy')
+  return { flow, functionId: deployed.body.id }
+}
+
+export const startFlows = (drill: Drill, { flow }: Effects) =>
+  startMany(
+    drill,
+    (n) => {
+      const path = `${drill.workspace.flows}/definitions/${flow}/executions`
+      return drill.answered('POST', path, {
+        as: drill.workspace.operator,
+        key: `flow-${n}`,
+        body: { input: { n } },
+      })
+    },
+    'executions',
+  )
+
+export const startFunctions = (drill: Drill, { functionId }: Effects) =>
+  startMany(
+    drill,
+    (n) => {
+      const headers = { prefer: 'respond-async' }
+      return drill.answered('POST', `/v1/functions/${functionId}/invoke`, {
+        key: `run-${n}`,
+        body: { n },
+        headers,
+      })
+    },
+    'function runs',
+  )
+
+/** Each execution completes, and has made each of its documents once. */
+export async function compareFlows(drill: Drill, started: ReadonlyMap<number, string>): Promise<void> {
+  for (const [n, id] of started) {
+    const { status } = await endOf(drill, `${drill.workspace.flows}/executions/${id}`)
+    if (status !== 'completed') drill.find(`execution ${n} ${id}: ${status}`)
+  }
+  const expected = [...started.keys()].flatMap((n) => TASKS.map((at) => `${n} ${at}`))
+  const stored = await listAll(drill, '/v1/collections/effects/documents')
+  const made = [...stored.values()].map(({ entry }) => String(entry))
+  if (JSON.stringify(made.sort()) !== JSON.stringify(expected.sort()))
+    drill.find(`effects of executions: ${difference(expected, made)}`)
+  drill.count('effects of executions', made.length)
+}
+
+/** Each run has one outcome: a completed one has made its document once, one that was cut off at most once. */
+export async function compareFunctions(
+  drill: Drill,
+  { functionId }: Effects,
+  started: ReadonlyMap<number, string>,
+): Promise<void> {
+  const stored = await listAll(drill, '/v1/collections/runs/documents')
+  const made = [...stored.values()].map(({ n }) => Number(n))
+  for (const [n, id] of started) {
+    const { status, error } = await endOf(drill, `/v1/functions/${functionId}/runs/${id}`)
+    drill.count(`function runs ${status} ${error?.code ?? ''}`)
+    const count = made.filter((one) => one === n).length
+    if (count > 1 || (status === 'completed' && count !== 1))
+      drill.find(`run ${n} ${id} is ${status} and made ${count} documents`)
+  }
+  const unknown = made.filter((n) => !started.has(n))
+  if (unknown.length > 0) drill.find(`runs that nobody was told of made documents: ${unknown.join(' ')}`)
+}
+
+async function endOf(drill: Drill, path: string) {
+  const ended = eventually(async () => {
+    const { body } = await drill.answered('GET', path, { as: drill.workspace.operator })
+    return typeof body.ended_at === 'string' ? body : undefined
+  }, ENDED_WITHIN_MS)
+  return ended.catch(() => ({ status: `not ended within ${ENDED_WITHIN_MS / 1_000} s` }))
+}
+
+function difference(expected: readonly string[], made: readonly string[]): string {
+  const missing = expected.filter((one) => !made.includes(one))
+  const more = made.filter((one, at) => !expected.includes(one) || made.indexOf(one) !== at)
+  return `missing [${missing.join(', ')}], too many [${more.join(', ')}]`
+}
