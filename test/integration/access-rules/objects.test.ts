@@ -45,7 +45,7 @@ const put = (as: Caller, key: string, body: string, headers: Record<string, stri
 const list = (as: Caller, query = '') => call('GET', `${path}${query}`, { as })
 const keysIn = ({ body }: Reply) => body.data.map(({ key }: { key: string }) => key)
 
-/** Expects a refusal that names the setting and how an admin changes it. */
+/** Expects a refusal that names the setting, and not what an admin does. */
 function expectClosed({ status, body }: Reply, setting: string): void {
   expect([status, body.code], JSON.stringify(body)).toEqual([403, 'forbidden'])
   expect(body.detail).toContain(`objects.user.${setting}`)
