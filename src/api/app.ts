@@ -33,6 +33,7 @@ import { mountCallbacks } from './callbacks.ts'
 import { allowPages } from './cors.ts'
 import { mountDevMail } from './dev-mail.ts'
 import { FLOW_SCHEMA_PATH, mountDocs, mountFlowSchema } from './docs.ts'
+import { problemPage, show } from './issuer/forms.ts'
 import { mountIssuer } from './issuer/issuer-routes.ts'
 import { allowTemporalUiOrigin, mountPayloadPage } from './payload-viewer.ts'
 import { PROBLEM_TYPE, toProblem, toReply } from './problems.ts'
@@ -256,6 +257,17 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
         'x-problem-code': problem.code,
       })
       .send(endedStream(text, wire.headers['retry-after']))
+  const page = problemPage(problem, request)
+  if (page !== undefined) {
+    const { 'content-type': _type, ...headers } = wire.headers
+    reply.headers({
+      ...PROBLEM_HEADERS,
+      ...headers,
+      'x-request-id': request.id,
+      'x-problem-code': problem.code,
+    })
+    return show(reply, page)
+  }
   return reply
     .code(wire.status)
     .headers({

@@ -5,15 +5,18 @@ import {
   escapeHtml,
   LOGIN_ERRORS,
   type Page,
-  page,
   passwordField,
+  renderPage,
 } from '../access/issuer/pages.ts'
+import type { Brand } from '../access/issuer/users/users-store.ts'
 import { isObject } from '../core/json.ts'
 import type { Approval } from '../features/flows/approvals/approval-shape.ts'
 import { formFields } from './approval-form.ts'
 
 export interface Viewer {
   readonly approval: Approval
+  /** The name and look of the workspace that asks. */
+  readonly brand: Brand
   /** The e-mail address of the person, or its subject. */
   readonly person: string
   /** The person has signed in. */
@@ -25,7 +28,7 @@ const titleOf = ({ title, step, flow }: Approval) => title ?? `${step} of ${flow
 
 /** @param refused why the last decision was refused, and what was sent */
 export function decisionPage(
-  { approval, person, isAccount }: Viewer,
+  { approval, brand, person, isAccount }: Viewer,
   refused?: {
     readonly status: number
     readonly text: string
@@ -35,17 +38,17 @@ export function decisionPage(
   const fields = refused?.fields ?? {}
   const comment = `<label for="comment">Comment (optional)</label><textarea id="comment" name="comment" rows="2" maxlength="2000">${escapeHtml(fields['comment'] ?? '')}</textarea>`
   const buttons =
-    '<button name="action" value="approve">Approve</button><button name="action" value="reject" formnovalidate>Reject</button>'
+    '<button name="action" value="approve">Approve</button><button class="reject" name="action" value="reject" formnovalidate>Reject</button>'
   const leave = isAccount
-    ? form('<button name="action" value="leave">Sign in as another person</button>')
+    ? form('<button class="plain" name="action" value="leave">Sign in as another person</button>')
     : ''
-  const body = `${errorText(refused?.text ?? '')}${about(approval)}<p>You decide as <b>${escapeHtml(person)}</b>.</p>
+  const body = `${errorText(refused?.text ?? '')}${about(approval, brand)}<p>You decide as <b>${escapeHtml(person)}</b>.</p>
 ${form(`${formFields(approval.form, fields)}${comment}${buttons}`)}${leave}`
-  return page(titleOf(approval), body, refused?.status ?? 200)
+  return renderPage(titleOf(approval), body, { brand, status: refused?.status ?? 200 })
 }
 
 /** An approval that is not open. */
-export function outcomePage({ approval }: Viewer, status: number): Page {
+export function outcomePage({ approval, brand }: Viewer, status: number): Page {
   const lines = approval.decisions.map((one) => {
     const { by, as, approved, at, comment } = one as Record<string, unknown>
     const said = typeof comment === 'string' ? `: ${escapeHtml(comment)}` : ''
@@ -55,32 +58,32 @@ export function outcomePage({ approval }: Viewer, status: number): Page {
     approval.status === 'open'
       ? 'Your decision is recorded; others are still asked.'
       : `It is ${approval.status}.`
-  const body = `<p role="status">${state}</p><ul>${lines.join('')}</ul>${about(approval)}`
-  return page(titleOf(approval), body, status)
+  const body = `<p role="status">${state}</p><ul>${lines.join('')}</ul>${about(approval, brand)}`
+  return renderPage(titleOf(approval), body, { brand, status })
 }
 
 /** @param refused why the last sign-in failed */
-export function approverSignInPage(email: string, refused?: keyof typeof LOGIN_ERRORS): Page {
+export function approverSignInPage(brand: Brand, email: string, refused?: keyof typeof LOGIN_ERRORS): Page {
   const error = refused && LOGIN_ERRORS[refused]
   const password = passwordField('Password', 'password', 'autocomplete="current-password"')
   const hidden = `<input type="hidden" name="email" value="${escapeHtml(email)}" autocomplete="username">`
   const body = `<p>This link is for <b>${escapeHtml(email)}</b>. Sign in to see what you are asked.</p>
 ${errorText(error?.text ?? '')}${form(`${hidden}${password}<button name="action" value="sign_in">Sign in</button>`)}`
-  return page('Sign in to decide', body, error?.status ?? 200)
+  return renderPage('Sign in to decide', body, { brand, status: error?.status ?? 200 })
 }
 
-export function otherPersonPage(email: string): Page {
+export function otherPersonPage(brand: Brand, email: string): Page {
   const body = `<p>This link is for <b>${escapeHtml(email)}</b>, and you have signed in as another person. A forwarded link
 works only for the person that it names.</p>${form('<button name="action" value="leave">Sign in as this person</button>')}`
-  return page('This link is for another person', body, 403)
+  return renderPage('This link is for another person', body, { brand, status: 403 })
 }
 
-function about({ data, deadline_at: deadline, flow, reopened }: Approval): string {
+function about({ data, deadline_at: deadline, flow, reopened }: Approval, { name }: Brand): string {
   const until = deadline === null ? '' : ` Until ${deadline.slice(0, 16).replace('T', ' ')} UTC.`
   const again = reopened
     ? '<p>The data were changed after this had been approved, so it is asked again.</p>'
     : ''
-  return `<p>Asked by the flow ${escapeHtml(flow)}.${until}</p>${again}${dataList(data)}`
+  return `<p>The flow ${escapeHtml(flow)} of the workspace ${escapeHtml(name)} asks for your decision.${until}</p>${again}${dataList(data)}`
 }
 
 function dataList(data: unknown): string {

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
 import type { Account } from '../access/issuer/accounts-store.ts'
 import { type Page, plainPage } from '../access/issuer/pages.ts'
+import type { Brand } from '../access/issuer/users/users-store.ts'
 import { networkOf } from '../access/rate-limit/memory-buckets.ts'
 import type { WorkspaceScope } from '../access/scope.ts'
 import type { Platform } from '../app/platform.ts'
@@ -29,6 +30,7 @@ interface Visit extends OpenedLink {
   readonly scope: WorkspaceScope
   /** The account that has signed in. */
   readonly viewer: Account | undefined
+  readonly brand: Brand
 }
 
 export async function mountApprovalPages(
@@ -64,9 +66,13 @@ async function visitOf(
     const actor = { subject: link.person, role: 'workspace_admin' } as const
     const scope = await access.continueActive(link.ref, actor, randomIds)
     const opened = await openLink(scope, link)
+    const { accounts, users } = await identity()
+    const workspace = await users.workspace(link.ref.workspaceId)
+    if (workspace === undefined) return undefined
     const session = approvalSession.read(request.headers.cookie)
-    const found = session && (await (await identity()).accounts.find(session.id))
-    return { ...opened, scope, viewer: found?.generation === session?.generation ? found : undefined }
+    const found = session && (await accounts.find(session.id))
+    const viewer = found?.generation === session?.generation ? found : undefined
+    return { ...opened, scope, viewer, brand: workspace.brand }
   } catch (error) {
     if (error instanceof Problem && error.code === 'not_found') return undefined
     throw error
@@ -82,16 +88,17 @@ function pageOf(visit: Visit): Page {
 }
 
 /** Content is shown to the person of the link only. */
-function refusalOf({ account, viewer, over, approval }: Visit): Page | undefined {
+function refusalOf({ account, viewer, over, approval, brand }: Visit): Page | undefined {
   if (account?.active === false) return DISABLED
-  if (account !== undefined && viewer === undefined) return approverSignInPage(account.email)
-  if (account !== undefined && viewer?.id !== account.id) return otherPersonPage(account.email)
+  if (account !== undefined && viewer === undefined) return approverSignInPage(brand, account.email)
+  if (account !== undefined && viewer?.id !== account.id) return otherPersonPage(brand, account.email)
   if (over === 'changed') return CHANGED
   return over === 'expired' && approval.status === 'open' ? EXPIRED : undefined
 }
 
-const viewerOf = ({ approval, account, person }: Visit) => ({
+const viewerOf = ({ approval, account, brand, person }: Visit) => ({
   approval,
+  brand,
   person: account?.email ?? person,
   isAccount: account !== undefined,
 })
@@ -158,7 +165,7 @@ async function signIn(
   reply: FastifyReply,
   { identity, approvalSession }: AuthServices,
 ): Promise<Page> {
-  const { account: named, scope } = visit
+  const { account: named, brand, scope } = visit
   if (named === undefined) return pageOf(visit)
   const credentials = {
     tenant: '',
@@ -170,7 +177,7 @@ async function signIn(
   const issuer = await identity()
   const { tenantId } = scope.ref
   const account = await issuer.signIn.identify(requesterOf(request), credentials, tenantId, APPROVAL_PAGE)
-  if (typeof account === 'string') return approverSignInPage(named.email, account)
+  if (typeof account === 'string') return approverSignInPage(brand, named.email, account)
   reply.header('set-cookie', approvalSession.issue(account))
   return pageOf({ ...visit, viewer: account })
 }

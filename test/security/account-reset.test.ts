@@ -231,7 +231,7 @@ describe('approval requested before its approver was reset', () => {
     const approve = () => runs.send(id, 'approve', { approved: true }, token)
     const suspended = {
       status: 409,
-      body: { code: 'state_conflict', detail: expect.stringContaining(`/v1/accounts/${bob.id}/confirm`) },
+      body: { code: 'state_conflict', hint: expect.stringContaining(`/v1/accounts/${bob.id}/confirm`) },
     }
     expect(await approve()).toMatchObject(suspended)
     expect((await sendCommand('confirm', bob, malloryToken)).status).toBe(403)

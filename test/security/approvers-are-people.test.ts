@@ -1,11 +1,19 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
 /** Attacks on four eyes: whoever stands behind an execution decides it with another credential, account, group or address. */
 
-import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { fetchToken } from '../../src/cli/client.ts'
-import { addAccount, Browser, bearer, type TestAccount } from '../support/clients/browser.ts'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { addAccount, Browser, bearer } from '../support/clients/browser.ts'
 import { mailsTo, mailTo } from '../support/clients/mails.ts'
 import { askToken, callTool, ok, publishMcpServer, scopesOf } from '../support/clients/mcp.ts'
+import {
+  Admins,
+  type Machine,
+  type Person,
+  post,
+  remove,
+  setPassword,
+  tokenFor,
+} from '../support/fixtures/admins.ts'
 import { Runs } from '../support/fixtures/executions.ts'
 import {
   addTestWorkspace,
@@ -20,58 +28,34 @@ import {
 
 let workspace: TestWorkspace
 let runs: Runs
+let admins: Admins
 let place: { tenant_id: string; workspace_id: string }
 /** The attacker, and an admin who has nothing to do with it. */
 let mallory: Person
 let carol: Person
 
-interface Person extends Pick<TestAccount, 'id' | 'email'> {
-  readonly as: Caller
-}
-
 beforeAll(async () => {
   workspace = await createTestWorkspace()
   runs = new Runs(workspace)
+  admins = new Admins(workspace)
   place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   mallory = await person(addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: place.tenant_id }))
   carol = await person(addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: place.tenant_id }))
 })
 
-async function person(
-  made: Promise<Pick<TestAccount, 'id' | 'email'>>,
-  role = 'tenant_admin',
-): Promise<Person> {
-  const { id, email } = await made
-  const at = role === 'tenant_admin' ? { tenant_id: place.tenant_id } : place
-  return { id, email, as: await tokenOf({ sub: id, roles: [role], ...at }) }
-}
-
-/** An account whose link was shown to its maker; tokens need no password here. */
-async function admin(as: Caller, more: object = {}): Promise<Person> {
-  const email = `${unique('ada')}@example.test`
-  const body = { role: 'workspace_admin', ...place, email, ...more }
-  const { invitation_url, ...account } = await post(as, '/v1/accounts', body)
-  await setPassword(invitation_url)
-  return person(Promise.resolve(account), 'workspace_admin')
-}
-
-async function setPassword(link: string): Promise<void> {
-  const browser = new Browser('nowhere:')
-  const password = 'correct horse again'
-  const { status } = await browser.submit(await browser.open(link), { password, again: password })
-  expect(status).toBe(200)
-}
-
-const post = (as: Caller, path: string, body: object = {}) => ok(call('POST', path, { as, body }))
-const remove = (path: string, as: Caller) => ok(call('DELETE', path, { as }))
-const newKey = (as: Caller) =>
-  post(as, '/v1/api-keys', { workspace_id: place.workspace_id, kind: 'service', name: 'k' })
+const person: Admins['person'] = (...given) => admins.person(...given)
+const admin: Admins['made'] = (...given) => admins.made(...given)
+const machine = (as: Caller) => admins.machine(as)
+const newKey = (as: Caller) => admins.newKey(as)
 const key = async (as: Caller): Promise<Caller> => ({ apikey: (await newKey(as)).key })
-const machine = (as: Caller): Promise<{ client_id: string; client_secret: string }> =>
-  post(as, '/v1/oauth-clients', { kind: 'machine', role: 'workspace_admin', name: 'm', ...place })
-async function tokenFor(client: { client_id: string; client_secret: string }): Promise<Caller> {
-  const { client_id: id, client_secret: secret } = client
-  return { authorization: `Bearer ${await fetchToken(inject('tenon').url, id, secret)}` }
+
+/** A flow that publishes an event. */
+const tell = (on: Runs, type: string) =>
+  on.publish(`  - tell: { emit: { event: { with: { type: ${type}, data: {} } } } }`)
+async function reset(by: Person): Promise<Person> {
+  const one = await admin(workspace.operator)
+  await setPassword((await post(by.as, `/v1/accounts/${one.id}/reset`)).reset_url)
+  return one
 }
 
 /** Approvers by which everybody of a case could decide, if nothing excluded them. */
@@ -96,7 +80,7 @@ const ordersDeclared = () => ({
 })
 let made: Person
 /** As they were shown. */
-let deleted: { client_id: string; client_secret: string }
+let deleted: Machine
 let revoked: { id: string; key: string }
 const WAYS: Readonly<Record<string, Way>> = {
   'the starter': { decider: async () => mallory.as },
@@ -157,23 +141,8 @@ const WAYS: Readonly<Record<string, Way>> = {
     starter: async () => (await admin(mallory.as)).as,
     decider: async () => mallory.as,
   },
-  'the maker of the deleted account that started it': {
-    starter: async () => {
-      made = await admin(mallory.as)
-      return made.as
-    },
-    decider: async () => {
-      await remove(`/v1/accounts/${made.id}`, mallory.as)
-      return mallory.as
-    },
-  },
   'who reset the account that started it': {
-    starter: async () => {
-      made = await admin(workspace.operator)
-      const { reset_url } = await post(mallory.as, `/v1/accounts/${made.id}/reset`)
-      await setPassword(reset_url)
-      return made.as
-    },
+    starter: async () => (await reset(mallory)).as,
     decider: async () => mallory.as,
   },
   'another account of the maker of the account that started it': {
@@ -231,9 +200,7 @@ const WAYS: Readonly<Record<string, Way>> = {
   },
   'an account that the starter reset before': {
     before: async () => {
-      made = await admin(workspace.operator)
-      const { reset_url } = await post(mallory.as, `/v1/accounts/${made.id}/reset`)
-      await setPassword(reset_url)
+      made = await reset(mallory)
     },
     decider: async () => made.as,
   },
@@ -259,9 +226,7 @@ const WAYS: Readonly<Record<string, Way>> = {
   'the maker of the key that started the execution which published the event': {
     event: {
       make: async (type) => {
-        const flow = await runs.publish(
-          `  - tell: { emit: { event: { with: { type: ${type}, data: {} } } } }`,
-        )
+        const flow = await tell(runs, type)
         await post(await key(mallory.as), `/v1/flows/${flow}/executions`)
       },
     },
@@ -270,9 +235,7 @@ const WAYS: Readonly<Record<string, Way>> = {
   'the maker of a deleted client of an MCP server that started the execution which published the event': {
     event: {
       make: async (type) => {
-        const flow = await runs.publish(
-          `  - tell: { emit: { event: { with: { type: ${type}, data: {} } } } }`,
-        )
+        const flow = await tell(runs, type)
         const experimental = { workspace_id: place.workspace_id, experimental: ['mcp.flow_tools'] }
         await post(workspace.operator, '/v1/services/configure', experimental)
         const server = await publishMcpServer(workspace, unique('s'), {
@@ -294,9 +257,7 @@ const WAYS: Readonly<Record<string, Way>> = {
     event: {
       make: async (type) => {
         const elsewhere = new Runs(await addTestWorkspace(workspace))
-        const flow = await elsewhere.publish(
-          `  - tell: { emit: { event: { with: { type: ${type}, data: {} } } } }`,
-        )
+        const flow = await tell(elsewhere, type)
         await elsewhere.start(flow, {}, mallory.as)
       },
     },

@@ -4,7 +4,7 @@ import type { GivenAccess, GivenAccessList } from './grants.ts'
 import {
   accessList,
   clientWarning,
-  EMAIL_FIELD,
+  type Entered,
   errorText,
   escapeHtml,
   form,
@@ -12,17 +12,18 @@ import {
   type Page,
   page,
   passwordField,
-  TENANT_FIELD,
+  tenantField,
+  usernameField,
 } from './pages.ts'
 import { button, type Message, paragraph, plainButton, section } from './users/user-pages.ts'
 
 const TITLE = 'Your agents'
 
 /** @param refused why the last attempt failed; the same whether or not there is such an account */
-export function agentsSignInPage(refused?: keyof typeof LOGIN_ERRORS): Page {
+export function agentsSignInPage(refused?: keyof typeof LOGIN_ERRORS, entered: Entered = {}): Page {
   const fields = [
-    TENANT_FIELD,
-    EMAIL_FIELD,
+    tenantField(entered.tenant),
+    usernameField(entered.email),
     passwordField('Password', 'password', 'autocomplete="current-password"'),
     button('sign_in', 'Sign in'),
   ]

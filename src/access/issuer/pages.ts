@@ -83,7 +83,7 @@ const titleOf = (title: string, brand: Brand | undefined) =>
 const brandStyle = ({ color = '#1f4e8c' }: Brand) => `
 main{overflow-wrap:anywhere}.brand{font-weight:600;margin:0 0 1.5rem}.brand img{display:block;max-width:12rem;max-height:4rem;margin-bottom:.5rem}
 main button{background:${color};color:#fff;border:1px solid ${color};border-radius:.3rem;cursor:pointer}
-main button.plain{background:#fff;color:#1a1a1a;border-color:#767676}main a{color:${color}}
+main button.plain{background:#fff;color:#1a1a1a;border-color:#767676}main button.reject{background:#fff;color:#a40000;border-color:#a40000}main a{color:${color}}
 main a.provider{display:block;margin:.5rem 0;padding:.5rem;text-align:center;text-decoration:none;background:#fff;color:#1a1a1a;border:1px solid #767676;border-radius:.3rem}`
 
 /** Allows the logo and no other image. */
@@ -105,14 +105,24 @@ const button = (action: string, label: string) =>
 export const errorText = (text: string) =>
   text === '' ? '' : `<p class="fault" role="alert">${escapeHtml(text)}</p>`
 
-export const TENANT_FIELD = field(
-  'Tenant (empty for operators)',
-  'name="tenant" maxlength="40" autocapitalize="none"',
-)
-export const EMAIL_FIELD = field(
-  'E-mail address',
-  'name="email" type="email" maxlength="320" autocomplete="username" required',
-)
+/** @param value what was entered before */
+export const tenantField = (value = '') =>
+  field(
+    'Tenant (empty for operators)',
+    `name="tenant" maxlength="40" autocapitalize="none" value="${escapeHtml(value)}"`,
+  )
+/** @param value what was entered before */
+export const usernameField = (value = '') =>
+  field(
+    'E-mail address',
+    `name="email" type="email" maxlength="320" autocomplete="username" value="${escapeHtml(value)}" required`,
+  )
+
+/** What a person entered in a form that was refused, but for the password. */
+export interface Entered {
+  readonly tenant?: string
+  readonly email?: string
+}
 
 export const passwordField = (label: string, name: string, attributes: string) =>
   field(label, `name="${name}" type="password" maxlength="${LIMITS.passwordCharsMax}" ${attributes} required`)
@@ -124,10 +134,10 @@ export const LOGIN_ERRORS = {
 } as const
 
 /** @param refused why the last attempt failed; the same whether or not there is such an account */
-export function loginPage(prompt: Prompt, refused?: keyof typeof LOGIN_ERRORS): Page {
+export function loginPage(prompt: Prompt, refused?: keyof typeof LOGIN_ERRORS, entered: Entered = {}): Page {
   const fields = [
-    prompt.asksTenant ? TENANT_FIELD : '',
-    EMAIL_FIELD,
+    prompt.asksTenant ? tenantField(entered.tenant) : '',
+    usernameField(entered.email),
     passwordField('Password', 'password', 'autocomplete="current-password"'),
     '<button name="action" value="login">Sign in</button>',
     button('deny', 'Cancel'),
@@ -253,10 +263,13 @@ export const NEW_PASSWORD = Object.entries({
 )
 
 /** The page where account holders change their password. @param refused why the last attempt failed */
-export function passwordPage(refused?: { readonly status: number; readonly text: string }): Page {
+export function passwordPage(
+  refused?: { readonly status: number; readonly text: string },
+  entered: Entered = {},
+): Page {
   const fields = [
-    TENANT_FIELD,
-    EMAIL_FIELD,
+    tenantField(entered.tenant),
+    usernameField(entered.email),
     passwordField('Present password', 'current', 'autocomplete="current-password"'),
     ...NEW_PASSWORD,
     '<button>Change the password</button>',

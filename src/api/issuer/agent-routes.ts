@@ -61,7 +61,7 @@ async function signIn(visit: Visit, reply: FastifyReply): Promise<Page> {
   const form = formOf(request)
   const credentials = credentialsIn(form, request, form['password'])
   const account = await issuer.signIn.identify(requesterOf(request), credentials, undefined, AGENTS_PAGE)
-  if (typeof account === 'string') return agentsSignInPage(account)
+  if (typeof account === 'string') return agentsSignInPage(account, form)
   reply.header('set-cookie', session.issue(account))
   return showAgents(visit, account)
 }

@@ -2,7 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Requester } from '../../access/issuer/audit-events.ts'
-import type { Page } from '../../access/issuer/pages.ts'
+import { type Page, plainPage } from '../../access/issuer/pages.ts'
 import { hasValidLength } from '../../access/issuer/passwords.ts'
 import type { Credentials } from '../../access/issuer/sign-in.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
@@ -23,8 +23,18 @@ const FORM_BYTES_MAX = 8_192
 
 export type Form = Readonly<Record<string, string>>
 
-/** Makes a part of the application accept forms only. */
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** A route of pages for people, whose errors are pages as well. */
+    readonly isPage?: boolean
+  }
+}
+
+/** Makes a part of the application one of pages: it accepts forms only. */
 export function readForms(app: FastifyInstance): void {
+  app.addHook('onRoute', (route) => {
+    route.config = { ...route.config, isPage: true }
+  })
   app.removeAllContentTypeParsers()
   parseText(app, ['application/x-www-form-urlencoded'], formFields, { bodyLimit: FORM_BYTES_MAX })
 }
@@ -56,6 +66,13 @@ export const credentialsIn = (
   { ip }: FastifyRequest,
   password = '',
 ): Credentials => ({ tenant: tenant.trim(), email: email.trim(), password, network: networkOf(ip) })
+
+/** A problem as a page, without the hint for clients of the API; undefined unless a person is looking at the route. */
+export function problemPage(problem: Problem, request: FastifyRequest): Page | undefined {
+  const { isPage } = request.routeOptions.config
+  if (isPage !== true || !/\btext\/html\b/.test(request.headers.accept ?? '')) return undefined
+  return plainPage(problem.row.title, problem.detail ?? 'Go back, and try again.', problem.status)
+}
 
 export const show = (reply: FastifyReply, { status, headers, html }: Page) =>
   reply.code(status).headers(headers).send(html)

@@ -155,7 +155,7 @@ async function submitInteraction(
     if (result === undefined) return show(reply, EXPIRED)
     if ('redirect' in result) return reply.redirect(result.redirect, 303)
     const refused = 'refused' in result ? result.refused : undefined
-    return show(reply, loginPage(await signIn.ask(interaction), refused))
+    return show(reply, loginPage(await signIn.ask(interaction), refused, form))
   }
   if (action !== 'allow' && action !== 'deny' && action !== 'leave') throw new Problem('request_malformed')
   const next = await undefinedIfExpired(signIn[action](interaction))
@@ -188,10 +188,10 @@ async function acceptInvitation({ accounts, audit }: EmbeddedIssuer, request: Fa
 async function changePassword({ signIn }: EmbeddedIssuer, request: FastifyRequest): Promise<Page> {
   const form = formOf(request)
   const error = passwordError(form)
-  if (error !== undefined) return passwordPage({ status: 400, text: error })
+  if (error !== undefined) return passwordPage({ status: 400, text: error }, form)
   const credentials = credentialsIn(form, request, form['current'])
   const outcome = await signIn.change(requesterOf(request), credentials, form['password'] ?? '')
-  if (outcome !== 'changed') return passwordPage(LOGIN_ERRORS[outcome])
+  if (outcome !== 'changed') return passwordPage(LOGIN_ERRORS[outcome], form)
   return plainPage(
     'Your password is changed',
     'All sessions have ended: sign in again with the new one.',

@@ -48,8 +48,9 @@ async function submit(visit: Visit, reply: FastifyReply, services: Services): Pr
   const { action } = form
   const { userSession } = services
   if (action === 'sign_in') {
-    const user = await authenticate(visit, form['email'] ?? '', form['password'])
-    if ('text' in user) return accountSignInPage(visit.workspace, user)
+    const { email = '', password } = form
+    const user = await authenticate(visit, email, password)
+    if ('text' in user) return accountSignInPage(visit.workspace, { ...user, email })
     return (await askCode(visit, user)) ?? begin(visit, user, reply, services)
   }
   if (action === 'code') {

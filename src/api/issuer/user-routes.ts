@@ -139,7 +139,7 @@ async function forgot(
 ): Promise<Page> {
   const email = (formOf(request)['email'] ?? '').trim()
   const path = interactionPath(request)
-  if (!isUserEmail(email)) return forgotPage(prompt, path, BAD_EMAIL)
+  if (!isUserEmail(email)) return forgotPage(prompt, path, { ...BAD_EMAIL, email })
   const visitor = {
     by: requesterOf(request),
     network: networkOf(request.ip),
@@ -148,7 +148,7 @@ async function forgot(
   const outcome = await userService.forgot(prompt.workspace, { ...visitor, email })
   return outcome === 'sent'
     ? checkMailPage(prompt.workspace, path, 'forgot')
-    : forgotPage(prompt, path, MAIL_REFUSALS[outcome])
+    : forgotPage(prompt, path, { ...MAIL_REFUSALS[outcome], email })
 }
 
 const DONE = {

@@ -47,7 +47,7 @@ export async function signInUser(signIn: UserSignIn, reply: FastifyReply): Promi
   if ('redirect' in result) return reply.redirect(result.redirect, 303)
   const path = interactionPath(request)
   if ('ticket' in result) return show(reply, codeStepPage(prompt, path, result.ticket))
-  return show(reply, signInPage(issuer, prompt, path, LOGIN_ERRORS[result.refused]))
+  return show(reply, signInPage(issuer, prompt, path, { ...LOGIN_ERRORS[result.refused], email }))
 }
 
 const codeStepPage = (prompt: UserPrompt, path: string, ticket: string, refused?: Refusal): Page =>

@@ -71,6 +71,9 @@ describe('link in a mail', () => {
       expect.stringContaining('<label for="field-0">Why?</label>'),
     ])
     expect(page.html).toContain(title)
+    expect(page.html).toMatch(/<p class="brand">[^<]+<\/p>/)
+    expect(page.html).toMatch(/of the workspace [^<]+ asks for your decision/)
+    expect(page.html).toMatch(/value="approve">Approve<.*class="reject"[^>]*>Reject</s)
     expect(page.html).toContain('&lt;script&gt;')
     expect((await browser.open(link)).html).toBe(page.html)
     const short = await browser.submit(page, { action: 'approve', 'form.reason': 'x', comment: 'mine' })

@@ -2,7 +2,6 @@
 
 import { LIMITS } from '../../../core/limits.ts'
 import {
-  EMAIL_FIELD,
   errorText,
   escapeHtml,
   field,
@@ -12,6 +11,7 @@ import {
   type Page,
   passwordField,
   renderPage,
+  usernameField,
 } from '../pages.ts'
 import type { Prompt } from '../sign-in.ts'
 import type { UserLink } from './user-links.ts'
@@ -21,6 +21,8 @@ import type { Brand, UserWorkspace } from './users-store.ts'
 export interface Refusal {
   readonly status: number
   readonly text: string
+  /** The e-mail address that was entered, which the form keeps. */
+  readonly email?: string
 }
 
 /** A prompt at a client for users. */
@@ -58,7 +60,12 @@ interface SignInWays {
 /** @param path of the interaction @param refused why the last attempt failed; the same whether or not there is such a user */
 export function userSignInPage(prompt: UserPrompt, path: string, ways: SignInWays, refused?: Refusal): Page {
   const { workspace } = prompt
-  const fields = [EMAIL_FIELD, CURRENT_PASSWORD, button('login', 'Sign in'), plainButton('deny', 'Cancel')]
+  const fields = [
+    usernameField(refused?.email),
+    CURRENT_PASSWORD,
+    button('login', 'Sign in'),
+    plainButton('deny', 'Cancel'),
+  ]
   const providers = workspace.providers.map(
     ({ id, name }) =>
       `<a class="provider" href="${escapeHtml(`${path}/providers/${id}`)}">Continue with ${escapeHtml(name)}</a>`,
@@ -111,7 +118,7 @@ export function signUpPage(
 }
 
 export function forgotPage({ workspace }: UserPrompt, path: string, refused?: Refusal): Page {
-  const fields = [emailField('E-mail address', 'email'), button('forgot', 'Send me a link')]
+  const fields = [emailField('E-mail address', 'email', refused?.email), button('forgot', 'Send me a link')]
   const text = paragraph('You get a mail with a link to set another password.')
   const back = paragraph(link(`${path}/sign-in`, 'Back to the sign-in'))
   const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}${back}`
@@ -169,7 +176,7 @@ export function linkPage(
 
 /** Asks for the password again, before the page of the user's own account. */
 export function accountSignInPage({ brand }: UserWorkspace, refused?: Refusal): Page {
-  const fields = [EMAIL_FIELD, CURRENT_PASSWORD, button('sign_in', 'Continue')]
+  const fields = [usernameField(refused?.email), CURRENT_PASSWORD, button('sign_in', 'Continue')]
   const text = paragraph('Enter your password to see and change your account.')
   const body = `${text}${errorText(refused?.text ?? '')}${form(fields.join(''))}`
   return renderPage('Your account', body, { brand, status: refused?.status ?? 200 })

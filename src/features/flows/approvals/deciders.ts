@@ -79,20 +79,27 @@ export async function requireIndependent(
     where a.execution_id = ${executionId} and a.pointer = ${pointer} and a.iteration::text = ${iteration}`)
   if (found === undefined)
     throw new Problem('state_conflict', { detail: 'No such step waits for a decision.' })
-  if (found.refusal !== null) throw new Problem('state_conflict', { detail: REFUSALS[found.refusal](by) })
+  if (found.refusal !== null) throw new Problem('state_conflict', REFUSALS[found.refusal](by))
   return found.created_by ?? undefined
 }
 
 const confirmation = (by: string): string =>
   `POST /v1/accounts/${by.startsWith('acct_') ? by : '{id}'}/confirm`
 
+/** What is said to whoever decides. The next step of an admin is a hint, which pages do not show. */
 const REFUSALS = {
-  excluded: (by: string) =>
-    `\`${by}\` may not decide (fourEyes): a person who can act as it, or could, has started the execution or changed its data, perhaps with a key or by an event. Another approver decides. If the only reason is that this person was shown the link of the account, a higher role that this person has not made confirms the account first: ${confirmation(by)}.`,
-  decided: (by: string) =>
-    `\`${by}\` may not decide: a person who can act as it, or could, has decided already, under another name.`,
-  unconfirmed: (by: string) =>
-    `\`${by}\` may not decide yet: a person who has started the execution made, reset or regrouped its account, or somebody did after this was asked for. A higher role that this person has not made confirms the account first: ${confirmation(by)}.`,
+  excluded: (by: string) => ({
+    detail: `\`${by}\` may not decide (fourEyes): a person who can act as it, or could, has started the execution or changed its data, perhaps with a key or by an event. Another approver decides.`,
+    hint: `If the only reason is that this person was shown the link of the account, a higher role that this person has not made confirms the account: ${confirmation(by)}.`,
+  }),
+  decided: (by: string) => ({
+    detail: `\`${by}\` may not decide: a person who can act as it, or could, has decided already, under another name.`,
+    hint: 'Another approver decides.',
+  }),
+  unconfirmed: (by: string) => ({
+    detail: `\`${by}\` may not decide yet: a person who has started the execution made, reset or regrouped its account, or an admin did after this was asked for.`,
+    hint: `A higher role that these people have not made confirms the account: ${confirmation(by)}.`,
+  }),
 }
 
 /** The people behind the caller, such as the maker of a key: whoever changes data by it may not decide either. */
