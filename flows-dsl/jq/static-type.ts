@@ -107,7 +107,16 @@ export function shapeOf(expression: Expression, known: KnownShapes): Shape | und
       return shapeOf(expression.body, { ...known, variables: {} })
     case 'call':
       return fieldOf(BUILTINS, expression.name)
-    default:
+    case 'assign':
+    case 'break':
+    case 'comma':
+    case 'define':
+    case 'foreach':
+    case 'iterate':
+    case 'label':
+    case 'reduce':
+    case 'slice':
+    case 'try':
       return undefined
   }
 }
