@@ -52,6 +52,15 @@ export function parseCron(text: string): { readonly cron: string } | { readonly 
   return { cron: words.map(([word]) => word.toUpperCase()).join(' ') }
 }
 
+/** The numbers that the fields of a valid expression match, in the order of the fields; Sunday is 0. */
+export function cronNumbers(cron: string): number[][] {
+  const words = cron.split(' ')
+  return CRON_FIELDS.map((field, index) => {
+    const values = [...(cronValues(words[index] ?? '', field, () => {}) ?? [])]
+    return index === CRON_FIELDS.length - 1 ? [...new Set(values.map((value) => value % 7))] : values
+  })
+}
+
 /** The numbers that a field matches; undefined after it has reported an error. */
 function cronValues(
   text: string,
