@@ -65,6 +65,15 @@ function fieldsHint(words: readonly RegExpExecArray[]): string {
   return 'Write minute, hour, day of the month, month and day of the week, such as 0 9 * * MON-FRI.'
 }
 
+/** The numbers that the fields of a valid expression match, in the order of the fields; Sunday is 0. */
+export function cronNumbers(cron: string): number[][] {
+  const words = cron.split(' ')
+  return CRON_FIELDS.map((field, index) => {
+    const values = [...(cronValues(words[index] ?? '', field, () => {}) ?? [])]
+    return index === CRON_FIELDS.length - 1 ? [...new Set(values.map((value) => value % 7))] : values
+  })
+}
+
 /** The numbers that a field matches; undefined after it has reported an error. */
 function cronValues(
   text: string,

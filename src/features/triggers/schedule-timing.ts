@@ -1,15 +1,98 @@
 /** Cron expressions and time zones as Temporal takes them. */
 
+import { cronNumbers } from '../../../flows-dsl/compile/cron.ts'
+import type { Timing } from '../../infra/temporal/schedules.ts'
+
+/** By default, a start that is late by more than this is skipped. */
+export const CATCH_UP_MS = 60_000
+
+type CalendarSpec = NonNullable<Timing['skip']>[number]
+
+const MINUTE_MS = 60_000
+/** Offsets from UTC of all time zones are multiples of this. */
+const OFFSET_STEP_MINUTES = 15
+/** Times that Temporal looks at until it finds one that is not left out. */
+const LOOKS_MAX = 40_000
+
+/**
+ * The times of an expression. As in Vixie cron, one whose minute or hour begins with `*` follows the clock: it has each time that a
+ * clock in the zone shows, also those that it shows twice. Others have each time of a day once, see {@link cronsOf}.
+ * @param text in capitals, with single spaces
+ */
+export function cronTiming(
+  text: string,
+  timezone: string | undefined,
+): Pick<Timing, 'crons' | 'intervals' | 'skip' | 'timezone'> {
+  if (timezone === undefined) return { crons: cronsOf(text) }
+  const [minute = '', hour = ''] = text.split(' ')
+  const followsClock = minute.startsWith('*') || hour.startsWith('*')
+  const times = (followsClock ? clockTimes(text) : undefined) ?? { crons: cronsOf(text) }
+  return { ...times, timezone: spelledZone(timezone) }
+}
+
+/**
+ * Temporal's search of calendar times jumps over an hour that is repeated, but times of an interval do not depend on a clock, and a
+ * calendar that leaves some of them out is compared with each. So these are all times at which the minute may be right somewhere
+ * in the world, without those at which the clock of the zone shows another.
+ * @returns undefined if the times are so rare that Temporal would search for too long
+ */
+function clockTimes(text: string): Pick<Timing, 'intervals' | 'skip'> | undefined {
+  const [minutes = [], hours = [], days = [], months = [], weekdays = []] = cronNumbers(text)
+  const shifts = Array.from({ length: 60 / OFFSET_STEP_MINUTES }, (_, n) => n * OFFSET_STEP_MINUTES)
+  const phases = [...new Set(minutes.flatMap((minute) => shifts.map((shift) => (minute + shift) % 60)))]
+  const gapDays = months.length < 12 ? (isLeapDay(days, months) ? Infinity : 366) : days.length < 31 ? 62 : 7
+  if (phases.length * 24 * gapDays > LOOKS_MAX) return undefined
+  const others = {
+    minute: without(minutes, 0, 59),
+    hour: without(hours, 0, 23),
+    dayOfMonth: without(days, 1, 31),
+    month: without(months, 1, 12).map((month) => MONTHS[month - 1] as (typeof MONTHS)[number]),
+    dayOfWeek: without(weekdays, 0, 6).map((day) => WEEKDAYS[day] as (typeof WEEKDAYS)[number]),
+  }
+  const { minute, hour, month, dayOfMonth, dayOfWeek } = others
+  // If both days are given, a day is left out only if neither matches (POSIX).
+  const otherDays = hasBothDays(text) ? [{ dayOfMonth, dayOfWeek }] : [{ dayOfMonth }, { dayOfWeek }]
+  const left = [{ minute }, { hour }, { month }, ...otherDays]
+  const skip = left.filter((one) => Object.values(one).every(({ length }) => length > 0))
+  return {
+    intervals: intervalsOf(phases),
+    skip: skip.map((one): CalendarSpec => ({ minute: '*', hour: '*', ...one })),
+  }
+}
+
+/** The fewest intervals that have these minutes of each hour. */
+function intervalsOf(minutes: readonly number[]): NonNullable<Timing['intervals']> {
+  const isPeriod = (period: number) => minutes.every((minute) => minutes.includes((minute + period) % 60))
+  const period = PERIODS.find(isPeriod) ?? 60
+  const first = minutes.filter((minute) => minute < period)
+  return first.map((minute) => ({ everyMs: period * MINUTE_MS, offsetMs: minute * MINUTE_MS }))
+}
+
+const PERIODS = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30]
+const MONTHS = [
+  ...(['JANUARY', 'FEBRUARY', 'MARCH', 'APRIL', 'MAY', 'JUNE'] as const),
+  ...(['JULY', 'AUGUST', 'SEPTEMBER', 'OCTOBER', 'NOVEMBER', 'DECEMBER'] as const),
+]
+const WEEKDAYS = ['SUNDAY', 'MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY', 'FRIDAY', 'SATURDAY'] as const
+
+const without = (numbers: readonly number[], from: number, to: number): number[] =>
+  Array.from({ length: to - from + 1 }, (_, n) => from + n).filter((one) => !numbers.includes(one))
+
+const isLeapDay = (days: readonly number[], months: readonly number[]): boolean =>
+  months.join() === '2' && Math.min(...days) === 29
+
+function hasBothDays(text: string): boolean {
+  const [, , day, , weekday] = text.split(' ')
+  return day !== '*' && weekday !== '*'
+}
+
 /** If both days are given, either matches (POSIX); Temporal requires both, so each gets an expression of its own. */
-export function cronsOf(text: string): string[] {
+function cronsOf(text: string): string[] {
+  if (!hasBothDays(text)) return [text]
   const [minute, hour, day, month, weekday] = text.split(' ')
-  if (day === '*' || weekday === '*') return [text]
   return [`${minute} ${hour} ${day} ${month} *`, `${minute} ${hour} * ${month} ${weekday}`]
 }
 
 /** The canonical spelling of a time zone, which Temporal requires. */
-export const spelledZone = (timezone: string): string =>
+const spelledZone = (timezone: string): string =>
   new Intl.DateTimeFormat('en', { timeZone: timezone }).resolvedOptions().timeZone
-
-/** By default, a start that is late by more than this is skipped. */
-export const CATCH_UP_MS = 60_000

@@ -1,6 +1,7 @@
 /** The Temporal Schedules of a tenant reference. Their ids are built here from the reference and a row, and never read back. */
 
 import {
+  type CalendarSpec,
   ScheduleAlreadyRunning,
   type ScheduleClient,
   ScheduleNotFoundError,
@@ -13,8 +14,11 @@ import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from '.
 /** When a schedule starts its workflow, and what it does while an earlier one runs. */
 export interface Timing {
   /** Five fields each, for Temporal. */
-  readonly crons: readonly string[]
-  readonly everyMs?: number
+  readonly crons?: readonly string[]
+  /** Times at `offsetMs` after multiples of `everyMs` since 1970. */
+  readonly intervals?: readonly { readonly everyMs: number; readonly offsetMs?: number }[]
+  /** Which of these times are left out, by what a clock in the time zone shows. */
+  readonly skip?: readonly CalendarSpec[]
   /** IANA name; UTC by default. */
   readonly timezone?: string
   readonly jitterMs?: number
@@ -143,10 +147,11 @@ function optionsOf(ref: TenantRef, scheduled: Scheduled) {
   }
 }
 
-function specOf({ crons, everyMs, timezone, jitterMs }: Timing): ScheduleSpec {
+function specOf({ crons = [], intervals = [], skip = [], timezone, jitterMs }: Timing): ScheduleSpec {
   return {
     cronExpressions: [...crons],
-    ...(everyMs !== undefined && { intervals: [{ every: everyMs }] }),
+    intervals: intervals.map(({ everyMs, offsetMs = 0 }) => ({ every: everyMs, offset: offsetMs })),
+    skip: [...skip],
     ...(timezone !== undefined && { timezone }),
     ...(jitterMs !== undefined && { jitter: jitterMs }),
   }

@@ -6,7 +6,7 @@ import { uuidOf } from '../../../core/ids.ts'
 import type { FlowTriggerInput } from '../../../core/run.ts'
 import { type Json, QUEUES } from '../../../core/work.ts'
 import type { Timing } from '../../../infra/temporal/schedules.ts'
-import { CATCH_UP_MS, cronsOf, spelledZone } from '../../triggers/schedule-timing.ts'
+import { CATCH_UP_MS, cronTiming } from '../../triggers/schedule-timing.ts'
 import type { DeclaredTrigger, Trigger, TriggerKind } from './trigger.ts'
 
 /** The spec of a schedule: when it starts executions, and how it treats overlapping ones. */
@@ -76,9 +76,8 @@ function timingOf(spec: ScheduleSpec): Timing {
   const { cron, every_ms, after_ms, timezone, overlap, catch_up_ms, jitter_ms } = spec
   const everyMs = every_ms ?? (after_ms === undefined ? undefined : Math.max(SECOND_MS, floor(after_ms)))
   return {
-    crons: cron === undefined ? [] : cronsOf(cron),
-    ...(everyMs !== undefined && { everyMs }),
-    ...(timezone !== undefined && { timezone: spelledZone(timezone) }),
+    ...(cron !== undefined && cronTiming(cron, timezone)),
+    ...(everyMs !== undefined && { intervals: [{ everyMs }] }),
     ...(jitter_ms !== undefined && { jitterMs: jitter_ms }),
     overlap,
     catchUpMs: catch_up_ms,

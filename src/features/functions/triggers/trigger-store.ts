@@ -13,7 +13,7 @@ import type { Scheduled } from '../../../infra/temporal/schedules.ts'
 import type { TenantWorkflows } from '../../../infra/temporal/temporal.ts'
 import { lastIdsIn } from '../../events/events.ts'
 import { changeRegistered } from '../../triggers/registration.ts'
-import { CATCH_UP_MS, cronsOf, spelledZone } from '../../triggers/schedule-timing.ts'
+import { CATCH_UP_MS, cronTiming } from '../../triggers/schedule-timing.ts'
 import { type DeclaredTriggers, eventSpec, type ScheduleSpec } from './declared.ts'
 
 /** A function that is configured or deleted. */
@@ -190,8 +190,7 @@ function scheduled(functionId: string, { id, spec, name }: ScheduleRow): Schedul
     summary: `Schedule of function ${name}`,
     attributes: { FlowId: functionId, FlowName: name, TriggerKind: 'schedule' },
     timing: {
-      crons: cronsOf('cron' in parsed ? parsed.cron : cron),
-      ...(timezone !== undefined && { timezone: spelledZone(timezone) }),
+      ...cronTiming('cron' in parsed ? parsed.cron : cron, timezone),
       overlap: 'allow_all',
       catchUpMs: CATCH_UP_MS,
     },
