@@ -19,6 +19,11 @@ interface Flow {
   readonly updated_at: string
 }
 
+/** A definition as the answer to writing it shows it. */
+interface Written extends Flow {
+  readonly warnings: readonly Diagnostic[]
+}
+
 interface Version {
   readonly version: number
   readonly sha256: string
@@ -106,17 +111,17 @@ export async function publishSource(
   const path = `${base}/definitions/${flow.id}/versions`
   if (!force && flow.latest_version > 0) {
     const latest = await client.get<Version>(`${path}/${flow.latest_version}`)
-    if (latest.source === source) return { flow, ...latest, warnings: [], isUnchanged: true }
+    if (latest.source === source) return { flow, ...latest, warnings: flow.warnings, isUnchanged: true }
   }
   return { flow, ...(await client.post<Omit<Published, 'flow'>>(path, {})) }
 }
 
-async function putDraft(client: ApiClient, base: string, source: string): Promise<Flow> {
+async function putDraft(client: ApiClient, base: string, source: string): Promise<Written> {
   try {
-    return await client.post<Flow>(`${base}/definitions`, source)
+    return await client.post<Written>(`${base}/definitions`, source)
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 409) throw error
-    return client.call<Flow>('PUT', `${base}/definitions/${encodeURIComponent(nameIn(source))}`, source)
+    return client.call<Written>('PUT', `${base}/definitions/${encodeURIComponent(nameIn(source))}`, source)
   }
 }
 
