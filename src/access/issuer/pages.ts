@@ -184,7 +184,9 @@ const OWN_SCOPES: Readonly<Record<string, string>> = {
   api: 'Use the REST API as you, with all that your account may do',
   openid: 'Know which account you signed in with',
   'platform:read':
-    'Read all that your account may see: settings, flows and their executions, functions, collections, the audit log',
+    'Read what your account may see: settings, flows and their executions, functions, collections, the audit log',
+  'platform:people':
+    'Read who has access, as far as your account may see it: accounts, users with all that is stored about them, API keys, OAuth clients',
   'platform:write':
     'Change things in your name: write, publish, run and cancel flows, decide approvals, deploy functions, declare and change collections, write and delete documents, publish MCP servers and call their tools',
 }
