@@ -33,9 +33,9 @@ beforeAll(async () => {
 
 const TITLE = '<img src=x onerror=alert(1)> & "List"'
 
-async function pageFor(mcpServer: PublishedMcpServer, scope: string): Promise<string> {
+async function pageFor(mcpServer: PublishedMcpServer, scope: string, client = clientId): Promise<string> {
   const browser = new Browser(REDIRECT)
-  const page = await browser.open(authorization(clientId, { resource: mcpServer.url, scope }).url)
+  const page = await browser.open(authorization(client, { resource: mcpServer.url, scope }).url)
   const { tenant, email, password } = person
   return (await browser.submit(page, { action: 'login', tenant, email, password })).html
 }
@@ -91,6 +91,31 @@ test('group: its tools together, by what they do; its title cannot hide the effe
     'Add to notes',
     'Only reads &amp; lists: read',
   ])
+})
+
+test('name of a client that registered itself: refused with a word of two scripts, warned of with words of two', async () => {
+  const register = (client_name: string) =>
+    call('POST', '/auth/register', { body: { client_name, redirect_uris: [REDIRECT] } })
+  const refused = await register('Cl\u0430ude')
+  expect([refused.status, refused.body]).toEqual([
+    400,
+    {
+      error: 'invalid_client_metadata',
+      error_description: 'client_name has letters of several scripts in one word',
+    },
+  ])
+  const mcpServer = await publishMcpServer(workspace, 'named', LIST)
+  const scope = scopesOf(mcpServer, 'notes_list')
+  for (const [name, isWarned] of [
+    ['\u0410\u0421\u041c\u0415 Agent', true],
+    ['\u0410\u0433\u0435\u043d\u0442', false],
+    ['ACME Agent', false],
+  ] as const) {
+    const { client_id } = await ok(register(name))
+    const html = await pageFor(mcpServer, scope, client_id)
+    expect(html).toContain('Its name is not verified.')
+    expect([name, html.includes('letters of several scripts')]).toEqual([name, isWarned])
+  }
 })
 
 test('scope that the server does not offer: not shown', async () => {

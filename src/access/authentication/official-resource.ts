@@ -2,8 +2,15 @@
 
 export const OFFICIAL_MCP_PATH = '/v1/mcp/platform/mcp'
 
-/** `read` reaches the tools that only read, `write` all tools. */
-export const OFFICIAL_SCOPES = { read: 'platform:read', write: 'platform:write' } as const
+/**
+ * `read` reaches the tools that only read, and `write` all tools, both apart from those that show who has access: `people` reaches
+ * these.
+ */
+export const OFFICIAL_SCOPES = {
+  read: 'platform:read',
+  write: 'platform:write',
+  people: 'platform:people',
+} as const
 
 /** The resource indicator (RFC 8707), which is also the URL of the endpoint. @param base the public base URL as configured */
 export const officialResource = (base: string): string => `${base}${OFFICIAL_MCP_PATH}`

@@ -10,13 +10,12 @@ import Type, { type Static } from 'typebox'
 import { Value } from 'typebox/value'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { hiddenIn } from '../../core/visible-text.ts'
 import type { Config } from '../../infra/config.ts'
 import { type Egress, hostAndPort, type Inbound } from '../../infra/http-client/egress.ts'
 import { AttemptThrottle } from '../authentication/attempt-throttle.ts'
 import { networkOf } from '../rate-limit/memory-buckets.ts'
 import type { IssuerAudit, Requester } from './audit-events.ts'
-import type { OAuthClient, OAuthClients } from './oauth-clients-store.ts'
+import { clientNameFault, type OAuthClient, type OAuthClients } from './oauth-clients-store.ts'
 import { REDIRECT_URI_RULE, usableRedirectUris } from './redirect-uris.ts'
 
 const { bytesMax, timeoutMs, freshSeconds, failureMs, failuresMax, concurrentMax } = LIMITS.clientDocuments
@@ -170,8 +169,8 @@ function parsed(body: Buffer): unknown {
 function faultOf(document: Static<typeof Document>, usable: readonly string[]): string | undefined {
   const { client_name: name = '', grant_types: grants, response_types: responses } = document
   const { token_endpoint_auth_method: method = 'none' } = document
-  const hidden = hiddenIn(name)
-  if (hidden !== undefined) return `client_name ${hidden}`
+  const fault = clientNameFault(name)
+  if (fault !== undefined) return `client_name ${fault}`
   if (method !== 'none') return 'token_endpoint_auth_method must be none'
   if (grants?.includes('authorization_code') === false) return 'grant_types must include authorization_code'
   if (responses?.includes('code') === false) return 'response_types must include code'

@@ -8,6 +8,7 @@ import { Value } from 'typebox/value'
 import { randomIds, typeId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Role } from '../../core/policy.ts'
+import { mixesScriptsInWord } from '../../core/scripts.ts'
 import { hiddenIn } from '../../core/visible-text.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
@@ -223,14 +224,21 @@ export class Registration {
 
 function metadataError(metadata: Metadata, usable: readonly string[]): RegistrationReply | undefined {
   const { grant_types: grants, response_types: responses, client_name: name } = metadata
-  const hidden = hiddenIn(name ?? '')
-  if (hidden !== undefined) return errorReply('invalid_client_metadata', `client_name ${hidden}`)
+  const fault = clientNameFault(name ?? '')
+  if (fault !== undefined) return errorReply('invalid_client_metadata', `client_name ${fault}`)
   if (usable.length === 0) return errorReply('invalid_redirect_uri', `one must be ${REDIRECT_URI_RULE}`)
   if (grants?.includes('authorization_code') === false)
     return errorReply('invalid_client_metadata', 'grant_types must include authorization_code')
   if (responses?.includes('code') === false)
     return errorReply('invalid_client_metadata', 'response_types must include code')
   return undefined
+}
+
+/** What makes the name of a client that nobody has checked unfit for the consent page, after the word `client_name`. */
+export function clientNameFault(name: string): string | undefined {
+  return (
+    hiddenIn(name) ?? (mixesScriptsInWord(name) ? 'has letters of several scripts in one word' : undefined)
+  )
 }
 
 /** Every client becomes a public one, whichever authentication method it requested; the reply says so (RFC 7591 §3.2.1). */

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
 import type { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
+import { mixesScripts } from '../../core/scripts.ts'
 import { EFFECTS, type Effect, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
 import { documentHostOf } from './client-ids.ts'
 import type { ScopeAccess } from './grants.ts'
@@ -169,12 +170,21 @@ export function consentPage(prompt: Prompt): Page {
 }
 
 /** Tells where an unknown client comes from. */
-export function clientWarning({ registered, clientId }: Pick<Prompt, 'registered' | 'clientId'>): string {
+export function clientWarning({
+  registered,
+  clientId,
+  clientName,
+}: Pick<Prompt, 'registered' | 'clientId' | 'clientName'>): string {
   if (!registered) return ''
   const host = documentHostOf(clientId)
-  if (host === undefined)
-    return '<p class="fault">This client registered itself. Its name is not verified.</p>'
-  return `<p class="fault"><code>${escapeHtml(host)}</code> describes this client, as <code>${escapeHtml(clientId)}</code>. Its name is not verified.</p>`
+  const origin =
+    host === undefined
+      ? 'This client registered itself.'
+      : `<code>${escapeHtml(host)}</code> describes this client, as <code>${escapeHtml(clientId)}</code>.`
+  const mixed = mixesScripts(clientName)
+    ? ' It has letters of several scripts, which may look like those of another name.'
+    : ''
+  return `<p class="fault">${origin} Its name is not verified.${mixed}</p>`
 }
 
 const LOCAL_WARNING =
@@ -184,7 +194,9 @@ const OWN_SCOPES: Readonly<Record<string, string>> = {
   api: 'Use the REST API as you, with all that your account may do',
   openid: 'Know which account you signed in with',
   'platform:read':
-    'Read all that your account may see: settings, flows and their executions, functions, collections, the audit log',
+    'Read what your account may see: settings, flows and their executions, functions, collections, the audit log',
+  'platform:people':
+    'Read who has access, as far as your account may see it: accounts, users with all that is stored about them, API keys, OAuth clients',
   'platform:write':
     'Change things in your name: write, publish, run and cancel flows, decide approvals, deploy functions, declare and change collections, write and delete documents, publish MCP servers and call their tools',
 }

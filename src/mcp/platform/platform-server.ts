@@ -22,17 +22,26 @@ import { bearerOf, type Message, mountEndpoint } from '../endpoint.ts'
 import { refuseForeignOrigin } from '../origins.ts'
 import type { McpResources, McpServer, ToolResult } from '../protocol/mcp-server.ts'
 import { loadPlatformResources } from './platform-resources.ts'
-import { operationOf, type PlatformTool, returnsData, toolsFor, withoutSecrets } from './platform-tools.ts'
+import {
+  inputOf,
+  inWordsOf,
+  operationOf,
+  type PlatformTool,
+  returnsData,
+  toolsFor,
+  withoutSecrets,
+} from './platform-tools.ts'
 
 const INSTRUCTIONS = `Tenon is a backend for many tenants: flows, functions, collections, events and MCP servers.
-1. me_get tells your role, tenant and workspace; workspace_list lists workspaces. Tools take the id as ws or workspace_id.
+1. me_get tells your role, tenant and workspace; workspace_list lists workspaces. Tools take the id as workspace_id.
 2. Before you write a flow, read the resources tenon://docs/flows and tenon://docs/flow-language, and an example that is close
    (tenon://examples/…). tenon://docs/flow-schema has every field. Before a function, a schema or an MCP server: tenon://docs/functions,
    tenon://docs/schemas, tenon://docs/mcp.
 3. flow_validate reports all errors with line and column; flow_simulate runs the flow against mocks, without effects.
 4. flow_create stores a draft, flow_update replaces it, flow_version_create publishes it as the next version.
 5. execution_create with wait (seconds, at most ${LIMITS.preferWaitSecondsMax}) starts it; execution_get has status, steps and output; approval_list has open decisions.
-6. Tools that change something need the scope platform:write; clients ask the user for it when you first call one.
+6. Tools that change something need the scope platform:write, and those that show people, keys and clients platform:people; clients ask the
+   user for it when you first call one.
 7. A result has at most ${LIMITS.mcpResultBytesDefault} bytes: ask for small pages.`
 
 /** Challenges its clients as a hosted server does by default. */
@@ -140,18 +149,20 @@ class PlatformServerHandler {
    */
   #checkScope(
     request: FastifyRequest,
-    { operation: { reads }, tool }: PlatformTool,
+    { scope, tool }: PlatformTool,
     client: OfficialClient,
   ): ToolResult | undefined {
     const { read, write } = OFFICIAL_SCOPES
     const { scopes, principal } = client
-    if (scopes.has(write) || (reads && scopes.has(read))) return undefined
-    const scope = reads ? read : write
+    if (scopes.has(scope) || (scope === read && scopes.has(write))) return undefined
     const detail = `The tool ${tool.name} needs the scope ${scope}.`
     const { clientId = '', subject } = principal
     const challenged = { ...client, server: SERVER, isPerson: true, clientId, subject }
     if (!this.#challenges.admits(request, challenged, scope)) return missingScope(detail, [scope], scopes)
-    const needed = reads ? [read] : [read, write]
+    // A client that asks for these alone keeps what it has.
+    const needed = Object.values(OFFICIAL_SCOPES).filter(
+      (one) => one === read || one === scope || scopes.has(one),
+    )
     const challenge = challengeOf(this.#clients.metadataUrl, needed, {
       error: 'insufficient_scope',
       error_description: 'The token does not allow this tool.',
@@ -171,14 +182,16 @@ class PlatformServerHandler {
   }
 
   async #call(
-    { operation, requestIdField, chainDepthField }: PlatformTool,
+    tool: PlatformTool,
     args: Readonly<Record<string, unknown>>,
     { id: requestId, ip: address, rateLimits = [], headers }: FastifyRequest,
     principal: Principal,
   ): Promise<ToolResult> {
+    const { operation, requestIdField, chainDepthField } = tool
     const depthGiven = headers[CHAIN_DEPTH_HEADER]
+    const input = inputOf(tool, args)
     const given = {
-      ...(withoutNulls(operation.input as unknown as Record<string, unknown>, args) as object),
+      ...(withoutNulls(operation.input as unknown as Record<string, unknown>, input) as object),
       ...(requestIdField !== undefined && { [requestIdField]: requestId }),
       ...(chainDepthField !== undefined && depthGiven !== undefined && { [chainDepthField]: depthGiven }),
     }
@@ -189,7 +202,7 @@ class PlatformServerHandler {
     } catch (error) {
       const problem =
         error instanceof Problem
-          ? error
+          ? inWordsOf(tool, error)
           : new Problem('internal', { detail: `The request id is ${requestId}.`, cause: error })
       if (problem.status >= 500 && !problem.row.final)
         this.#platform.log.error({ err: error, operation: operation.name }, 'tool call failed')

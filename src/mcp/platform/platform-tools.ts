@@ -1,9 +1,11 @@
 /** The tools of the official MCP server: operations that read, and an explicit list of those that write. */
 
+import { OFFICIAL_SCOPES } from '../../access/authentication/official-resource.ts'
 import { isObject } from '../../core/json.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { inDomain, isPublicRole, type Principal, roleFor } from '../../core/policy.ts'
 import { portableInput } from '../../core/portable-schema.ts'
+import { Problem } from '../../core/problem.ts'
 import { REDACTED } from '../../core/redact.ts'
 import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
 import { OPERATIONS } from '../../features/index.ts'
@@ -45,9 +47,19 @@ const WRITES: Readonly<Record<string, WriteEffect>> = {
   'collection.delete': 'changes',
 }
 
+/** Nouns whose operations show who has access: people, what is stored about them, and credentials. */
+const PEOPLE: ReadonlySet<string> = new Set(['account', 'user', 'api_key', 'oauth_client', 'mcp_client'])
+
+/** The field that names a workspace has this name in all tools; in paths it is `ws`. */
+const WORKSPACE = 'workspace_id'
+
+type OfficialScope = (typeof OFFICIAL_SCOPES)[keyof typeof OFFICIAL_SCOPES]
+
 export interface PlatformTool {
   readonly operation: AnyOperation
   readonly tool: McpTool
+  /** The scope that a token needs for it. */
+  readonly scope: OfficialScope
   /** The input field that takes the id of the request. */
   readonly requestIdField: string | undefined
   /** The input field that takes the header with the number of calls around this one. */
@@ -81,21 +93,69 @@ export const toolsFor = (principal: Principal): PlatformTool[] =>
   })
 
 function toolOf(operation: AnyOperation): PlatformTool {
-  const { name, summary, reads, input, http } = operation
+  const { name, summary, input, http } = operation
   const fieldOf = (name: string) =>
     Object.entries(http.headers ?? {}).find(([, header]) => header === name)?.[0]
   const [requestIdField, chainDepthField] = [fieldOf('x-request-id'), fieldOf(CHAIN_DEPTH_HEADER)]
   const { [requestIdField ?? '']: _id, [chainDepthField ?? '']: _depth, ...properties } = input.properties
+  const scope = scopeFor(operation)
   const tool = {
     // Not every client accepts a dot.
     name: name.replaceAll('.', '_'),
     title: summary,
-    description: `${summary}.${reads ? '' : ' Needs the scope platform:write.'}`,
+    description: `${summary}.${scope === OFFICIAL_SCOPES.read ? '' : ` Needs the scope ${scope}.`}`,
     // No output schema: clients check the result of an error against it as well.
-    inputSchema: portableInput({ ...input, properties, type: 'object' }),
+    inputSchema: portableInput(withWorkspace({ ...input, properties, type: 'object' })),
     annotations: annotationsOf(operation),
   }
-  return { operation, tool, requestIdField, chainDepthField }
+  return { operation, tool, scope, requestIdField, chainDepthField }
+}
+
+function scopeFor({ name, reads }: AnyOperation): OfficialScope {
+  if (!reads) return OFFICIAL_SCOPES.write
+  return PEOPLE.has(name.split('.')[0] ?? '') ? OFFICIAL_SCOPES.people : OFFICIAL_SCOPES.read
+}
+
+interface ObjectSchema {
+  readonly properties: Readonly<Record<string, unknown>>
+  readonly required?: readonly string[]
+}
+
+function named(name: string): string {
+  return name === 'ws' ? WORKSPACE : name
+}
+
+/** The schema of a tool, in which a workspace has one name. */
+function withWorkspace<T extends ObjectSchema>(schema: T): T {
+  const properties = Object.entries(schema.properties).map(([name, one]) => [named(name), one])
+  return {
+    ...schema,
+    properties: Object.fromEntries(properties),
+    ...(schema.required && { required: schema.required.map(named) }),
+  }
+}
+
+const namesByPath = ({ operation: { input } }: PlatformTool) => Object.hasOwn(input.properties, 'ws')
+
+/** The arguments of a call as the operation has them. */
+export function inputOf(
+  tool: PlatformTool,
+  args: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  const { [WORKSPACE]: ws, ...others } = args
+  return namesByPath(tool) && ws !== undefined && args['ws'] === undefined ? { ...others, ws } : args
+}
+
+/** A problem with the names of the tool's arguments. */
+export function inWordsOf(tool: PlatformTool, problem: Problem): Problem {
+  const { code, detail, hint, errors, members, headers, cause } = problem
+  if (!namesByPath(tool) || !errors.some(({ name }) => name === 'ws')) return problem
+  return new Problem(code, {
+    ...(detail !== undefined && { detail: detail.replaceAll(/\bws(?=:)/g, WORKSPACE) }),
+    ...(hint !== undefined && { hint }),
+    errors: errors.map((error) => ({ ...error, name: named(error.name) })),
+    ...{ members, headers, cause },
+  })
 }
 
 function annotationsOf({ name, reads, http: { method } }: AnyOperation): Record<string, boolean> {

@@ -243,6 +243,10 @@ describe('document', () => {
     ],
     'without the code grant': [{ grant_types: ['client_credentials'] }, 'must include authorization_code'],
     'with a hidden name': [{ client_name: 'Agent\u202e' }, 'client_name'],
+    'with a word of two scripts': [
+      { client_name: 'Cl\u0430ude' },
+      'client_name has letters of several scripts',
+    ],
     'with too many redirect URIs': [
       { redirect_uris: Array.from({ length: LIMITS.redirectUrisMax + 1 }, (_, n) => `${WEB}/${n}`) },
       'redirect URIs',

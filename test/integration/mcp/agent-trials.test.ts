@@ -301,8 +301,8 @@ test('write and publish a nightly report flow, at the official server: no step i
   const admin = await tokenOf({ sub: 'ada', roles: ['workspace_admin'], ...inWorkspace(workspace) })
   await withAgent(
     async (use, read) => {
-      const { workspace_id: ws } = await use('who are you')
-      const { data: declared } = await use('list declared collections', { workspace_id: ws })
+      const { workspace_id } = await use('who are you')
+      const { data: declared } = await use('list declared collections', { workspace_id })
       const [orders] = declared.filter(({ collection }: { collection: string }) => collection === 'orders')
       expect(orders.schema.properties.status.enum).toContain('late')
       const source = REPORT
@@ -310,22 +310,22 @@ test('write and publish a nightly report flow, at the official server: no step i
         JSON.parse(await read('tenon://docs/flow-schema')),
       )
       expect(isFlow(parse(source)), JSON.stringify(isFlow.errors)).toBe(true)
-      expect(await use('check a flow', { ws, source })).toMatchObject({ valid: true, faults: [] })
+      expect(await use('check a flow', { workspace_id, source })).toMatchObject({ valid: true, faults: [] })
       const data = [
         { number: 'A1', cents: 900 },
         { number: 'B1', cents: 100 },
       ]
       const mocks = { late: { output: { data } }, keep: { output: { id: 'doc_1' } } }
-      const simulated = await use('simulate a flow', { ws, source, mocks })
+      const simulated = await use('simulate a flow', { workspace_id, source, mocks })
       expect(simulated).toMatchObject({ status: 'completed', output: { orders: 2, cents: 1_000 } })
-      const { name: flow } = await use('create a flow', { ws, source })
-      expect(await use('publish the draft of a flow', { ws, flow })).toMatchObject({ version: 1 })
-      const { data: schedules } = await use('list the schedules', { ws, flow })
+      const { name: flow } = await use('create a flow', { workspace_id, source })
+      expect(await use('publish the draft of a flow', { workspace_id, flow })).toMatchObject({ version: 1 })
+      const { data: schedules } = await use('list the schedules', { workspace_id, flow })
       expect(schedules).toHaveLength(1)
-      const { next } = await use('read a schedule', { ws, id: schedules[0].id })
+      const { next } = await use('read a schedule', { workspace_id, id: schedules[0].id })
       expect(next[0]).toMatch(/T02:00:00/)
-      const started = await use('start an execution', { ws, flow, wait: 30 })
-      const { status, output } = await use('read an execution', { ws, id: started.id })
+      const started = await use('start an execution', { workspace_id, flow, wait: 30 })
+      const { status, output } = await use('read an execution', { workspace_id, id: started.id })
       expect([status, output.orders]).toEqual(['completed', expect.any(Number)])
       const reports = await use('list documents', { name: 'reports' })
       expect(reports.data).toMatchObject([{ orders: output.orders, cents: output.cents }])

@@ -1,6 +1,8 @@
 /** OAuth of the official MCP server: clients find the issuer, an account signs in, and a writing tool asks for more. */
 
 import { beforeAll, describe, expect, inject, test } from 'vitest'
+import type { Principal } from '../../../src/core/policy.ts'
+import { toolsFor } from '../../../src/mcp/platform/platform-tools.ts'
 import {
   addAccount,
   agentOf,
@@ -33,6 +35,7 @@ import {
 } from '../../support/fixtures/tenants.ts'
 
 const PATH = '/v1/mcp/platform/mcp'
+const OPERATOR: Principal = { kind: 'token', seen: 'a token', subject: 'ada', roles: ['operator'] }
 const READ = 'platform:read'
 const BOTH = 'platform:read platform:write'
 const SOURCE = [
@@ -64,6 +67,33 @@ async function tokenWith(scope: string, account = person): Promise<Caller> {
 
 const createFlow = (as: Caller) =>
   callTool(PATH, as, 'flow_create', { ws: workspace.workspaceId, source: SOURCE })
+
+describe('who has access', () => {
+  /** Every tool about people and credentials, as the table of operations has them. */
+  const people = toolsFor(OPERATOR).filter(({ scope }) => scope === 'platform:people')
+
+  test('accounts, users and their data, keys and clients: with their own scope alone, whichever others a token has', async () => {
+    const names = people.map(({ tool }) => tool.name)
+    for (const name of ['account_list', 'user_export', 'user_list', 'api_key_list', 'oauth_client_list'])
+      expect(names).toContain(name)
+    const usable = names.filter((name) => /^(account|user|api_key)_(list|get|export)$/.test(name))
+    for (const scope of [READ, 'platform:write', BOTH]) {
+      const as = await tokenWith(scope)
+      for (const name of usable) {
+        const { status, headers } = await callTool(PATH, as, name, {})
+        expect([scope, name, status]).toEqual([scope, name, 403])
+        const asked = scope.includes('write') ? `${BOTH} platform:people` : `${READ} platform:people`
+        expect(headers.get('www-authenticate')).toContain(`scope="${asked}"`)
+      }
+    }
+    const as = await tokenWith(`${READ} platform:people`)
+    const args = { workspace_id: workspace.workspaceId }
+    expect((await callTool(PATH, as, 'api_key_list', args)).body.result.content[0].text).toContain(
+      '"kind":"anon"',
+    )
+    expect((await createFlow(as)).status).toBe(403)
+  })
+})
 
 describe('discovery', () => {
   test('metadata: names the issuer and the scope to begin with', async () => {
@@ -217,8 +247,9 @@ test('consent page: says in words what each scope allows, and asks for the tenan
   }
   const reading = await pageFor(READ)
   expect(reading).toContain('registered itself')
-  expect(reading).toContain('Read all that your account may see')
-  expect(reading).not.toContain('Change things in your name')
+  expect(reading).toContain('Read what your account may see')
+  expect(reading).not.toMatch(/Change things in your name|Read who has access/)
+  expect(await pageFor(`${READ} platform:people`)).toContain('Read who has access')
   expect(await pageFor(`${BOTH} api mcp:x:y`)).toContain('Change things in your name')
   expect(await pageFor(`${BOTH} api mcp:x:y`)).not.toMatch(/REST API|mcp:x:y/)
 })

@@ -99,11 +99,15 @@ describe('tool list', () => {
       tools.filter(({ annotations }) => annotations?.readOnlyHint === isReading).map(({ name }) => name)
     expect(named(true).sort()).toEqual(reads.sort())
     expect(named(false).sort()).toEqual(ADMIN_WRITES)
-    for (const { name, description = '', outputSchema } of tools) {
-      expect([name, description.includes('Needs the scope platform:write.')]).toEqual([
+    for (const { name, description = '', inputSchema, outputSchema } of tools) {
+      expect([name, Object.keys(inputSchema.properties ?? {})]).toEqual([
         name,
-        ADMIN_WRITES.includes(name),
+        expect.not.arrayContaining(['ws']),
       ])
+      const [, scope = 'platform:read'] = /Needs the scope (platform:\w+)\.$/.exec(description) ?? []
+      const isPeople = /^(account|user|api_key|oauth_client|mcp_client)_/.test(name)
+      const needed = isPeople ? 'people' : ADMIN_WRITES.includes(name) ? 'write' : 'read'
+      expect([name, scope]).toEqual([name, `platform:${needed}`])
       expect(description).not.toMatch(/\/v1\//)
       expect(outputSchema).toBeUndefined()
     }
@@ -190,12 +194,12 @@ test('no token or an API key: 401', async () => {
 describe('errors', () => {
   test('argument missing: named, before the workspace is looked for', async () => {
     const { text, isError, structuredContent } = await run(await operator(), 'flow_list', {})
-    expect([isError, text.split('\n')[0]]).toEqual([true, 'validation_failed: ws: is required'])
+    expect([isError, text.split('\n')[0]]).toEqual([true, 'validation_failed: workspace_id: is required'])
     expect(structuredContent).toMatchObject({
       code: 'validation_failed',
       status: 400,
       hint: expect.any(String),
-      errors: [{ name: 'ws', detail: 'is required' }],
+      errors: [{ name: 'workspace_id', detail: 'is required' }],
     })
     expect(structuredContent).not.toHaveProperty('instance')
   })

@@ -4,7 +4,7 @@
  */
 
 /** Which forms of a result a host passes on to its model. `either`: the structured content, and text where there is none. */
-export type Shown = 'text' | 'either' | 'both'
+type Shown = 'text' | 'either' | 'both'
 
 export interface Host {
   /** The body of `POST /auth/register` (RFC 7591). */

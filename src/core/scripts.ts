@@ -1,0 +1,35 @@
+/** Tells if a name has letters of several scripts: with a Cyrillic а among the Latin letters, it imitates another one. */
+
+/** The scripts in common modern use (UAX #31, table 5). */
+const NAMES = `Arabic Armenian Bengali Bopomofo Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Han Hangul Hebrew
+  Hiragana Kannada Katakana Khmer Lao Latin Malayalam Myanmar Oriya Sinhala Tamil Telugu Thaana Thai Tibetan`
+const SCRIPTS = NAMES.split(/\s+/)
+
+/** Writing systems of several scripts: Japanese, Korean, and Chinese with Bopomofo (UTS #39 §5.1), also beside Latin letters. */
+const SYSTEMS = [
+  ['Latin', 'Han', 'Hiragana', 'Katakana'],
+  ['Latin', 'Han', 'Hangul'],
+  ['Latin', 'Han', 'Bopomofo'],
+]
+
+/** Letters that belong to each of the scripts, or to one of them, besides those that belong to all. */
+const lettersOf = (scripts: readonly string[]) => {
+  const classes = [...scripts, 'Common', 'Inherited'].map((name) => `\\p{Script_Extensions=${name}}`)
+  return new RegExp(`^[${classes.join('')}]*$`, 'u')
+}
+const FITTING = [...SCRIPTS.map((name) => [name]), ...SYSTEMS].map(lettersOf)
+/** Scripts that are no longer in common use count as one. */
+const OF_NONE = new RegExp(`^[^${SCRIPTS.map((name) => `\\p{Script_Extensions=${name}}`).join('')}]*$`, 'u')
+
+/** The level "highly restrictive" (UTS #39 §5.2): one script, or Latin beside Chinese, Japanese or Korean. */
+function isOfOneSystem(text: string): boolean {
+  const letters = text.replaceAll(/[^\p{L}\p{M}]+/gu, '')
+  return [...FITTING, OF_NONE].some((fitting) => fitting.test(letters))
+}
+
+/** True if a word has letters of several scripts, which no language writes. */
+export const mixesScriptsInWord = (text: string): boolean =>
+  [...text.matchAll(/[\p{L}\p{M}]+/gu)].some(([word]) => !isOfOneSystem(word))
+
+/** True if the words of a text are of several scripts. */
+export const mixesScripts = (text: string): boolean => !isOfOneSystem(text)
