@@ -1,4 +1,4 @@
-/** What all parts of the kill drill share: numbers by seed, requests that are repeated until answered, counts and findings. */
+/** The shared part of the kill drill: numbers by seed, requests that are repeated until answered, counts and findings. */
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Caller, TestWorkspace } from '../../support/fixtures/tenants.ts'
