@@ -316,11 +316,15 @@ const PING_TIMEOUT_MS = 2_000
 function mountHealth(app: FastifyInstance, platform: Platform): void {
   app.get('/healthz', async () => ({ status: 'pass' }))
   app.get('/readyz', async (_request, reply) => {
-    const checks = await Promise.all(platform.checks.map(runCheck))
+    const [checks, idle] = await Promise.all([
+      Promise.all(platform.checks.map(runCheck)),
+      Promise.race([platform.idleQueues(), delay(PING_TIMEOUT_MS, [], { ref: false })]).catch(() => []),
+    ])
     const pass = checks.every(([, check]) => check.status === 'pass')
-    return reply
-      .code(pass ? 200 : 503)
-      .send({ status: pass ? 'pass' : 'fail', checks: Object.fromEntries(checks) })
+    // Without a worker a process still serves documents, so a balancer keeps it.
+    const status = !pass ? 'fail' : idle.length > 0 ? 'warn' : 'pass'
+    const workers = idle.length === 0 ? {} : { idle_queues: idle }
+    return reply.code(pass ? 200 : 503).send({ status, checks: Object.fromEntries(checks), ...workers })
   })
 }
 

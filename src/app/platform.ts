@@ -109,6 +109,7 @@ export function openPlatform(
     streamConsumers,
     builder: config.DATABASE_BUILDER_URL === undefined ? undefined : new Builder(config.DATABASE_BUILDER_URL),
     checks,
+    idleQueues: () => temporal.idleQueues(),
     close: async () => {
       await Promise.all([
         meters.flush(),

@@ -40,18 +40,24 @@ const node: Check = async () => {
   return [{ name: 'Node', good, detail: `${process.versions.node}${good ? '' : '; 24 or newer is needed'}` }]
 }
 
-/** The API, and each server as the API sees it. */
+interface Readiness {
+  readonly checks: Record<string, { readonly status: string; readonly ms: number }>
+  readonly idle_queues?: readonly { readonly queue: string; readonly detail: string }[]
+}
+
+/** The API, and each server and task queue as the API sees it. */
 const api: Check = async ({ TENON_URL: url }) => {
   if (!url) return [{ name: 'API', good: false, detail: 'TENON_URL is not set; run `npm start`' }]
   try {
     const response = await fetch(`${url}/readyz`)
-    const { checks } = (await response.json()) as { checks: Record<string, { status: string; ms: number }> }
+    const { checks, idle_queues: idle = [] } = (await response.json()) as Readiness
     const servers = Object.entries(checks).map(([name, { status, ms }]) => ({
       name: `API → ${name}`,
       good: status === 'pass',
       detail: status === 'pass' ? `answers in ${ms} ms` : 'does not answer the API',
     }))
-    return [{ name: 'API', good: true, detail: url }, ...servers]
+    const queues = idle.map(({ queue, detail }) => ({ name: queue, good: false, detail }))
+    return [{ name: 'API', good: true, detail: url }, ...servers, ...queues]
   } catch {
     return [{ name: 'API', good: false, detail: `no answer at ${url}; run \`npm start\`` }]
   }

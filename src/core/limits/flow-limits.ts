@@ -76,6 +76,9 @@ export const FLOW_LIMITS = {
   /** The silence after which the worker of a call counts as lost: if the call is repeated then, and if it is not. */
   callHeartbeatMs: 10_000,
   singleCallHeartbeatMs: 60_000,
+  /** The age of the last poll of a task queue at which its worker counts as gone, and how long a process knows which queues have none. */
+  workerGoneMs: 75_000,
+  idleQueuesKeptMs: 5_000,
   /** A call that is sent so long after it was scheduled asks Temporal before if it was cancelled meanwhile. */
   cancelCheckAfterMs: 250,
   /** `$error.response`: how much of the body is read, and how much of content and headers is kept. */

@@ -24,7 +24,9 @@ import { owns, type TenantRef, workflowId } from '../../core/tenant.ts'
 import type { Config } from '../config.ts'
 import { KeyedSemaphore } from '../keyed-semaphore.ts'
 import { retryTransient } from '../retry.ts'
+import { TtlCache } from '../ttl-cache.ts'
 import { GRPC, isDiscardedUpdate, isGrpcError, toProblem } from './errors.ts'
+import { findIdleQueues, type IdleQueue } from './idle-queues.ts'
 import { Schedules, unlessThrown } from './schedules.ts'
 import { plaintextSummary, type Start, searchAttributesOf, withPurpose } from './start-values.ts'
 
@@ -62,6 +64,7 @@ export class Temporal {
   readonly #uiUrl: string | undefined
   readonly #namespace: string
   readonly #eagerStarts: EagerStartProxy | undefined
+  readonly #idleQueues = new TtlCache<readonly IdleQueue[]>({ max: 1, ttl: LIMITS.idleQueuesKeptMs })
 
   /** @param codec encodes payloads on their way to the server and decodes them on their way back */
   constructor(config: Config, codec: PayloadCodec) {
@@ -85,6 +88,12 @@ export class Temporal {
 
   async ping(): Promise<void> {
     await callTemporal(this.#client, () => this.#connection.workflowService.getSystemInfo({}))
+  }
+
+  /** The task queues that no worker polls. */
+  idleQueues(): Promise<readonly IdleQueue[]> {
+    const find = () => callTemporal(this.#client, () => findIdleQueues(this.#connection, this.#namespace))
+    return this.#idleQueues.load('all', find)
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,54 @@
+/** Finds the task queues of the platform that no worker polls: what is in them stands still. */
+
+import type { Connection } from '@temporalio/client'
+import { tsToMs } from '@temporalio/common/lib/time.js'
+import proto from '@temporalio/proto'
+import { LIMITS } from '../../core/limits.ts'
+import { QUEUES } from '../../core/work.ts'
+
+const { TaskQueueType } = proto.temporal.api.enums.v1
+/** Queues of workflows; all have activities, too. */
+const WITH_WORKFLOWS: readonly string[] = [QUEUES.flows, QUEUES.provisioning]
+
+export interface IdleQueue {
+  readonly queue: string
+  /** The last time that a worker asked for work, RFC 3339; null if Temporal remembers none, which it does for five minutes. */
+  readonly since: string | null
+  /** The finding and the next step, in sentences. */
+  readonly detail: string
+}
+
+/**
+ * @param goneMs the age of the last poll at which its worker counts as gone. A poll of a live worker lasts up to a minute, so a
+ *   worker that restarts within seconds is none
+ * @throws errors of the service
+ */
+export async function findIdleQueues(
+  { workflowService }: Pick<Connection, 'workflowService'>,
+  namespace: string,
+  goneMs: number = LIMITS.workerGoneMs,
+): Promise<IdleQueue[]> {
+  const found = await Promise.all(
+    Object.values(QUEUES).map(async (name) => {
+      const isFlows = WITH_WORKFLOWS.includes(name)
+      const taskQueueType = isFlows
+        ? TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+        : TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+      const taskQueue = { name }
+      const { pollers } = await workflowService.describeTaskQueue({ namespace, taskQueue, taskQueueType })
+      const lastMs = Math.max(
+        0,
+        ...(pollers ?? []).map(({ lastAccessTime }) => tsToMs(lastAccessTime ?? undefined)),
+      )
+      return Date.now() - lastMs < goneMs ? [] : [idleQueue(name, lastMs)]
+    }),
+  )
+  return found.flat()
+}
+
+function idleQueue(queue: string, lastMs: number): IdleQueue {
+  const since = lastMs === 0 ? null : new Date(lastMs).toISOString()
+  const time = since === null ? 'for five minutes or longer' : `since ${since}`
+  const detail = `No worker has polled the task queue ${queue} ${time}: its work stands still. Start a worker (\`npm start\` on one machine, else \`node dist/worker.mjs\`), and look into the log of the last one.`
+  return { queue, since, detail }
+}

@@ -1,0 +1,53 @@
+/** A worker that is gone for good: readiness and `tenon doctor` name each task queue that nobody polls, and documents are served on. */
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { QUEUES } from '../../src/core/work.ts'
+import { runCommand } from '../support/clients/cli.ts'
+import { call, eventually } from '../support/fixtures/tenants.ts'
+import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
+
+let own: OwnPlatform
+const seen: string[] = []
+
+beforeAll(async () => {
+  own = await ownPlatform({ onEvent: ({ name, type }) => name === 'worker' && seen.push(type) })
+}, 120_000)
+afterAll(() => own?.started.stop())
+
+const readiness = async () => call('GET', '/readyz', { at: own.started.running })
+const doctor = () =>
+  runCommand(['doctor'], {
+    env: { ...process.env, ...own.started.running.env, TENON_URL: own.started.running.url },
+  })
+
+async function crash(): Promise<void> {
+  const { supervisor } = own.started.stack
+  const starts = seen.filter((type) => type === 'ready').length
+  process.kill(await eventually(async () => supervisor.pid('worker')), 'SIGKILL')
+  await eventually(async () =>
+    seen.includes('gave_up') || seen.filter((type) => type === 'ready').length > starts ? true : undefined,
+  )
+}
+
+test('worker crashes: while it restarts, readiness passes; once it is gone, both name its queues, since when, and what to do', async () => {
+  await crash()
+  expect(await readiness()).toMatchObject({ status: 200, body: { status: 'pass' } })
+  while (!seen.includes('gave_up')) await crash()
+  const { status, body } = await eventually(async () => {
+    const reply = await readiness()
+    return reply.body.idle_queues?.length === Object.keys(QUEUES).length ? reply : undefined
+  }, 120_000)
+  expect([status, body.status]).toEqual([200, 'warn'])
+  const queues = body.idle_queues as { queue: string; since: string | null; detail: string }[]
+  expect(queues.map(({ queue }) => queue).toSorted()).toEqual(Object.values(QUEUES).toSorted())
+  const { stdout } = await doctor()
+  for (const { queue, since, detail } of queues) {
+    expect(Date.parse(since ?? '')).toBeLessThan(Date.now())
+    expect(detail).toContain(`No worker has polled the task queue ${queue} since ${since}`)
+    expect(stdout).toContain(`✗ ${queue}`)
+  }
+  expect(stdout).not.toContain('All is well')
+  const { workspace } = own
+  const document = { as: workspace.service, at: own.started.running, body: { n: 1 } }
+  expect((await call('POST', '/v1/collections/notes/documents', document)).status).toBe(201)
+}, 240_000)
