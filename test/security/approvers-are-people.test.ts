@@ -263,19 +263,6 @@ const WAYS: Readonly<Record<string, Way>> = {
     },
     decider: async () => mallory.as,
   },
-  'the maker of the key that published the event of a function which published the event': {
-    event: {
-      make: async (type) => {
-        const topic = unique('paid')
-        const source = `export default (_, { tenon }) => tenon.events.publish('${type}', {})`
-        const config = { scopes: ['events:write'], triggers: [{ topics: [topic] }] }
-        const { workspace_id } = place
-        await post(workspace.operator, '/v1/functions', { workspace_id, name: unique('fn'), source, config })
-        await post(await key(mallory.as), '/v1/events/publish', { topic, data: {} })
-      },
-    },
-    decider: async () => mallory.as,
-  },
   'an account that somebody else made afterwards': { decider: async () => (await admin(carol.as)).as },
   'an account that got its groups afterwards': {
     before: async () => {
