@@ -30,6 +30,8 @@ async function crash(): Promise<void> {
 }
 
 test('worker crashes: while it restarts, readiness passes; once it is gone, both name its queues, since when, and what to do', async () => {
+  // A worker polls each queue some moments after its start.
+  await eventually(async () => ((await readiness()).body.status === 'pass' ? true : undefined))
   await crash()
   expect(await readiness()).toMatchObject({ status: 200, body: { status: 'pass' } })
   while (!seen.includes('gave_up')) await crash()

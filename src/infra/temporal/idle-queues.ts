@@ -48,7 +48,8 @@ export async function findIdleQueues(
 
 function idleQueue(queue: string, lastMs: number): IdleQueue {
   const since = lastMs === 0 ? null : new Date(lastMs).toISOString()
-  const time = since === null ? 'for five minutes or longer' : `since ${since}`
-  const detail = `No worker has polled the task queue ${queue} ${time}: its work stands still. Start a worker (\`npm start\` on one machine, else \`node dist/worker.mjs\`), and look into the log of the last one.`
+  const polls =
+    since === null ? `polls the task queue ${queue}` : `has polled the task queue ${queue} since ${since}`
+  const detail = `No worker ${polls}: its work stands still. Start a worker (\`npm start\` on one machine, else \`node dist/worker.mjs\`), and look into the log of the last one.`
   return { queue, since, detail }
 }
