@@ -114,7 +114,12 @@ test('triggered run: acts as the trigger with no scopes of a caller', async () =
   const [run] = await completed(fn, 1)
   const [{ id }] = await triggersOf(fn)
   const input = await workflowInputOf(mine, fn.id, run?.id ?? '')
-  expect(input.caller).toEqual({ subject: `trigger:${id}`, role: 'service', scopes: [] })
+  expect(input.caller).toMatchObject({
+    subject: `trigger:${id}`,
+    role: 'service',
+    scopes: [],
+    causes: [expect.any(String)],
+  })
 })
 
 test('hundreds of topics and triggers: one consumer, and no more than the configuration takes', async () => {

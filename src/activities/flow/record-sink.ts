@@ -34,13 +34,10 @@ export interface RecordSink {
 export function recordSink(access: Access, log: Log, awaitClose: AwaitClose): RecordSink {
   const retries = new RetryQueue()
   const ends = new Set<Promise<void>>()
-  const fn: InjectedSinks<Records>['records']['write']['fn'] = async (
-    { workflowId, runId, historyLength },
-    update,
-  ) => {
+  const fn: InjectedSinks<Records>['records']['write']['fn'] = async ({ workflowId, runId }, update) => {
     try {
       const scope = scopeOf(access, workflowId, update)
-      const write = () => recordEnding(scope, update, historyLength)
+      const write = () => recordEnding(scope, update)
       const written = await retryTransient(holdMs, write).then(
         () => undefined,
         (error: unknown) => {
@@ -70,16 +67,30 @@ export function recordSink(access: Access, log: Log, awaitClose: AwaitClose): Re
 
 /** Retries writing records in the background, at most one of each workflow. */
 class RetryQueue {
-  readonly #writes = new Map<string, Promise<void>>()
+  readonly #waiting = new Map<string, { write: () => Promise<void>; readonly written: Promise<void> }>()
 
-  /** @returns a promise of the write, or of the one that is retried already: a repeated task writes the same record */
+  /**
+   * A repeated workflow task may end otherwise, so its record takes the place of the one that waits.
+   * @returns a promise of the newest record
+   */
   add(workflowId: string, write: () => Promise<void>): Promise<void> {
-    const before = this.#writes.get(workflowId)
-    if (before !== undefined) return before
-    const written = retryTransient(patienceMs, write, isRetryable).finally(() =>
-      this.#writes.delete(workflowId),
+    const before = this.#waiting.get(workflowId)
+    if (before !== undefined) {
+      before.write = write
+      return before.written
+    }
+    const writeNewest = async () => {
+      for (;;) {
+        const newest = entry.write
+        await newest()
+        if (newest === entry.write) return
+      }
+    }
+    const written = retryTransient(patienceMs, writeNewest, isRetryable).finally(() =>
+      this.#waiting.delete(workflowId),
     )
-    this.#writes.set(workflowId, written)
+    const entry = { write, written }
+    this.#waiting.set(workflowId, entry)
     return written
   }
 }

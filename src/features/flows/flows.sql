@@ -147,8 +147,9 @@ create table tenon.executions (
   ended_at timestamptz(3),
   -- How it ends as soon as its workflow has ended in Temporal: {status, output?, error?, compensation?, ended_at, events, …}.
   ending jsonb,
-  -- The length of the workflow's history when `ending` was last recorded.
-  end_order integer,
+  -- The workflow task that was recorded last: when its workflow run started, in ms, and the length of the history of that run.
+  recorded_run bigint,
+  recorded_events integer,
   -- The final status. Indexed instead of `status`, whose index would be written with every wait.
   outcome text generated always as (case when ended_at is not null then status end) stored,
   -- Without a concurrency slot, which has its own column: cancelled, if its workflow is started after that.
@@ -241,17 +242,17 @@ begin
 end $$;
 
 -- An execution that has ended stays as it ended, whoever writes. A start that Temporal rejected is the exception: it may be tried again.
--- A delayed write of an end replaces none that a later workflow task has recorded.
+-- A delayed write of a workflow task replaces nothing that a later one has recorded.
 create function tenon.refuse_other_end() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
 begin
-  if new.end_order < old.end_order then
-    raise exception 'a later end of % is recorded', old.id using errcode = 'check_violation', constraint = 'newest_end';
+  if (new.recorded_run, new.recorded_events) < (old.recorded_run, old.recorded_events) then
+    raise exception 'a later workflow task of % is recorded', old.id using errcode = 'check_violation', constraint = 'newest_record';
   end if;
   raise exception 'the execution % has ended as %', old.id, old.status using errcode = 'check_violation', constraint = 'ended_for_good';
 end $$;
 revoke execute on function tenon.refuse_other_end from public;
 create trigger refuse_other_end before update on tenon.executions for each row
-  when (new.end_order < old.end_order or old.ended_at is not null
+  when ((new.recorded_run, new.recorded_events) < (old.recorded_run, old.recorded_events) or old.ended_at is not null
     and (new.status, new.ended_at) is distinct from (old.status, old.ended_at)
     and not (old.status = 'faulted' and new.status = 'pending' and new.ended_at is null))
   execute function tenon.refuse_other_end();

@@ -1,7 +1,7 @@
 /** Collects steps and events of an execution, and writes them to its record before it waits and when it ends. */
 
 import type { LocalActivityOptions } from '@temporalio/common'
-import { CancellationScope, proxyLocalActivities, proxySinks } from '@temporalio/workflow'
+import { CancellationScope, proxyLocalActivities, proxySinks, workflowInfo } from '@temporalio/workflow'
 import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import { storageFlaw } from '../../../flows-dsl/storable.ts'
 import { decisionOf } from '../../../flows-dsl/tasks/approve.ts'
@@ -302,16 +302,23 @@ export function createRecordWriter(): RecordWriter {
     write: (takeUpdate) => {
       next ??= last.then(() => {
         next = undefined
-        return isEnding ? undefined : recordRun(...takeUpdate())
+        if (isEnding) return undefined
+        const [update, summary] = takeUpdate()
+        return recordRun(ordered(update), summary)
       })
       last = next
       return next
     },
     end: (takeUpdate) => {
       isEnding = true
-      return last.then(() => sinks.records.write(takeUpdate()))
+      return last.then(() => sinks.records.write(ordered(takeUpdate())))
     },
   }
+}
+
+function ordered(update: RunUpdate): RunUpdate {
+  const { runStartTime, historyLength } = workflowInfo()
+  return { ...update, order: [runStartTime.getTime(), historyLength] }
 }
 
 /** A local activity, since it is one short idempotent write; retried without limit, until the database is available. */

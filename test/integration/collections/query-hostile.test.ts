@@ -18,7 +18,7 @@ test('query: document or filter of 2 MB: 413', async () => {
   expect((await query({ filter: { text } })).status).toBe(413)
   const ops = [{ op: 'create', data: { text: text.repeat(3) } }]
   const batch = await call('POST', '/v1/collections/things/batch', { as: workspace.service, body: { ops } })
-  expect([batch.status, batch.body.detail]).toEqual([413, expect.stringContaining('of a batch 4194304')])
+  expect([batch.status, batch.body.detail]).toEqual([413, expect.stringContaining('4194304')])
 })
 
 test.each([
@@ -58,7 +58,7 @@ test('query: scan exceeds the time limit: 503 that names the fields to index', a
     Array.from({ length: 120 }, () => call('POST', at('long'), { as: workspace.service, body })),
   )
   const like = Array.from({ length: 50 }, (_, n) => `a=not.like.%25a%25a%25${n}`).join('&')
-  const slow = await call('GET', `${at('long')}?${like}&order=b.desc,c.d,_version`, { as: workspace.anon })
+  const slow = await call('GET', `${at('long')}?${like}&order=b.desc,c.d,_version`, { as: workspace.service })
   expect([slow.status, slow.body.code]).toEqual([503, 'query_timeout'])
   expect(slow.body.hint).toContain('an index on a, b (POST')
   expect((await call('GET', `${at('long')}?page[size]=1&select=id`, { as: workspace.anon })).status).toBe(200)

@@ -84,11 +84,40 @@ test('lost write, repeated in another order: the record shows the repeated write
   }
 })
 
-/** The ends of three workflow tasks, as their workers write them: each task has seen more of the history than the one before. */
+test('end that Temporal refused, written after the progress of the next task: dropped', async () => {
+  const workspace = await createTestWorkspace()
+  const runs = new Runs(workspace)
+  const execution_id = await runs.start(
+    await runs.publish('  - a: { listen: { to: { one: { with: { type: never } } } } }\n'),
+  )
+  await runs.shown(execution_id, 'waiting')
+  const platform = openInProcessPlatform()
+  try {
+    const scope = scopeOf(platform, workspace)
+    const at = new Date().toISOString()
+    const step = { seq: 0, name: 'a', iteration: 0, kind: 'listen', pointer: '/do/a', path: 'a', summary: '' }
+    const [later, earlier] = [Date.now() + 60_000, Date.now() + 30_000]
+    const open = [{ ...step, status: 'running' as const, started_at: at }]
+    await recordRun(scope, { execution_id, status: 'running', steps: open, order: [later, 4] })
+    const closed = [{ ...step, status: 'cancelled' as const, started_at: at, ended_at: at }]
+    const end = { execution_id, status: 'completed', steps: closed, ended_at: at } as const
+    await recordEnding(scope, { ...end, order: [earlier, 900] })
+    expect(await confirmEnd(scope, execution_id, 'completed')).toBe(false)
+    const shown = await runs.read(execution_id)
+    expect([shown.status, shown.steps[0].status]).toEqual(['running', 'running'])
+  } finally {
+    await platform.close()
+  }
+})
+
+/**
+ * The ends of three workflow tasks, as their workers write them, and the progress that the third one recorded before: the second
+ * task has seen more of the history than the first, and the third belongs to a later run, whose history is shorter.
+ */
 const ENDS = [
-  { order: 12, status: 'completed', output: { n: 1 } },
-  { order: 17, status: 'faulted', error: { title: 'No', status: 500 } },
-  { order: 23, status: 'completed', output: { n: 3 } },
+  { order: [1_000, 4_100], status: 'completed', output: { n: 1 } },
+  { order: [1_000, 4_117], status: 'faulted', error: { title: 'No', status: 500 } },
+  { order: [2_000, 60], status: 'completed', output: { n: 3 } },
 ] as const
 
 test.each([
@@ -112,9 +141,9 @@ test.each([
       for (const place of places) {
         const { order, ...end } = ENDS[place] as (typeof ENDS)[number]
         const step = { seq: 9, name: `end${place}`, iteration: 0, kind: 'set', pointer: '/do/e', path: 'e' }
-        const at = new Date(order * 1_000).toISOString()
+        const at = new Date(place * 1_000).toISOString()
         const steps = [{ ...step, summary: '', status: 'completed' as const, started_at: at, ended_at: at }]
-        await recordEnding(scope, { execution_id, steps, ended_at: at, ...end }, order)
+        await recordEnding(scope, { execution_id, steps, ended_at: at, order, ...end })
       }
       expect(await confirmEnd(scope, execution_id, 'completed')).toBe(true)
       const shown = await runs.read(execution_id)

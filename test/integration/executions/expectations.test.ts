@@ -8,7 +8,7 @@ import {
   receivedAtLeast,
   subscribeToEvents,
 } from '../../support/clients/sse.ts'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { ageExecutions, Runs } from '../../support/fixtures/executions.ts'
 import { executionsOf, onlyScheduleOf, publishScheduled } from '../../support/fixtures/schedules.ts'
 import { resumeWorkspace, suspendWorkspace } from '../../support/fixtures/suspension.ts'
 import {
@@ -128,12 +128,7 @@ test('flow with an interval that has not passed since its last start: no event, 
   )
   const [kept, gone] = await Promise.all([runs.start(started ?? ''), runs.start(removed ?? '')])
   await Promise.all([runs.ended(kept), runs.ended(gone)])
-  // The database lets nobody change an end while its triggers are on.
-  await asSuperuser(
-    `set session_replication_role = replica;
-    update tenon.executions set started_at = started_at - interval '2 hours', ended_at = ended_at - interval '2 hours'
-      where id in ('${kept}', '${gone}')`,
-  )
+  await ageExecutions([kept, gone], '2 hours')
   await call('POST', '/v1/services/configure', {
     as: workspace.operator,
     body: { workspace_id: workspace.workspaceId, retention: { executions: '1h' } },

@@ -1,7 +1,7 @@
 /** Retention: ended executions that are old enough are archived and removed; everything else stays. */
 
 import { beforeAll, expect, test } from 'vitest'
-import { Runs } from '../../support/fixtures/executions.ts'
+import { ageExecutions, Runs } from '../../support/fixtures/executions.ts'
 import {
   addTestWorkspace,
   asSuperuser,
@@ -27,13 +27,7 @@ const configure = (retention: object, of = workspace) =>
     body: { workspace_id: of.workspaceId, retention },
   })
 
-/** Lets an execution have started and ended days ago. */
-const age = (id: string, days: number) =>
-  asSuperuser(
-    `update tenon.executions set started_at = started_at - make_interval(days => $2),
-      ended_at = ended_at - make_interval(days => $2) where id = $1`,
-    [id, days],
-  )
+const age = (id: string, days: number) => ageExecutions([id], `${days} days`)
 
 const statusOf = async (id: string, of = workspace) =>
   (await call('GET', `${of.flows}/executions/${id}`, { as: of.operator })).status

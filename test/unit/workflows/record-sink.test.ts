@@ -9,7 +9,9 @@ import { attachInternals, type ScopeInternals } from '../../../src/access/intern
 import { recordSink } from '../../../src/activities/flow/record-sink.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { Problem } from '../../../src/core/problem.ts'
+import type { Json } from '../../../src/core/work.ts'
 import type { Log } from '../../../src/infra/log.ts'
+import type { Sql } from '../../../src/infra/postgres/sql.ts'
 
 const UUID = '01890a5d-ac96-774b-bcce-b302099a8057'
 const ID = 'exec_01h455vb4pex5vsknk084sn02q'
@@ -20,11 +22,13 @@ afterEach(() => vi.useRealTimers())
 
 /** A sink whose writes fail with the given errors, one after the other, and then succeed. */
 function sinkOf(...failures: readonly unknown[]) {
-  const seen = { writes: 0, errors: [] as unknown[] }
+  const seen = { writes: 0, outputs: [] as unknown[], errors: [] as unknown[] }
   const scope = {
-    batchShared: async () => {
+    batchShared: async (_kind: string, { values }: Sql) => {
       const failure = failures[seen.writes++]
       if (failure !== undefined) throw failure
+      const ending = values.find((value) => value?.startsWith('{'))
+      seen.outputs.push(JSON.parse(ending ?? '{}').output)
       return [[{ id: ID }]]
     },
   }
@@ -33,9 +37,9 @@ function sinkOf(...failures: readonly unknown[]) {
   const access = { continueWorkspace: () => scope } as unknown as Access
   const log = { error: ({ err }: { err: unknown }) => seen.errors.push(err) } as unknown as Log
   const { write } = recordSink(access, log, async () => undefined).sinks.records
-  const run = (workflowId = WORKFLOW) => {
+  const run = ({ workflowId = WORKFLOW, output = null }: { workflowId?: string; output?: Json } = {}) => {
     const ended = { is: false }
-    const update = { execution_id: ID, status: 'completed', steps: [] } as const
+    const update = { execution_id: ID, status: 'completed', steps: [], output } as const
     void Promise.resolve(write.fn({ workflowId } as never, update)).then(() => {
       ended.is = true
     })
@@ -75,12 +79,21 @@ test('record: an error of the platform: the task does not wait, and the backgrou
   expect([seen.writes, seen.errors]).toEqual([11, []])
 })
 
+test('record: a repeated task ends otherwise while the first record waits: the newest is written last', async () => {
+  const { seen, run } = sinkOf(...Array.from({ length: 4 }, () => new Error('a fault')))
+  run({ output: 'first' })
+  await vi.advanceTimersByTimeAsync(10)
+  run({ output: 'second' })
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect([seen.outputs.at(-1), seen.errors]).toEqual(['second', []])
+})
+
 test('record: rejected for good, or belongs to another execution: is only logged', async () => {
   const gone = new Problem('not_found')
   const first = sinkOf(gone)
   first.run()
   const second = sinkOf()
-  second.run(WORKFLOW.replace(UUID, UUID.replace('8057', '8058')))
+  second.run({ workflowId: WORKFLOW.replace(UUID, UUID.replace('8057', '8058')) })
   await vi.advanceTimersByTimeAsync(10)
   expect([first.seen, second.seen.writes]).toEqual([{ writes: 1, errors: [gone] }, 0])
   expect(second.seen.errors).toMatchObject([{ code: 'forbidden' }])

@@ -17,12 +17,19 @@ import { notifyExecutionChanged } from './watcher.ts'
 /**
  * Idempotent: a repeated update has no further effect, and an ended execution stays ended. If a lost workflow task is executed
  * again with another outcome, the later update replaces the earlier one, including the numbers of steps.
- * @param order of an ending, see {@link recordEnding}
- * @throws Problem `not_found` if the execution does not belong to the workspace of the scope; DatabaseError (`newest_end`) if an
- *   ending of a higher order was recorded before
+ * An update of a workflow task before the one that was recorded last is dropped.
+ * @throws Problem `not_found` if the execution does not belong to the workspace of the scope
  */
-export async function recordRun(scope: WorkspaceScope, update: RunUpdate, order?: number): Promise<void> {
-  const { execution_id: id, events = [], ending } = update
+export async function recordRun(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
+  try {
+    await writeUpdate(scope, update)
+  } catch (error) {
+    if (!isRefusedBy(error, 'newest_record')) throw error
+  }
+}
+
+async function writeUpdate(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
+  const { execution_id: id, events = [], ending, order } = update
   const last = events.at(-1)?.seq ?? 0
   const [[row] = [], , next = []] = await scope.batchShared(
     'writing',
@@ -38,7 +45,8 @@ export async function recordRun(scope: WorkspaceScope, update: RunUpdate, order?
         paused = coalesce(${update.paused ?? null}::boolean, paused),
         pause_reason = case when ${update.paused ?? null}::boolean is null then pause_reason
           else ${update.pause_reason ?? null} end,
-        end_order = coalesce(${order ?? null}::integer, end_order),
+        recorded_run = coalesce(${order?.[0] ?? null}::bigint, recorded_run),
+        recorded_events = coalesce(${order?.[1] ?? null}::integer, recorded_events),
         ended_at = coalesce(ended_at, ${update.ended_at ?? null}::timestamptz)
       where id = ${id} returning id`,
     sql`insert into execution_steps
@@ -76,18 +84,16 @@ export async function recordRun(scope: WorkspaceScope, update: RunUpdate, order?
 /**
  * Records what an execution has done, and keeps how it ends until {@link confirmEnd}: Temporal may still refuse its end, if a
  * message or a cancellation has arrived meanwhile. Then the execution goes on, and may end otherwise.
- * @param order how many events the history had: a write that was delayed changes nothing after one of a later workflow task
  */
-export async function recordEnding(scope: WorkspaceScope, update: RunUpdate, order: number): Promise<void> {
-  const { execution_id, status, steps, events = [], ...end } = update
+export async function recordEnding(scope: WorkspaceScope, update: RunUpdate): Promise<void> {
+  const { execution_id, status, steps, order, events = [], ...end } = update
   const last = events.filter(({ what, step }) => what === status && step === undefined)
   const ending = { ...end, status, events: last }
   const others = events.filter((one) => !last.includes(one))
-  try {
-    await recordRun(scope, { execution_id, status, steps, events: others, ending }, order)
-  } catch (error) {
-    if (!isRefusedBy(error, 'newest_end')) throw error
-  }
+  await recordRun(scope, {
+    ...{ execution_id, status, steps, events: others, ending },
+    ...(order !== undefined && { order }),
+  })
 }
 
 /**
