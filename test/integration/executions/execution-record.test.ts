@@ -114,10 +114,11 @@ test('end that Temporal refused, written after the progress of the next task: dr
  * The ends of three workflow tasks, as their workers write them, and the progress that the third one recorded before: the second
  * task has seen more of the history than the first, and the third belongs to a later run, whose history is shorter.
  */
+const LATER_MS = Date.now() + 3_600_000
 const ENDS = [
-  { order: [1_000, 4_100], status: 'completed', output: { n: 1 } },
-  { order: [1_000, 4_117], status: 'faulted', error: { title: 'No', status: 500 } },
-  { order: [2_000, 60], status: 'completed', output: { n: 3 } },
+  { order: [LATER_MS, 4_100], status: 'completed', output: { n: 1 } },
+  { order: [LATER_MS, 4_117], status: 'faulted', error: { title: 'No', status: 500 } },
+  { order: [LATER_MS + 1, 60], status: 'completed', output: { n: 3 } },
 ] as const
 
 test.each([

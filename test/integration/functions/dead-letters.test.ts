@@ -38,7 +38,7 @@ const redrive = (id: string, run: string) => runs.call('POST', `/v1/functions/${
 const callerOf = async (run: string) =>
   (
     await asSuperuser<{ caller: object }>(
-      "select caller - 'causes' as caller from tenon.function_runs where id = $1",
+      "select caller::jsonb - 'causes' as caller from tenon.function_runs where id = $1",
       [run],
     )
   )[0]?.caller
