@@ -66,7 +66,7 @@ const SEEN = `case when not c.relforcerowsecurity then 'all' else coalesce((
 
 test('tables that a security definer function reads: seen in all workspaces of the tenant, unless it counts for one', async () => {
   const narrow = await asSuperuser<{ name: string; tables: string[] }>(`
-    select p.proname as name, array_agg(c.relname || ': ' || seen order by 1) as tables
+    select p.proname as name, array_agg(c.relname || ': ' || seen order by c.relname) as tables
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
       join pg_class c on c.relnamespace = n.oid and c.relkind = 'r'
         and p.prosrc ~ ('(from|join|update|using)\\s+(tenon\\.)?' || c.relname || '\\M')
