@@ -148,11 +148,12 @@ export function inputOf(
 
 /** A problem with the names of the tool's arguments. */
 export function inWordsOf(tool: PlatformTool, problem: Problem): Problem {
-  const { code, detail, hint, errors, members, headers, cause } = problem
+  const { code, detail, hint, adminHint, errors, members, headers, cause } = problem
   if (!namesByPath(tool) || !errors.some(({ name }) => name === 'ws')) return problem
   return new Problem(code, {
     ...(detail !== undefined && { detail: detail.replaceAll(/\bws(?=:)/g, WORKSPACE) }),
     ...(hint !== undefined && { hint }),
+    ...(adminHint !== undefined && { adminHint }),
     errors: errors.map((error) => ({ ...error, name: named(error.name) })),
     ...{ members, headers, cause },
   })
