@@ -137,13 +137,21 @@ function withWorkspace<T extends ObjectSchema>(schema: T): T {
 
 const namesByPath = ({ operation: { input } }: PlatformTool) => Object.hasOwn(input.properties, 'ws')
 
-/** The arguments of a call as the operation has them. */
+/** The arguments of a call as the operation has them. @throws Problem `validation_failed` for the name that only paths have */
 export function inputOf(
   tool: PlatformTool,
   args: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, unknown>> {
+  if (!namesByPath(tool)) return args
+  if (args['ws'] !== undefined) {
+    const detail = `A tool takes a workspace as ${WORKSPACE}, not as ws.`
+    const errors = [
+      { in: 'body', name: WORKSPACE, pointer: `/${WORKSPACE}`, detail: 'is missing; ws is not known' },
+    ] as const
+    throw new Problem('validation_failed', { detail, errors })
+  }
   const { [WORKSPACE]: ws, ...others } = args
-  return namesByPath(tool) && ws !== undefined && args['ws'] === undefined ? { ...others, ws } : args
+  return ws === undefined ? others : { ...others, ws }
 }
 
 /** A problem with the names of the tool's arguments. */
