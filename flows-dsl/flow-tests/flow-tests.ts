@@ -90,10 +90,11 @@ export interface CheckedCase {
   readonly simulated?: Simulated
 }
 
-/** `at` is a JSON pointer into the case. */
-interface CaseError {
+/** `at` is a JSON pointer into the case; empty for the whole of it. */
+export interface CaseError {
   readonly at: string
   readonly message: string
+  readonly hint?: string
 }
 
 export const isPassed = ({ errors, differences }: CheckedCase): boolean =>
@@ -126,7 +127,8 @@ export function checkCase(ir: FlowIR, given: Json, fallback = 'case'): CheckedCa
 const unusedOf = ({ unused = [] }: Simulated): CaseError[] =>
   unused.map(({ mock, reason, hint }) => ({
     at: pointerTo('/mocks', mock),
-    message: hint === undefined ? reason : `${reason} ${hint}`,
+    message: reason,
+    ...(hint !== undefined && { hint }),
   }))
 
 /** The names in an expectation that no task has. */

@@ -75,7 +75,7 @@ class SimulatedRun {
   /** @throws SimulationInvalid */
   constructor(ir: FlowIR, simulation: Simulation) {
     checkPlanned(simulation)
-    const { input = {}, mocks = {}, events = [], decisions = [], options = {} } = simulation
+    const { input = {}, mocks = {}, recorded = {}, events = [], decisions = [], options = {} } = simulation
     const { start = START, random = 0.5, id = 'simulation', started_by, lifecycle = false } = options
     this.#startMs = Date.parse(start)
     if (!(Math.abs(this.#startMs) < START_MS_MAX))
@@ -84,7 +84,7 @@ class SimulatedRun {
     this.#clock = new Clock(this.#startMs)
     this.#tasks = new TaskIndex(ir)
     this.#mocks = mocks
-    this.#answers = new MockAnswers(mocks)
+    this.#answers = new MockAnswers({ ...recorded, ...mocks })
     const info = {
       id,
       started_at: new Date(this.#startMs).toISOString(),

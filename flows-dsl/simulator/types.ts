@@ -30,6 +30,8 @@ export interface PlannedDecision {
 export interface Simulation {
   readonly input?: Json
   readonly mocks?: Mocks
+  /** Answers of an execution, used where `mocks` have none of the same key; it is no fault if one is not used. */
+  readonly recorded?: Mocks
   readonly events?: readonly PlannedEvent[]
   readonly decisions?: readonly PlannedDecision[]
   readonly options?: {

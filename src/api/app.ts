@@ -11,6 +11,7 @@ import Fastify, {
   LogController,
 } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
+import { RejectedCaller } from '../access/authentication/authenticator.ts'
 import { countHeader, gatewayReader } from '../access/authentication/credentials.ts'
 import type { Check, Platform } from '../app/platform.ts'
 import { randomIds, typeId } from '../core/ids.ts'
@@ -245,8 +246,13 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
     request.log.error({ err: problem.cause ?? problem, request_id: request.id }, problem.code)
   // Fastify would close the connection before the sender reads the reply.
   if (problem.code === 'body_too_large') reply.removeHeader('connection')
-  const isPublic = request.principal?.roles.some(isPublicRole) ?? false
-  const wire = toReply(problem, { id: request.id, path: request.url.split('?')[0] ?? '', isPublic })
+  const roles = error instanceof RejectedCaller ? error.roles : (request.principal?.roles ?? [])
+  const wire = toReply(problem, {
+    id: request.id,
+    path: request.url.split('?')[0] ?? '',
+    // A token of an admin that names a workspace has the role of an anon key besides.
+    showsAdminHint: roles.some((role) => !isPublicRole(role)),
+  })
   const text = redactText(JSON.stringify(wire.body))
   if (endsAsStream(problem, request))
     return reply

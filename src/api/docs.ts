@@ -23,8 +23,10 @@ export async function mountDocs(app: FastifyInstance): Promise<void> {
   app.get('/docs/problems/:code', async (request, reply) => {
     const { code } = request.params as { code: string }
     if (!Object.hasOwn(PROBLEMS, code)) throw new Problem('route_not_found')
-    const { status, title, help } = PROBLEMS[code as ProblemCode]
-    return reply.type('text/plain; charset=utf-8').send(`${code} (${status})\n\n${title}.\n${help}\n`)
+    const { status, title } = PROBLEMS[code as ProblemCode]
+    return reply
+      .type('text/plain; charset=utf-8')
+      .send(`${code} (${status})\n\n${title}.\n${new Problem(code as ProblemCode).fullHint}\n`)
   })
   app.get('/docs/flows/faults/:code', async (request, reply) => {
     const { code } = request.params as { code: string }

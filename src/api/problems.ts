@@ -47,8 +47,8 @@ function detailOf(code: ProblemCode, bodyBytesMax: number): string {
 interface ProblemRequest {
   readonly id: string
   readonly path: string
-  /** An anon key or a user has sent it, that is, an application that anybody may open. */
-  readonly isPublic?: boolean
+  /** True if the caller is known, and more than an anon key or a user, that is, than an application that anybody may open. */
+  readonly showsAdminHint?: boolean
 }
 
 /** The reply of a problem. `type` is a page of this API that explains the code. */
@@ -72,27 +72,12 @@ export function toReply(problem: Problem, request: ProblemRequest): ProblemReply
       instance: request.path,
       code,
       request_id: request.id,
-      hint: request.isPublic === true ? publicHint(problem) : (problem.hint ?? row.help),
+      hint: request.showsAdminHint === true ? problem.fullHint : problem.publicHint,
       ...(errors.length > 0 && { errors }),
       ...problem.members,
     },
   }
 }
-
-/**
- * The part of the hint that users and visitors of an application can follow. What admins and operators do is no business of
- * theirs: it names settings, commands and the workspace.
- */
-function publicHint({ hint, row }: Problem): string {
-  const sentences = [hint, row.help].map((text = '') =>
-    text.split(/(?<=[.;]) /).filter((sentence) => !ADMIN_STEP.test(sentence)),
-  )
-  const [first = 'Whoever runs the application can tell why.', ...more] =
-    sentences.find((found) => found.some((sentence) => sentence !== '')) ?? []
-  return [first, ...more].join(' ').replace(/;$/, '.')
-}
-
-const ADMIN_STEP = /\b(admins?|operators?)\b|\btenon [a-z]|\/v1\/(services|schemas)\b|access\/explain/i
 
 /** A 401 names the accepted schemes (RFC 9110 §11.6.1). */
 const CHALLENGE = { 'www-authenticate': 'Bearer realm="tenon", ApiKey realm="tenon"' }

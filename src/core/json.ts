@@ -18,7 +18,9 @@ export function checkJson(name: string, value: unknown, bytesMax: number): void 
   }
   const fault = faultyNumberIn(value)
   if (fault !== undefined)
-    throw new Problem('number_unsafe', { detail: `${name} has a member that ${fault}.` })
+    throw new Problem('number_unsafe', {
+      detail: `${name}${typeof value === 'number' ? '' : ' has a member that'} ${fault}.`,
+    })
   const bytes = Buffer.byteLength(JSON.stringify(value))
   if (bytes > bytesMax) {
     const detail = `${name} has ${bytes} bytes; at most ${bytesMax} are taken.`

@@ -3,8 +3,10 @@
 export interface ProblemRow {
   readonly status: number
   readonly title: string
-  /** The next step for the caller, in docs/reference/problems.md; the hint of problems without their own. */
+  /** The next step for the caller, whoever it is; the hint of problems without their own. */
   readonly help: string
+  /** One more sentence, which users and visitors of an application do not get: what an admin or an operator does. */
+  readonly adminHint?: string
   /** A registered problem type (RFC 9457 §4). Default: the page of this code. */
   readonly type?: string
   /** Seconds for `Retry-After`; requests with such a code may be retried unchanged. */
@@ -17,7 +19,7 @@ const row = (
   status: number,
   title: string,
   help: string,
-  more: Pick<ProblemRow, 'type' | 'retryAfterS' | 'final'> = {},
+  more: Omit<ProblemRow, 'status' | 'title' | 'help'> = {},
 ): ProblemRow => ({ status, title, help, ...more })
 
 /** All problem codes. The status is 404 if the caller may not know that the thing exists. */
@@ -72,12 +74,10 @@ export const PROBLEMS = {
   ),
   headers_too_large: row(431, 'The headers are too large', 'Send fewer or shorter headers.'),
   internal: row(500, 'Internal error', 'Report the request id.'),
-  dependency_unavailable: row(
-    503,
-    'A server behind the platform does not answer',
-    'Try again; operators: `npx tenon doctor`.',
-    { retryAfterS: 2 },
-  ),
+  dependency_unavailable: row(503, 'A server behind the platform does not answer', 'Try again.', {
+    retryAfterS: 2,
+    adminHint: 'Operators: `npx tenon doctor`.',
+  }),
   overloaded: row(503, 'The server is overloaded', 'Try again with backoff.', { retryAfterS: 1 }),
 
   // Credentials and rights
@@ -93,18 +93,19 @@ export const PROBLEMS = {
   ),
   api_key_invalid: row(401, 'The API key is not valid', 'Check whether the key is complete and not revoked.'),
   api_key_expired: row(401, 'The API key has expired', 'Create a new one.'),
-  api_key_disabled: row(401, 'The API key is disabled', 'An admin can enable it: PATCH /v1/api-keys/{id}.'),
+  api_key_disabled: row(
+    401,
+    'The API key is disabled',
+    'Use another key, or ask whoever gave you this one to enable it.',
+    { adminHint: 'An admin enables it with PATCH /v1/api-keys/{id}.' },
+  ),
   api_key_revoked: row(401, 'The API key was revoked', 'Create a new one.'),
-  token_invalid: row(
-    401,
-    'The access token is not valid',
-    'Refresh it, or sign in again; operators: `npx tenon token`.',
-  ),
-  token_expired: row(
-    401,
-    'The access token has expired',
-    'Refresh it, or sign in again; operators: `npx tenon token`.',
-  ),
+  token_invalid: row(401, 'The access token is not valid', 'Refresh it, or sign in again.', {
+    adminHint: 'Operators: `npx tenon token`.',
+  }),
+  token_expired: row(401, 'The access token has expired', 'Refresh it, or sign in again.', {
+    adminHint: 'Operators: `npx tenon token`.',
+  }),
   signature_invalid: row(
     401,
     'The signature is not valid',
@@ -129,7 +130,8 @@ export const PROBLEMS = {
   privilege_domain_mismatch: row(
     403,
     'This kind of credential does not fit the route',
-    'Administrative routes take the token of an admin, data routes an API key.',
+    'Send the kind of credential that the route takes.',
+    { adminHint: 'Administrative routes take the token of an admin, data routes an API key.' },
   ),
   service_key_in_browser: row(
     403,
@@ -139,7 +141,8 @@ export const PROBLEMS = {
   origin_refused: row(
     403,
     'The page may not use this workspace',
-    'An admin lists the origins of pages in the setting `cors.origins`.',
+    'Ask for the origin of the page to be allowed in the workspace.',
+    { adminHint: 'An admin lists the origins of pages in the setting `cors.origins`.' },
   ),
   forbidden: row(403, 'The credential may not do this', 'Ask for a credential with a higher role.'),
   host_not_allowed: row(
@@ -152,16 +155,17 @@ export const PROBLEMS = {
     'The credential lacks a scope',
     'Use a key or a token with the scopes that `www-authenticate` names.',
   ),
-  tenant_suspended: row(403, 'The tenant is suspended', 'An operator can resume it.'),
-  workspace_suspended: row(
-    403,
-    'The workspace is suspended',
-    'An admin of the tenant, or an operator, can resume it.',
-  ),
+  tenant_suspended: row(403, 'The tenant is suspended', 'Send the request again when it is resumed.', {
+    adminHint: 'An operator can resume it.',
+  }),
+  workspace_suspended: row(403, 'The workspace is suspended', 'Send the request again when it is resumed.', {
+    adminHint: 'An admin of the tenant, or an operator, can resume it.',
+  }),
   feature_not_enabled: row(
     403,
     'The feature is not enabled',
-    'It is experimental: an admin enables it with POST /v1/services/configure.',
+    'It is experimental, and off until it is enabled for the workspace.',
+    { adminHint: 'An admin enables it with POST /v1/services/configure.' },
   ),
   rate_limited: row(
     429,
@@ -169,11 +173,9 @@ export const PROBLEMS = {
     'Wait for the time in `Retry-After`. `GET /v1/limits` shows your limits.',
     { type: 'https://iana.org/assignments/http-problem-types#quota-exceeded' },
   ),
-  quota_exceeded: row(
-    429,
-    'A quota is used up',
-    'Free some of it, or have an operator raise it: `tenon quota set <name> <limit>`.',
-  ),
+  quota_exceeded: row(429, 'A quota is used up', 'Free some of it.', {
+    adminHint: 'An operator can raise it: `npx tenon quota set <name> <limit>`.',
+  }),
   concurrency_limited: row(
     429,
     "The flow's concurrency limit is reached",
@@ -314,12 +316,14 @@ export const PROBLEMS = {
   egress_refused: row(
     403,
     'The platform does not send requests to this address',
-    'Only public addresses are allowed; an operator can add exceptions.',
+    'Only public addresses are allowed.',
+    { adminHint: 'An operator can add exceptions.' },
   ),
   source_drifted: row(
     409,
     'The source has changed since the tool was published',
-    'An admin reviews and accepts the change, then publishes the server again.',
+    'Do without the tool until its change is accepted.',
+    { adminHint: 'An admin reviews and accepts the change, then publishes the server again.' },
   ),
   upstream_invalid: row(502, 'The upstream response is not valid', 'See `detail`.'),
   upstream_unavailable: row(502, 'The upstream server did not respond', 'Check its address.'),
@@ -362,12 +366,17 @@ export const PROBLEMS = {
   functions_unavailable: row(
     503,
     'Functions are not available',
-    'Operators: `npx tenon doctor` shows what Deno is missing.',
+    'Ask whoever runs the platform to provide them.',
+    { adminHint: 'Operators: `npx tenon doctor` shows what Deno is missing.' },
   ),
   containers_unavailable: row(
     503,
     'Container images cannot be run',
-    'Operators: install Docker or Podman, and set TENON_CONTAINER_ENGINE for the API and the worker.',
+    'Ask whoever runs the platform to provide a container engine.',
+    {
+      adminHint:
+        'Operators: install Docker or Podman, and set TENON_CONTAINER_ENGINE for the API and the worker.',
+    },
   ),
   payload_unreadable: row(
     410,

@@ -15,7 +15,10 @@ export interface InputError {
 interface ProblemOptions {
   /** One sentence about this case. Goes to the client: no SQL, no stack, nothing of another tenant. */
   readonly detail?: string
+  /** The next step of whoever calls, in place of the catalogue's. Anybody may read it. */
   readonly hint?: string
+  /** The next step of admins, operators and those who program the application; users and visitors of it do not read it. */
+  readonly adminHint?: string
   readonly errors?: readonly InputError[]
   /** Extension members (RFC 9457 §3.2). */
   readonly members?: Readonly<Record<string, unknown>>
@@ -28,6 +31,7 @@ export class Problem extends Error {
   readonly code: ProblemCode
   readonly detail: string | undefined
   readonly hint: string | undefined
+  readonly adminHint: string | undefined
   readonly errors: readonly InputError[]
   readonly members: Readonly<Record<string, unknown>>
   readonly headers: Readonly<Record<string, string>>
@@ -38,6 +42,7 @@ export class Problem extends Error {
     this.code = code
     this.detail = options.detail
     this.hint = options.hint
+    this.adminHint = options.adminHint
     this.errors = options.errors ?? []
     this.members = options.members ?? {}
     this.headers = options.headers ?? {}
@@ -45,10 +50,11 @@ export class Problem extends Error {
 
   /** The same problem with further extension members. */
   with(members: Readonly<Record<string, unknown>>): Problem {
-    const { detail, hint, errors, headers, cause } = this
+    const { detail, hint, adminHint, errors, headers, cause } = this
     return new Problem(this.code, {
       ...(detail !== undefined && { detail }),
       ...(hint !== undefined && { hint }),
+      ...(adminHint !== undefined && { adminHint }),
       ...{ errors, headers, cause },
       members: { ...this.members, ...members },
     })
@@ -56,6 +62,19 @@ export class Problem extends Error {
 
   get row(): ProblemRow {
     return PROBLEMS[this.code]
+  }
+
+  /** The hint for a caller of whom nothing is known, and for anon keys and users. */
+  get publicHint(): string {
+    return this.hint ?? this.row.help
+  }
+
+  /** The hint for callers with another role: also what an admin does. */
+  get fullHint(): string {
+    const { hint, adminHint, row } = this
+    const isOwn = hint !== undefined || adminHint !== undefined
+    const steps = isOwn ? [hint, adminHint] : [row.help, row.adminHint]
+    return steps.filter((step) => step !== undefined).join(' ')
   }
 
   get status(): number {
@@ -70,25 +89,22 @@ export class Problem extends Error {
 
 /** The same problem for a missing thing and for one that the caller may not know of. */
 export function notFound(what: string): Problem {
-  const hint = FINDING[what]
-  return new Problem('not_found', {
-    detail: `There is no such ${what}.`,
-    ...(hint !== undefined && { hint }),
-  })
+  return new Problem('not_found', { detail: `There is no such ${what}.`, ...FINDING[what] })
 }
 
 /** The next step for nouns that callers name by more than an id, or before they exist. */
-const FINDING: Readonly<Record<string, string>> = {
-  document:
-    'Check the collection and the id. A document that a rule hides from the caller is not found either.',
-  execution: 'List executions: `npx tenon flow list`.',
-  flow: 'Publish it, or list flows: `npx tenon flow definitions`.',
-  'flow alias': 'List aliases: `npx tenon flow alias list <flow>`.',
-  'flow version': 'List versions: `npx tenon flow versions <flow>`.',
-  function: 'List functions: `npx tenon fn list`. An operator names a function by its id.',
-  'function version': 'List versions: `npx tenon fn versions <function>`.',
-  'MCP server': 'List servers: `npx tenon mcp list`.',
-  schema: 'List declared collections with their ids: `GET /v1/schemas`.',
-  secret: 'List secrets: `npx tenon secret list`.',
-  tool: 'List the tools of a server: `npx tenon mcp inspect <server>`.',
+const FINDING: Readonly<Record<string, Pick<ProblemOptions, 'hint' | 'adminHint'>>> = {
+  document: {
+    hint: 'Check the collection and the id. A document that a rule hides from the caller is not found either.',
+  },
+  execution: { adminHint: 'List executions: `npx tenon flow list`.' },
+  flow: { adminHint: 'Publish it, or list flows: `npx tenon flow definitions`.' },
+  'flow alias': { adminHint: 'List aliases: `npx tenon flow alias list <flow>`.' },
+  'flow version': { adminHint: 'List versions: `npx tenon flow versions <flow>`.' },
+  function: { adminHint: 'List functions: `npx tenon fn list`. An operator names a function by its id.' },
+  'function version': { adminHint: 'List versions: `npx tenon fn versions <function>`.' },
+  'MCP server': { adminHint: 'List servers: `npx tenon mcp list`.' },
+  schema: { adminHint: 'List declared collections with their ids: `GET /v1/schemas`.' },
+  secret: { adminHint: 'List secrets: `npx tenon secret list`.' },
+  tool: { adminHint: 'List the tools of a server: `npx tenon mcp inspect <server>`.' },
 }

@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { expect, test } from 'vitest'
 import { createProgram } from '../../src/cli/program.ts'
-import { PROBLEMS } from '../../src/core/problem-catalogue.ts'
+import { PROBLEMS, type ProblemRow } from '../../src/core/problem-catalogue.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
 
 interface Text {
@@ -96,10 +96,11 @@ test('setting: in a text of the product: is described in the documentation', asy
   ).toEqual([])
 })
 
-test.each(Object.entries(PROBLEMS))(
+test.each(Object.entries<ProblemRow>(PROBLEMS))(
   '%s: the title is a phrase, the help are sentences',
-  (_code, { title, help }) => {
+  (_code, { title, help, adminHint }) => {
     expect(title).toMatch(/^[A-Z].*[^.:;, ]$/)
     expect(help).toMatch(/^[A-Z`].*[.!?]$/)
+    expect(adminHint ?? help).toMatch(/^[A-Z`].*[.!?]$/)
   },
 )

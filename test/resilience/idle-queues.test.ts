@@ -1,7 +1,9 @@
 /** A worker that is gone for good: readiness and `tenon doctor` name each task queue that nobody polls, and documents are served on. */
 
+import { Connection } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { QUEUES } from '../../src/core/work.ts'
+import { findIdleQueues, type IdleQueue } from '../../src/infra/temporal/idle-queues.ts'
 import { runCommand } from '../support/clients/cli.ts'
 import { call, eventually } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, ownPlatform } from '../support/stack/own-platform.ts'
@@ -29,27 +31,58 @@ async function crash(): Promise<void> {
   )
 }
 
-test('worker crashes: while it restarts, readiness passes; once it is gone, both name its queues, since when, and what to do', async () => {
+/** The queues that nobody has polled for two seconds. */
+async function idleQueues() {
+  const { TEMPORAL_ADDRESS: address = '', TEMPORAL_NAMESPACE: namespace = 'default' } =
+    own.started.running.env
+  const connection = await Connection.connect({ address })
+  try {
+    return await findIdleQueues(connection, namespace, 2_000)
+  } finally {
+    await connection.close()
+  }
+}
+
+const expectAll = (queues: readonly IdleQueue[]) =>
+  expect(queues.map(({ queue }) => queue).toSorted()).toEqual(Object.values(QUEUES).toSorted())
+
+test('worker crashes: while it restarts, readiness passes; once it is gone, each queue is named, since when, and what to do', async () => {
   // A worker polls each queue some moments after its start.
   await eventually(async () => ((await readiness()).body.status === 'pass' ? true : undefined))
   await crash()
   expect(await readiness()).toMatchObject({ status: 200, body: { status: 'pass' } })
   while (!seen.includes('gave_up')) await crash()
-  const { status, body } = await eventually(async () => {
-    const reply = await readiness()
-    return reply.body.idle_queues?.length === Object.keys(QUEUES).length ? reply : undefined
-  }, 120_000)
-  expect([status, body.status]).toEqual([200, 'warn'])
-  const queues = body.idle_queues as { queue: string; since: string | null; detail: string }[]
-  expect(queues.map(({ queue }) => queue).toSorted()).toEqual(Object.values(QUEUES).toSorted())
-  const { stdout } = await doctor()
+  const queues = await eventually(async () => {
+    const found = await idleQueues()
+    return found.length === Object.keys(QUEUES).length ? found : undefined
+  })
+  expectAll(queues)
   for (const { queue, since, detail } of queues) {
     expect(Date.parse(since ?? '')).toBeLessThan(Date.now())
     expect(detail).toContain(`No worker has polled the task queue ${queue} since ${since}`)
+  }
+}, 240_000)
+
+test('Temporal remembers no worker: readiness and doctor name each queue, and documents are served on', async () => {
+  const { supervisor } = own.started.stack
+  // Polls are in its memory alone.
+  process.kill(await eventually(async () => supervisor.pid('temporal')), 'SIGKILL')
+  const { status, body } = await eventually(async () => {
+    const reply = await readiness()
+    return reply.body.idle_queues?.length === Object.keys(QUEUES).length ? reply : undefined
+  }, 60_000)
+  expect([status, body.status]).toEqual([200, 'warn'])
+  const queues = body.idle_queues as IdleQueue[]
+  expectAll(queues)
+  const { stdout } = await doctor()
+  for (const { queue, since, detail } of queues) {
+    expect([since, detail]).toEqual([
+      null,
+      expect.stringContaining(`No worker polls the task queue ${queue}: its work stands still.`),
+    ])
     expect(stdout).toContain(`✗ ${queue}`)
   }
   expect(stdout).not.toContain('All is well')
-  const { workspace } = own
-  const document = { as: workspace.service, at: own.started.running, body: { n: 1 } }
+  const document = { as: own.workspace.service, at: own.started.running, body: { n: 1 } }
   expect((await call('POST', '/v1/collections/notes/documents', document)).status).toBe(201)
-}, 240_000)
+}, 120_000)

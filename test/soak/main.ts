@@ -1,8 +1,8 @@
 /**
- * `npm run test:soak [-- NAME...]`: runs every benchmark once to check that it works, then the whole suite without the
- * patches of the Temporal SDK and with the repetitions of a soak. Prints a line per part; exits with 1 if one failed.
+ * `npm run test:soak [-- NAME...]`: runs every benchmark once to check that it works, the whole suite without the patches of the
+ * Temporal SDK and with the repetitions of a soak, then the kill drill. Prints a line per part; exits with 1 if one failed.
  * `npm run test:soak -- slow` runs the suite as on a slow machine: busy loops take half of every core.
- * `npm run test:soak -- kills [--seed N] [--minutes M]` is the kill drill (test/soak/kills), which prints its counts.
+ * `npm run test:soak -- kills [--seed N] [--minutes M]` runs the kill drill alone (test/soak/kills), which prints its counts.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'

@@ -136,12 +136,13 @@ export class Authenticator {
   async #requireActive(
     { tenantId, workspaceId }: Bounds,
     code: 'token_invalid' | 'gateway_identity_invalid',
+    roles: readonly Role[],
   ): Promise<Pick<Principal, 'origins'>> {
     if (tenantId === undefined) return {}
     const states = await this.#tenantStates.of(tenantId, workspaceId)
     if (states === undefined || states.workspace === null) throw new Problem(code, { detail: UNKNOWN_BOUNDS })
     const suspension = suspensionOf(states.tenant, states.workspace)
-    if (suspension !== undefined) throw new Problem(suspension)
+    if (suspension !== undefined) throw new RejectedCaller(suspension, roles)
     return workspaceId !== undefined && states.origins !== undefined ? { origins: states.origins } : {}
   }
 
@@ -165,7 +166,8 @@ export class Authenticator {
       ...(isTenantId(tenantId) && { tenantId }),
       ...(isWorkspaceId(workspaceId) && { workspaceId }),
     }
-    const origins = await this.#requireActive(bounds, 'token_invalid')
+    const granted = rolesOf(claims, bounds)
+    const origins = await this.#requireActive(bounds, 'token_invalid', granted.roles)
     const scopes = narrowing(claims.scopes)
     return {
       kind: 'token',
@@ -174,7 +176,7 @@ export class Authenticator {
       ...(clientId !== undefined && { clientId }),
       ...bounds,
       ...origins,
-      ...rolesOf(claims, bounds),
+      ...granted,
       ...(scopes && { scopes }),
       // Groups belong to a tenant; a token of none, such as an operator's, is in no group of any.
       ...(bounds.tenantId !== undefined && groups.length > 0 && { groups }),
@@ -202,7 +204,7 @@ export class Authenticator {
   /** Gateway headers have data roles only. */
   async #gateway(sent: GatewayIdentity): Promise<Principal> {
     const { subject, tenantId, workspaceId, role } = identityOf(sent)
-    const origins = await this.#requireActive({ tenantId, workspaceId }, 'gateway_identity_invalid')
+    const origins = await this.#requireActive({ tenantId, workspaceId }, 'gateway_identity_invalid', [role])
     return {
       kind: 'gateway',
       seen: `the headers of a gateway for ${subject}`,
@@ -215,13 +217,23 @@ export class Authenticator {
   }
 }
 
+/** The rejection of a caller who is known; its roles decide which hint it gets. */
+export class RejectedCaller extends Problem {
+  readonly roles: readonly Role[]
+
+  constructor(code: RejectionCode, roles: readonly Role[], headers: Readonly<Record<string, string>> = {}) {
+    super(code, { headers })
+    this.roles = roles
+  }
+}
+
 /** The rejection of a known key that is not valid now; its tenant's audit log records the use. */
-export class RejectedKey extends Problem {
+export class RejectedKey extends RejectedCaller {
   readonly id: string
   readonly ref: WorkspaceRef
 
-  constructor(code: RejectionCode, { id, tenant_id, workspace_id }: KeyRow) {
-    super(code, PROBLEMS[code].status === 401 ? CHALLENGE : {})
+  constructor(code: RejectionCode, { id, kind, tenant_id, workspace_id }: KeyRow) {
+    super(code, [kind], PROBLEMS[code].status === 401 ? CHALLENGE.headers : {})
     this.id = id
     this.ref = { tenantId: tenant_id, workspaceId: workspace_id }
   }

@@ -130,10 +130,11 @@ export class CallSecrets {
     })
   }
 
-  #problem({ code, detail, hint, errors, members, headers, cause }: Problem): Problem {
+  #problem({ code, detail, hint, adminHint, errors, members, headers, cause }: Problem): Problem {
     return new Problem(code, {
       ...(detail !== undefined && { detail: this.#redactLine(detail) }),
       ...(hint !== undefined && { hint: this.#redactLine(hint) }),
+      ...(adminHint !== undefined && { adminHint: this.#redactLine(adminHint) }),
       errors: this.redactOutput(errors) as InputError[],
       members: this.redactOutput(members) as Readonly<Record<string, unknown>>,
       headers,

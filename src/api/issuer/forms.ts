@@ -8,6 +8,7 @@ import type { Credentials } from '../../access/issuer/sign-in.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
+import { redactText } from '../../core/redact.ts'
 import { escapesUtf8 } from '../../core/utf8.ts'
 import { parseText } from '../body-text.ts'
 
@@ -71,7 +72,9 @@ export const credentialsIn = (
 export function problemPage(problem: Problem, request: FastifyRequest): Page | undefined {
   const { isPage } = request.routeOptions.config
   if (isPage !== true || !/\btext\/html\b/.test(request.headers.accept ?? '')) return undefined
-  return plainPage(problem.row.title, problem.detail ?? 'Go back, and try again.', problem.status)
+  const { row, status, detail = 'Go back, and try again.' } = problem
+  const report = status >= 500 ? ` If it goes on, report the request id ${request.id}.` : ''
+  return plainPage(row.title, `${redactText(detail)}${report}`, status)
 }
 
 export const show = (reply: FastifyReply, { status, headers, html }: Page) =>

@@ -1,6 +1,7 @@
 /** Writes the results of `tenon flow test` as JUnit XML, which CI systems show. */
 
-import { type CheckedCase, isPassed } from '../../../flows-dsl/flow-tests/flow-tests.ts'
+import { type CaseError, type CheckedCase, isPassed } from '../../../flows-dsl/flow-tests/flow-tests.ts'
+import { sentences } from '../../core/sentences.ts'
 
 export interface TestedFlow {
   readonly file: string
@@ -32,12 +33,17 @@ function caseOf(classname: string, checked: CheckedCase): string {
   const head = `    <testcase classname="${classname}" name="${escapeXml(name)}"`
   if (isPassed(checked)) return `${head}/>\n`
   const lines = [
-    ...errors.map(({ at, message }) => `${at}: ${message}`),
+    ...errors.map(caseErrorLine),
     ...differences.map(({ at, expected, found }) => `${at}\n- ${textOf(expected)}\n+ ${textOf(found)}`),
   ]
-  const message = escapeXml([...errors, ...differences].map(({ at }) => at).join(', '))
+  const places = [...errors.map(({ at, message }) => at || message), ...differences.map(({ at }) => at)]
+  const message = escapeXml(places.join(', '))
   return `${head}><failure message="${message}">${escapeXml(lines.join('\n'))}</failure></testcase>\n`
 }
+
+/** An error of a case as one line: its place, unless it is the whole case, what is wrong, and what to write. */
+export const caseErrorLine = ({ at, message, hint }: CaseError): string =>
+  [at, sentences(message, hint)].filter(Boolean).join(': ')
 
 const textOf = (value: unknown) => (value === undefined ? 'nothing' : JSON.stringify(value))
 

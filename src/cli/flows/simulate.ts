@@ -16,13 +16,14 @@ import {
   SimulationInvalid,
   type TraceEntry,
 } from '../../../flows-dsl/simulator/types.ts'
+import { sentences } from '../../core/sentences.ts'
 import { JSON_NOTATION, jsonArgument, yamlIn } from '../json-argument.ts'
 import { callerPath, flowsClient, readCallerFile } from '../settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
 import { faultsOf } from './check.ts'
 import { type Output, paint, printDiagnostics } from './diagnostics.ts'
 import type { Execution } from './execution.ts'
-import { junitOf, type TestedFlow } from './junit.ts'
+import { caseErrorLine, junitOf, type TestedFlow } from './junit.ts'
 
 /** Of the result of a step, in its line. */
 const VALUE_BYTES_MAX = 120
@@ -141,8 +142,7 @@ function printEnd({ status, output, error, wanted = [], unused = [], held = {}, 
     `${status} after ${durationText(about.duration_ms)} of virtual time, about ${about.history_events} events\n`,
   )
   for (const { step, what, hint } of wanted) process.stderr.write(`  ${step} waits for ${what}. ${hint}\n`)
-  for (const { reason, hint } of unused)
-    process.stderr.write(`  ${[reason, hint].filter(Boolean).join(' ')}\n`)
+  for (const { reason, hint } of unused) process.stderr.write(`  ${sentences(reason, hint)}\n`)
   for (const [step, { title, detail }] of Object.entries(held))
     process.stderr.write(`  ${step} is held: ${title}. ${detail}\n`)
   const value = status === 'completed' ? output : error
@@ -271,7 +271,7 @@ function printCase(checked: CheckedCase): void {
   const output = process.stdout
   const mark = isPassed(checked) ? paint('green', '✓', output) : paint('red', '✗', output)
   output.write(`  ${mark} ${name}\n`)
-  for (const { at, message } of errors) output.write(`      ${[at, message].filter(Boolean).join(': ')}\n`)
+  for (const error of errors) output.write(`      ${caseErrorLine(error)}\n`)
   for (const { at, expected, found } of differences) {
     output.write(`      ${at}\n`)
     output.write(`        ${paint('green', `- ${textOf(expected)}`, output)}\n`)

@@ -14,6 +14,8 @@ export interface Bundle {
   readonly source: string
   /** Source map (ECMA-426) of a bundle. Its sources are relative to the folder of the entry. */
   readonly source_map?: string
+  /** True if it exports `config`, its whole configuration. */
+  readonly hasConfig: boolean
   /** All files that the function is made of. */
   readonly files: readonly string[]
 }
@@ -37,9 +39,10 @@ export async function bundleFunction(path: string): Promise<Bundle> {
   })
   const files = Object.keys(metafile.inputs).map((file) => resolve(folder, file))
   const name = nameOf(entry)
-  if (files.length === 1) return { name, source: await readFile(entry, 'utf8'), files }
+  const hasConfig = Object.values(metafile.outputs).some((output) => output.exports.includes('config'))
+  if (files.length === 1) return { name, source: await readFile(entry, 'utf8'), hasConfig, files }
   const [map, code] = ['.map', '.js'].map((type) => outputFiles.find((file) => file.path.endsWith(type)))
-  return { name, source: code?.text ?? '', source_map: map?.text ?? '', files }
+  return { name, source: code?.text ?? '', source_map: map?.text ?? '', hasConfig, files }
 }
 
 /**

@@ -16,7 +16,8 @@ interface Deployed {
   readonly name: string
   readonly version: number
   readonly sha256: string
-  readonly config: Readonly<Record<string, unknown>>
+  readonly config: Readonly<Record<string, unknown>> & { readonly secrets?: readonly string[] }
+  readonly warnings?: readonly { readonly detail: string }[]
 }
 
 interface Fault {
@@ -61,15 +62,45 @@ async function deployOnce(path: string, { name, config, force, workspace }: Depl
   const { source, source_map } = bundle
   const wanted = {
     ...{ workspace_id, name: name ?? bundle.name, source },
-    ...(config !== undefined && { config: await jsonArgument(config, 'The configuration') }),
+    ...(config !== undefined && { config: await configArgument(config) }),
   }
-  const same = force === true ? undefined : await findUnchanged(client, wanted)
-  if (same !== undefined) return `${same.name} v${same.version} unchanged (${same.id})`
+  // An exported `config` is the whole configuration, and only the platform reads it: another may have been set since.
+  const same = force === true || bundle.hasConfig ? undefined : await findUnchanged(client, wanted)
+  if (same !== undefined) {
+    printWarnings(await missingSecrets(client, workspace_id, same))
+    return `${same.name} v${same.version} unchanged (${same.id})`
+  }
   const body = { ...wanted, ...(source_map && { source_map }) }
   const made = await client.post<Deployed>('/v1/functions', body).catch((error: unknown) => {
     throw sourceErrorOf(error, path)
   })
+  printWarnings((made.warnings ?? []).map(({ detail }) => detail))
   return `${made.name} v${made.version} ${made.sha256.slice(0, 12)} (${made.id})`
+}
+
+/** @throws Error if it is no object */
+async function configArgument(text: string): Promise<object> {
+  const config = await jsonArgument(text, 'The configuration')
+  if (typeof config === 'object' && config !== null && !Array.isArray(config)) return config
+  throw new Error(
+    `The configuration is ${JSON.stringify(config)}. Give its members, such as {"timeout": "9s"}.`,
+  )
+}
+
+function printWarnings(warnings: readonly string[]): void {
+  for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`)
+}
+
+/** A warning for each secret that the function names and the workspace lacks, as a deployment has them. */
+async function missingSecrets(
+  client: ApiClient,
+  workspaceId: string,
+  { config: { secrets = [] } }: Deployed,
+): Promise<string[]> {
+  if (secrets.length === 0) return []
+  const stored = await client.list<{ name: string }>(`/v1/flows/workspaces/${workspaceId}/secrets`)
+  const missing = secrets.filter((secret) => !stored.some(({ name }) => name === secret))
+  return missing.map((name) => `The workspace has no secret \`${name}\` yet; runs fail until it has.`)
 }
 
 /** The function of that name, if its active version has this source, and its configuration these members. */
@@ -85,7 +116,7 @@ async function findUnchanged(
   const sha256 = createHash('sha256').update(source).digest('hex')
   const known = await client.list<Deployed>(`/v1/functions?workspace_id=${workspace_id}`)
   const holds = ([member, value]: [string, unknown], of: Deployed) =>
-    isDeepStrictEqual(of.config[member], value)
+    isDeepStrictEqual(of.config[member] ?? null, value)
   return known.find(
     (one) =>
       one.name === name &&

@@ -9,7 +9,7 @@ import type { JsonObject } from '../../../flows-dsl/ir.ts'
 import { flowSchema } from '../../api/docs.ts'
 import { openApi } from '../../api/openapi.ts'
 import type { AnyOperation } from '../../core/operation.ts'
-import { PROBLEMS } from '../../core/problem-catalogue.ts'
+import { PROBLEMS, type ProblemRow } from '../../core/problem-catalogue.ts'
 import { diagnosticDocs } from '../../features/flows/analyze.ts'
 import { OPERATIONS } from '../../features/index.ts'
 import { describeConfig } from '../../infra/config.ts'
@@ -70,8 +70,9 @@ function scopesOf({ requiredScope = '-', conditionalScope }: AnyOperation): stri
 }
 
 function problems(): string {
-  const rows = Object.entries(PROBLEMS).map(
-    ([code, { status, title, help }]) => `| \`${code}\` | ${status} | ${title} | ${help} |`,
+  const rows = Object.entries<ProblemRow>(PROBLEMS).map(
+    ([code, { status, title, help, adminHint = '' }]) =>
+      `| \`${code}\` | ${status} | ${title} | ${`${help} ${adminHint}`.trim()} |`,
   )
   return `# Problems\n\nEvery error is \`application/problem+json\` (RFC 9457); \`code\` never changes its meaning.\n\n| code | status | title | help |\n|---|---|---|---|\n${rows.join('\n')}\n`
 }

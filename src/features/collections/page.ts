@@ -68,11 +68,14 @@ function withIndexHint(error: unknown, { filter, order }: Query, declared: Decla
   const first = new Set(declared?.indexes.map(({ fields }) => fields[0]))
   const fields = [...new Set(paths.flat())].filter((name) => !NEVER_INDEXED.test(name) && !first.has(name))
   const named = fields.map((name) => pathText([name])).join(', ')
-  const hint =
+  const hints =
     fields.length === 0
-      ? 'Narrow it: the fields that it uses have an index, or cannot have one.'
-      : `Narrow it, or declare the collection with an index on ${named} (POST /v1/schemas).`
-  return new Problem('query_timeout', { hint, cause: error.cause })
+      ? { hint: 'Narrow it: the fields that it uses have an index, or cannot have one.' }
+      : {
+          hint: 'Narrow it.',
+          adminHint: `Or declare the collection with an index on ${named} (POST /v1/schemas).`,
+        }
+  return new Problem('query_timeout', { ...hints, cause: error.cause })
 }
 
 /** Fields that no declaration can index. */

@@ -145,11 +145,10 @@ export const simulateFlow = previewOperation({
   http: { method: 'POST', path: `${FLOWS}/simulate`, body: '*' },
   run: async (scope, { source, ws: _ws, mocks_from, ...given }) => {
     rejectDeep(given)
-    const before = mocks_from === undefined ? {} : await recordedMocks(scope, mocks_from)
+    const before = mocks_from === undefined ? {} : await recordedAnswers(scope, mocks_from)
     const simulation = {
       ...before,
       ...given,
-      mocks: { ...before.mocks, ...given.mocks },
       options: { ...before.options, ...given.options },
     } as Simulation
     const ran = await inFlowThread(scope, 'simulate', { source, simulation })
@@ -169,22 +168,22 @@ function rejectDeep(given: Readonly<Record<string, unknown>>): void {
 }
 
 /** The input and `$workflow` of an execution, and its results in the order in which its steps started. */
-async function recordedMocks(
+async function recordedAnswers(
   scope: WorkspaceScope,
   id: string,
-): Promise<Pick<Simulation, 'input' | 'mocks' | 'options'>> {
+): Promise<Pick<Simulation, 'input' | 'recorded' | 'options'>> {
   const { input, started_by, started_at } = await recordedRun(scope, id)
   const which = sql`kind in ('call', 'run', 'emit')`
   const steps = await answeredSteps(scope, id, { which, max: LIMITS.executionStepsShownMax })
-  const mocks: Record<string, Answer[]> = {}
+  const recorded: Record<string, Answer[]> = {}
   for (const { pointer, result = null, error } of steps.toSorted((a, b) => a.iteration - b.iteration)) {
-    mocks[pointer] ??= []
-    mocks[pointer].push(error === null ? { output: result } : { error })
+    recorded[pointer] ??= []
+    recorded[pointer].push(error === null ? { output: result } : { error })
   }
   // Expressions see when the workflow started, as the first step does; the execution was created a little earlier.
   const first = await recordedStep(scope, id, { which: sql`true` })
   const start = new Date(first?.started_at ?? started_at).toISOString()
-  return { input, mocks, options: { id, start, started_by } }
+  return { input, recorded, options: { id, start, started_by } }
 }
 
 /** The problem of a simulation input that does not match the flow. */

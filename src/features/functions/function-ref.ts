@@ -43,6 +43,6 @@ export function functionMissing({ workspaceId }: AdminScope, id: string): Proble
   return new Problem('not_found', {
     detail:
       'Operators and admins of a tenant name a function by its id, `fn_…`: names are unique in a workspace.',
-    hint: '`tenon fn list` shows the ids of a workspace.',
+    adminHint: '`npx tenon fn list` shows the ids of a workspace.',
   })
 }

@@ -193,8 +193,8 @@ export class WorkspaceObjects {
   }
 
   /**
-   * The description that the store has; undefined if there is no such object. Other problems are returned, and left to the next call if they do not
-   * matter: the reply to HEAD has no body that would tell more.
+   * The description that the store has; undefined if there is no such object. Other problems are returned, and left to the next call
+   * if they do not matter: the reply to HEAD has no body that would tell more.
    */
   async #describe(target: Target): Promise<HeadObjectCommandOutput | Problem | undefined> {
     try {

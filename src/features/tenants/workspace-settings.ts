@@ -194,7 +194,8 @@ async function authToStore(
   if (auth.sign_up === 'open' && !canSendMail(scope))
     throw new Problem('state_conflict', {
       detail: 'People who sign up get a mail, and this platform can send none.',
-      hint: 'An operator sets SMTP_URL, or TENON_MAIL_DIR for development. Invitations work without mail.',
+      hint: 'Invitations work without mail.',
+      adminHint: 'An operator sets SMTP_URL, or TENON_MAIL_DIR for development.',
     })
   if (providers === undefined) return auth
   const { ref, row } = await readRow(scope, workspaceId)
@@ -323,6 +324,6 @@ export async function requireFeature(scope: WorkspaceScope, feature: Feature): P
   const body = JSON.stringify({ workspace_id: scope.ref.workspaceId, experimental: [feature] })
   throw new Problem('feature_not_enabled', {
     detail: `${feature} is experimental and not switched on in this workspace.`,
-    hint: `POST /v1/services/configure ${body}`,
+    adminHint: `POST /v1/services/configure ${body}`,
   })
 }

@@ -2,6 +2,7 @@
 
 import { cronNumbers } from '../../../flows-dsl/compile/cron.ts'
 import type { Timing } from '../../infra/temporal/schedules.ts'
+import { type ZoneClock, zoneClock } from './zone-clock.ts'
 
 /** By default, a start that is late by more than this is skipped. */
 export const CATCH_UP_MS = 60_000
@@ -9,14 +10,12 @@ export const CATCH_UP_MS = 60_000
 type CalendarSpec = NonNullable<Timing['skip']>[number]
 
 const MINUTE_MS = 60_000
-/** Offsets from UTC of all time zones are multiples of this. */
-const OFFSET_STEP_MINUTES = 15
 /** Times that Temporal looks at until it finds one that is not left out. */
 const LOOKS_MAX = 40_000
 
 /**
  * The times of an expression. As in Vixie cron, one whose minute or hour begins with `*` follows the clock: it has each time that a
- * clock in the zone shows, also those that it shows twice. Others have each time of a day once, see {@link cronsOf}.
+ * clock in the zone shows, also those that it shows twice. A fixed time, such as `30 2 * * *`, that a change of the clocks skips is skipped on that day, and one that it repeats has the second of the two times.
  * @param text in capitals, with single spaces
  */
 export function cronTiming(
@@ -24,24 +23,42 @@ export function cronTiming(
   timezone: string | undefined,
 ): Pick<Timing, 'crons' | 'intervals' | 'skip' | 'timezone'> {
   if (timezone === undefined) return { crons: cronsOf(text) }
-  const [minute = '', hour = ''] = text.split(' ')
-  const followsClock = minute.startsWith('*') || hour.startsWith('*')
-  const times = (followsClock ? clockTimes(text) : undefined) ?? { crons: cronsOf(text) }
+  const times = (followsClock(text) ? clockTimes(text, zoneClock(timezone)) : undefined) ?? {
+    crons: cronsOf(text),
+  }
   return { ...times, timezone: spelledZone(timezone) }
 }
 
 /**
+ * What is wrong with an expression that follows the clock and has times so rare, in a month in which the clocks change, that Temporal
+ * would miss some then; undefined if nothing is.
+ * @param text in capitals, with single spaces
+ */
+export function cronTimingFault(text: string, timezone: string | undefined): string | undefined {
+  if (timezone === undefined || !followsClock(text)) return undefined
+  const clock = zoneClock(timezone)
+  const [minutes = [], , , months = []] = cronNumbers(text)
+  if (!months.some((month) => clock.changeMonths.has(month)) || isLeapDay(text)) return undefined
+  if (phasesOf(minutes, clock).length * 24 * gapDaysOf(text) <= LOOKS_MAX) return undefined
+  const most = Math.floor(LOOKS_MAX / (24 * gapDaysOf(text) * clock.fullHours.length))
+  return `\`${text}\` has ${minutes.length} minutes of an hour, and in ${timezone} the clocks change in its months: write several expressions of at most ${most} minutes each, such as \`0,30 …\` and \`15,45 …\`, or leave \`timezone\` out.`
+}
+
+function followsClock(text: string): boolean {
+  const [minute = '', hour = ''] = text.split(' ')
+  return minute.startsWith('*') || hour.startsWith('*')
+}
+
+/**
  * Temporal's search of calendar times jumps over an hour that is repeated, but times of an interval do not depend on a clock, and a
- * calendar that leaves some of them out is compared with each. So these are all times at which the minute may be right somewhere
- * in the world, without those at which the clock of the zone shows another.
+ * calendar that leaves some of them out is compared with each. So these are all times at which the minute may be right with an
+ * offset of the zone, without those at which its clock shows another.
  * @returns undefined if the times are so rare that Temporal would search for too long
  */
-function clockTimes(text: string): Pick<Timing, 'intervals' | 'skip'> | undefined {
+function clockTimes(text: string, clock: ZoneClock): Pick<Timing, 'intervals' | 'skip'> | undefined {
   const [minutes = [], hours = [], days = [], months = [], weekdays = []] = cronNumbers(text)
-  const shifts = Array.from({ length: 60 / OFFSET_STEP_MINUTES }, (_, n) => n * OFFSET_STEP_MINUTES)
-  const phases = [...new Set(minutes.flatMap((minute) => shifts.map((shift) => (minute + shift) % 60)))]
-  const gapDays = months.length < 12 ? (isLeapDay(days, months) ? Infinity : 366) : days.length < 31 ? 62 : 7
-  if (phases.length * 24 * gapDays > LOOKS_MAX) return undefined
+  const phases = phasesOf(minutes, clock)
+  if (isLeapDay(text) || phases.length * 24 * gapDaysOf(text) > LOOKS_MAX) return undefined
   const others = {
     minute: without(minutes, 0, 59),
     hour: without(hours, 0, 23),
@@ -59,6 +76,11 @@ function clockTimes(text: string): Pick<Timing, 'intervals' | 'skip'> | undefine
     skip: skip.map((one): CalendarSpec => ({ minute: '*', hour: '*', ...one })),
   }
 }
+
+/** The minutes of an hour of UTC at which a clock of the zone can show one of these. */
+const phasesOf = (minutes: readonly number[], { fullHours }: ZoneClock): number[] => [
+  ...new Set(minutes.flatMap((minute) => fullHours.map((full) => (minute + full) % 60))),
+]
 
 /** The fewest intervals that have these minutes of each hour. */
 function intervalsOf(minutes: readonly number[]): NonNullable<Timing['intervals']> {
@@ -78,8 +100,17 @@ const WEEKDAYS = ['SUNDAY', 'MONDAY', 'TUESDAY', 'WEDNESDAY', 'THURSDAY', 'FRIDA
 const without = (numbers: readonly number[], from: number, to: number): number[] =>
   Array.from({ length: to - from + 1 }, (_, n) => from + n).filter((one) => !numbers.includes(one))
 
-const isLeapDay = (days: readonly number[], months: readonly number[]): boolean =>
-  months.join() === '2' && Math.min(...days) === 29
+/** The most days between two days of the expression. */
+function gapDaysOf(text: string): number {
+  const [, , days = [], months = []] = cronNumbers(text)
+  return months.length < 12 ? 366 : days.length < 31 ? 62 : 7
+}
+
+/** It has a day in four years, on which no clock changes. */
+function isLeapDay(text: string): boolean {
+  const [, , days = [], months = []] = cronNumbers(text)
+  return months.join() === '2' && Math.min(...days) === 29 && text.endsWith(' *')
+}
 
 function hasBothDays(text: string): boolean {
   const [, , day, , weekday] = text.split(' ')

@@ -106,7 +106,7 @@ async function requireInvitations(scope: AdminScope, workspaceId: string): Promi
   const body = JSON.stringify({ workspace_id: workspaceId, auth: { sign_up: 'invite' } })
   throw new Problem('state_conflict', {
     detail: 'The workspace takes no new users: its setting auth.sign_up is "off".',
-    hint: `POST /v1/services/configure ${body}`,
+    adminHint: `POST /v1/services/configure ${body}`,
   })
 }
 

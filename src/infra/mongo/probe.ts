@@ -1,7 +1,7 @@
 /** Checks that a server of the MongoDB protocol decides concurrent changes of a document one after the other. */
 
 import { randomUUID } from 'node:crypto'
-import type { Collection } from 'mongodb'
+import { type Collection, MongoServerError } from 'mongodb'
 
 interface ProbeDocument {
   readonly _id: string
@@ -17,7 +17,7 @@ export type ProbeCollection = Pick<
 const WRITERS = 8
 const ROUNDS = 3
 
-/** @returns a sentence for each fault of the server @throws the error of the driver if it does not answer */
+/** @returns a sentence for each fault of the server @throws the error of the driver if it does not answer, or not with a fault */
 export async function findServerFaults(collection: ProbeCollection): Promise<string[]> {
   const _id = `probe:${randomUUID()}`
   await collection.insertOne({ _id, v: 0, list: [{ a: 1, b: 1 }] })
@@ -47,14 +47,26 @@ async function lostChanges(collection: ProbeCollection, _id: string): Promise<st
 }
 
 async function doubleIds(collection: ProbeCollection, _id: string): Promise<string | undefined> {
-  const second = await collection.insertOne({ _id, v: 0, list: [] }).catch(() => undefined)
+  const second = await collection.insertOne({ _id, v: 0, list: [] }).catch(refusedWith(DUPLICATE_KEY))
   if (second === undefined) return undefined
   return 'The server takes two documents with one `_id`: a repeated create makes a second document. Use MongoDB.'
 }
 
 async function elementFilters(collection: ProbeCollection, _id: string): Promise<string | undefined> {
   const filter = { _id, list: { $elemMatch: { a: 1, b: { $nin: [2] } } } }
-  const found = await collection.findOne(filter).catch(() => null)
-  if (found !== null) return undefined
+  const found = await collection.findOne(filter).catch(refusedWith(...UNKNOWN_OPERATOR))
+  if (found !== undefined && found !== null) return undefined
   return 'The server does not know `$elemMatch` with several conditions: the filters `cd`, and `cs` with objects, fail.'
+}
+
+const DUPLICATE_KEY = 11_000
+/** BadValue, FailedToParse, CommandNotSupported, NotImplemented. */
+const UNKNOWN_OPERATOR = [2, 9, 115, 238]
+
+/** Takes an answer of the server with one of these codes as undefined. A lost connection says nothing about the server. */
+function refusedWith(...codes: number[]): (error: unknown) => undefined {
+  return (error) => {
+    if (error instanceof MongoServerError && codes.includes(Number(error.code))) return undefined
+    throw error
+  }
 }

@@ -6,8 +6,9 @@ import proto from '@temporalio/proto'
 import { LIMITS } from '../../core/limits.ts'
 import { QUEUES } from '../../core/work.ts'
 
-const { TaskQueueType } = proto.temporal.api.enums.v1
-/** Queues of workflows; all have activities, too. */
+const { TASK_QUEUE_TYPE_ACTIVITY: ACTIVITIES, TASK_QUEUE_TYPE_WORKFLOW: WORKFLOWS } =
+  proto.temporal.api.enums.v1.TaskQueueType
+/** Queues of workflows; all have activities, too. A worker polls for each by itself. */
 const WITH_WORKFLOWS: readonly string[] = [QUEUES.flows, QUEUES.provisioning]
 
 export interface IdleQueue {
@@ -30,21 +31,22 @@ export async function findIdleQueues(
 ): Promise<IdleQueue[]> {
   const found = await Promise.all(
     Object.values(QUEUES).map(async (name) => {
-      const isFlows = WITH_WORKFLOWS.includes(name)
-      const taskQueueType = isFlows
-        ? TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
-        : TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
-      const taskQueue = { name }
-      const { pollers } = await workflowService.describeTaskQueue({ namespace, taskQueue, taskQueueType })
-      const lastMs = Math.max(
-        0,
-        ...(pollers ?? []).map(({ lastAccessTime }) => tsToMs(lastAccessTime ?? undefined)),
-      )
+      const hasWorkflows = WITH_WORKFLOWS.includes(name)
+      const types = hasWorkflows ? [WORKFLOWS, ACTIVITIES] : [ACTIVITIES]
+      const polls = types.map(async (taskQueueType) => {
+        const taskQueue = { name }
+        return lastPollMs(await workflowService.describeTaskQueue({ namespace, taskQueue, taskQueueType }))
+      })
+      const lastMs = Math.min(...(await Promise.all(polls)))
       return Date.now() - lastMs < goneMs ? [] : [idleQueue(name, lastMs)]
     }),
   )
   return found.flat()
 }
+
+/** Milliseconds since 1970; 0 if Temporal remembers none. */
+const lastPollMs = ({ pollers }: proto.temporal.api.workflowservice.v1.IDescribeTaskQueueResponse): number =>
+  Math.max(0, ...(pollers ?? []).map(({ lastAccessTime }) => tsToMs(lastAccessTime ?? undefined)))
 
 function idleQueue(queue: string, lastMs: number): IdleQueue {
   const since = lastMs === 0 ? null : new Date(lastMs).toISOString()

@@ -189,15 +189,15 @@ class PlatformServerHandler {
   ): Promise<ToolResult> {
     const { operation, requestIdField, chainDepthField } = tool
     const depthGiven = headers[CHAIN_DEPTH_HEADER]
-    const input = inputOf(tool, args)
-    const given = {
-      ...(withoutNulls(operation.input as unknown as Record<string, unknown>, input) as object),
-      ...(requestIdField !== undefined && { [requestIdField]: requestId }),
-      ...(chainDepthField !== undefined && depthGiven !== undefined && { [chainDepthField]: depthGiven }),
-    }
     const chainDepth = readChainDepth(headers)
-    const toolCall = { operation, args: given, principal, requestId, address, rateLimits, chainDepth }
     try {
+      const input = inputOf(tool, args)
+      const given = {
+        ...(withoutNulls(operation.input as unknown as Record<string, unknown>, input) as object),
+        ...(requestIdField !== undefined && { [requestIdField]: requestId }),
+        ...(chainDepthField !== undefined && depthGiven !== undefined && { [chainDepthField]: depthGiven }),
+      }
+      const toolCall = { operation, args: given, principal, requestId, address, rateLimits, chainDepth }
       return success(operation, await this.#run(toolCall))
     } catch (error) {
       const problem =

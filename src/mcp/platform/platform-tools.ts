@@ -137,22 +137,31 @@ function withWorkspace<T extends ObjectSchema>(schema: T): T {
 
 const namesByPath = ({ operation: { input } }: PlatformTool) => Object.hasOwn(input.properties, 'ws')
 
-/** The arguments of a call as the operation has them. */
+/** The arguments of a call as the operation has them. @throws Problem `validation_failed` for the name that only paths have */
 export function inputOf(
   tool: PlatformTool,
   args: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, unknown>> {
+  if (!namesByPath(tool)) return args
+  if (args['ws'] !== undefined) {
+    const detail = `A tool takes a workspace as ${WORKSPACE}, not as ws.`
+    const errors = [
+      { in: 'body', name: WORKSPACE, pointer: `/${WORKSPACE}`, detail: 'is missing; ws is not known' },
+    ] as const
+    throw new Problem('validation_failed', { detail, errors })
+  }
   const { [WORKSPACE]: ws, ...others } = args
-  return namesByPath(tool) && ws !== undefined && args['ws'] === undefined ? { ...others, ws } : args
+  return ws === undefined ? others : { ...others, ws }
 }
 
 /** A problem with the names of the tool's arguments. */
 export function inWordsOf(tool: PlatformTool, problem: Problem): Problem {
-  const { code, detail, hint, errors, members, headers, cause } = problem
+  const { code, detail, hint, adminHint, errors, members, headers, cause } = problem
   if (!namesByPath(tool) || !errors.some(({ name }) => name === 'ws')) return problem
   return new Problem(code, {
     ...(detail !== undefined && { detail: detail.replaceAll(/\bws(?=:)/g, WORKSPACE) }),
     ...(hint !== undefined && { hint }),
+    ...(adminHint !== undefined && { adminHint }),
     errors: errors.map((error) => ({ ...error, name: named(error.name) })),
     ...{ members, headers, cause },
   })

@@ -188,13 +188,15 @@ test('test --junit: passed and failed cases: an XML file', async () => {
 - { name: wrong, expect: { output: { x: "<2>" } } }
 - { name: typo, mocks: { kep: { output: 1 } }, expect: { output: { x: 1 } } }
 - { nam: unnamed }
+- 5
 `,
   )
   expect((await tenon('flow', 'test', 'case.yaml', '--junit', 'out.xml')).code).toBe(1)
   const xml = await readFile(join(folder, 'out.xml'), 'utf8')
-  expect(xml).toContain('<testsuites tests="4" failures="3">')
+  expect(xml).toContain('<testsuites tests="5" failures="4">')
   expect(xml).toContain('name="a &amp; b"/>')
   expect(xml).toContain('name="typo"><failure message="/mocks/kep">/mocks/kep: No task, function')
   expect(xml).toContain('name="case 4"><failure message="/nam">/nam: The key `nam` is not known.')
+  expect(xml).toContain('name="case 5"><failure message="It must be a mapping.">It must be a mapping.<')
   expect(xml).toMatch(/name="wrong"><failure message="[^"]*">[^<]*&lt;2&gt;[^<]*<\/failure>/)
 }, 60_000)

@@ -60,6 +60,15 @@ test('deploy with --config: its members win over those of the module', async () 
   expect(config).toMatchObject({ timeout: '9s', scopes: ['collections:write'], memory_mb: 256 })
 })
 
+test('deploy: another configuration was set since: the exported one is that of the function again', async () => {
+  const deploy = () => tenon('deploy', 'greet', '--name', 'configured')
+  await deploy()
+  await tenon('config', 'configured', '{"timeout": "9s"}')
+  expect((await deploy()).stdout).toMatch(/^configured v2 [0-9a-f]{12} /)
+  expect(JSON.parse((await tenon('config', 'configured')).stdout)).toMatchObject({ timeout: '7s' })
+  await tenon('delete', 'configured')
+})
+
 test('faults: of the bundler and of the platform at the place in the file of the folder', async () => {
   await write('broken.ts', 'import "nowhere"\n')
   const unresolved = await tenon('deploy', 'greet/broken.ts')

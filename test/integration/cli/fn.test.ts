@@ -20,10 +20,24 @@ test('fn: deploy, invoke, compile error, failure: result, file:line:column, log'
       const { stdout } = await tenon('deploy', file, '--config', '{"timeout": "9s"}')
       expect(stdout).toMatch(new RegExp(`^greet ${version} `))
     }
+    for (const config of ['5', 'null', '[]']) {
+      const refused = await tenon('deploy', file, '--config', config)
+      expect(refused).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining(`configuration is ${config}.`),
+      })
+    }
+    const unset = await tenon('deploy', file, '--config', '{"concurrency": null, "schedule": null}')
+    expect(unset.stdout).toMatch(/^greet v2 unchanged /)
     expect((await tenon('deploy', file, '--force')).stdout).toMatch(/^greet v3 [0-9a-f]{12} /)
     const invoked = await tenon('invoke', 'greet', '--input', '"Ada"')
     expect(JSON.parse(invoked.stdout)).toEqual({ hello: 'Ada' })
     await writeFile(file, 'export default () => {\n  console.log("so far"); throw new Error("no")\n}')
+    for (const version of ['v1 [0-9a-f]{12}', 'v1 unchanged']) {
+      const warned = await tenon('deploy', file, '--name', 'sealed', '--config', '{"secrets": ["absent"]}')
+      expect(warned.stdout).toMatch(new RegExp(`^sealed ${version} `))
+      expect(warned.stderr).toContain('warning: The workspace has no secret `absent` yet')
+    }
     await tenon('deploy', file, '--name', 'bad')
     const failed = await tenon('invoke', 'bad')
     expect(failed).toMatchObject({

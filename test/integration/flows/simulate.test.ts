@@ -62,8 +62,14 @@ do:
   expect(run).toMatchObject({ status: 'completed', output: { status: 404, last: 'Bob' } })
   const { body } = await simulate({ source, mocks_from: run.id })
   expect(body).toMatchObject({ status: 'completed', output: run.output })
+  expect(body.unused).toBeUndefined()
   const changed = { find: { output: { found: true } } }
   expect((await simulate({ source, mocks_from: run.id, mocks: changed })).body.output).toEqual(run.output)
+  const shorter = { source, mocks_from: run.id, input: { names: ['Ada'] } }
+  expect((await simulate(shorter)).body).toMatchObject({ output: { last: 'Ada' } })
+  expect((await simulate(shorter)).body.unused).toBeUndefined()
+  const own = await simulate({ ...shorter, mocks: changed })
+  expect(own.body.unused).toMatchObject([{ mock: 'find' }])
   const named = { '/do/1/lost/try/0/find': { output: { found: true } } }
   expect((await simulate({ source, mocks_from: run.id, mocks: named })).body.output).toEqual({ found: true })
   const elsewhere = await createTestWorkspace()

@@ -66,7 +66,7 @@ async function tokenWith(scope: string, account = person): Promise<Caller> {
 }
 
 const createFlow = (as: Caller) =>
-  callTool(PATH, as, 'flow_create', { ws: workspace.workspaceId, source: SOURCE })
+  callTool(PATH, as, 'flow_create', { workspace_id: workspace.workspaceId, source: SOURCE })
 
 describe('who has access', () => {
   /** Every tool about people and credentials, as the table of operations has them. */
@@ -126,10 +126,10 @@ describe('client without configuration', () => {
     const authProvider = agentOf(person)
     const { client } = await connectLegacy(resource, { authProvider })
     expect(authProvider.requestedScopes).toEqual([READ])
-    const list = { name: 'flow_list', arguments: { ws: workspace.workspaceId } }
+    const list = { name: 'flow_list', arguments: { workspace_id: workspace.workspaceId } }
     expect((await client.callTool(list)).isError).toBe(false)
     // It refreshes its token after a challenge, without the scope.
-    const create = { name: 'flow_create', arguments: { ws: workspace.workspaceId, source: SOURCE } }
+    const create = { name: 'flow_create', arguments: { workspace_id: workspace.workspaceId, source: SOURCE } }
     expect(await client.callTool(create)).toMatchObject({
       isError: true,
       content: [{ text: expect.stringContaining('needs the scope platform:write') }],
@@ -144,8 +144,11 @@ describe('client without configuration', () => {
     // A tool that writes is listed before its scope is granted: nothing else would lead to it.
     expect((await client.listTools()).tools.map(({ name }) => name)).toContain('flow_create')
     const ws = workspace.workspaceId
-    expect((await client.callTool({ name: 'flow_list', arguments: { ws } })).isError).toBe(false)
-    const create = () => client.callTool({ name: 'flow_create', arguments: { ws, source: SOURCE } })
+    expect((await client.callTool({ name: 'flow_list', arguments: { workspace_id: ws } })).isError).toBe(
+      false,
+    )
+    const create = () =>
+      client.callTool({ name: 'flow_create', arguments: { workspace_id: ws, source: SOURCE } })
     await expect(create()).rejects.toThrow(/unauthorized/i)
     expect(authProvider.requestedScopes.map((scopes) => scopes.split(' ').sort().join(' '))).toEqual([
       READ,
@@ -189,7 +192,7 @@ describe('token', () => {
 
   test('with the writing scope alone: reads as well', async () => {
     const as = await tokenWith('platform:write')
-    const { status, body } = await callTool(PATH, as, 'flow_list', { ws: workspace.workspaceId })
+    const { status, body } = await callTool(PATH, as, 'flow_list', { workspace_id: workspace.workspaceId })
     expect([status, body.result.isError]).toEqual([200, false])
   })
 

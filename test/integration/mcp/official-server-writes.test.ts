@@ -72,12 +72,17 @@ const flow = (name: string, ...tasks: string[]) =>
 /** Creates and publishes a flow as admin. */
 async function publishFlow(name: string, ...tasks: string[]): Promise<void> {
   const definitions = `${workspace.flows}/definitions`
-  const made = await write(admin, 'flow_create', { ws, source: flow(name, ...tasks) }, definitions)
+  const made = await write(
+    admin,
+    'flow_create',
+    { workspace_id: ws, source: flow(name, ...tasks) },
+    definitions,
+  )
   expect(made).toMatchObject({ name, valid: true })
   const published = await write(
     admin,
     'flow_version_create',
-    { ws, flow: name },
+    { workspace_id: ws, flow: name },
     `${definitions}/${name}/versions`,
   )
   expect(published).toMatchObject({ version: 1 })
@@ -97,9 +102,14 @@ describe('admin', () => {
     const seen = await read(admin, 'schema_get', { id: declared.id })
     expect(Object.keys(seen.schema.properties).sort()).toEqual(['done', 'title'])
 
-    const made = await write(admin, 'mcp_server_create', { ws, name: 'Desk', slug: 'desk' }, servers)
+    const made = await write(
+      admin,
+      'mcp_server_create',
+      { workspace_id: ws, name: 'Desk', slug: 'desk' },
+      servers,
+    )
     expect(made).toMatchObject({ slug: 'desk', state: 'created', created_by: 'ada' })
-    const server = { ws, server: 'desk' }
+    const server = { workspace_id: ws, server: 'desk' }
     const reading = { 'collections:tickets:list': { enabled: true } }
     const writing = { 'collections:tickets:create': { enabled: true, scope: 'tickets_list' } }
     const curate = (tools: object) =>
@@ -144,13 +154,27 @@ describe('admin', () => {
     await publishFlow('slow', 'pause: { wait: { seconds: 300 } }')
     const slow = `${workspace.flows}/definitions/slow`
     const source = flow('slow', 'pause: { wait: { seconds: 200 } }')
-    expect(await write(admin, 'flow_update', { ws, flow: 'slow', source }, slow)).toMatchObject({ source })
-    const started = await write(admin, 'execution_create', { ws, flow: 'slow' }, `${slow}/executions`)
+    expect(await write(admin, 'flow_update', { workspace_id: ws, flow: 'slow', source }, slow)).toMatchObject(
+      { source },
+    )
+    const started = await write(
+      admin,
+      'execution_create',
+      { workspace_id: ws, flow: 'slow' },
+      `${slow}/executions`,
+    )
     expect(started).toMatchObject({ flow_name: 'slow', version: 1, started_by: 'ada' })
     const { id } = started
-    await write(admin, 'execution_cancel', { ws, id }, `${workspace.flows}/executions/${id}/cancel`)
+    await write(
+      admin,
+      'execution_cancel',
+      { workspace_id: ws, id },
+      `${workspace.flows}/executions/${id}/cancel`,
+    )
     await eventually(async () =>
-      (await read(admin, 'execution_get', { ws, id })).status === 'cancelled' ? true : undefined,
+      (await read(admin, 'execution_get', { workspace_id: ws, id })).status === 'cancelled'
+        ? true
+        : undefined,
     )
   })
 })
@@ -173,8 +197,8 @@ describe('people decide', () => {
   test('approval_decide: an admin approves what a service has started', async () => {
     const execution = await startAsking('payment', 'bob')
     const bob = await tokenAs('bob', 'workspace_admin')
-    const { id } = await openOf(execution, () => read(bob, 'approval_list', { ws, mine: true }))
-    const verdict = { ws, id, approved: true, comment: 'Fine' }
+    const { id } = await openOf(execution, () => read(bob, 'approval_list', { workspace_id: ws, mine: true }))
+    const verdict = { workspace_id: ws, id, approved: true, comment: 'Fine' }
     await expect(use(admin, 'approval_decide', verdict)).rejects.toThrow(/approver/)
     const decided = await write(bob, 'approval_decide', verdict, `${workspace.flows}/approvals/${id}/decide`)
     expect(decided).toMatchObject({

@@ -148,7 +148,10 @@ test('tenant admin: sees its own tenant only', async () => {
     const list = JSON.stringify((await client.callTool({ name: 'tenant_list', arguments: {} })).content)
     expect(list).toContain(workspace.tenantId)
     expect(list).not.toContain(other.tenantId)
-    const foreign = await client.callTool({ name: 'flow_list', arguments: { ws: other.workspaceId } })
+    const foreign = await client.callTool({
+      name: 'flow_list',
+      arguments: { workspace_id: other.workspaceId },
+    })
     expect(foreign).toMatchObject({
       isError: true,
       content: [{ text: expect.stringMatching(/^not_found: There is no such workspace\.\n/) }],
@@ -204,10 +207,18 @@ describe('errors', () => {
     expect(structuredContent).not.toHaveProperty('instance')
   })
 
+  test('workspace under the name that only paths have: refused, and the right name is told', async () => {
+    const { operator: as, workspaceId: ws } = await createTestWorkspace()
+    for (const more of [{}, { workspace_id: ws }]) {
+      const { text } = await run(as, 'flow_list', { ws, ...more })
+      expect(text).toContain('validation_failed: A tool takes a workspace as workspace_id, not as ws.')
+    }
+  })
+
   test('flow with many faults: ten of them with place and hint, one a line', async () => {
     const workspace = await createTestWorkspace()
     const tasks = Array.from({ length: 12 }, (_, n) => `t${n}: { call: colection.get }`)
-    const args = { ws: workspace.workspaceId, source: flow('faulty', ...tasks) }
+    const args = { workspace_id: workspace.workspaceId, source: flow('faulty', ...tasks) }
     const { text } = await run(workspace.operator, 'flow_graph', args)
     const [first = '', ...lines] = text.split('\n')
     expect(first).toMatch(/^flow_invalid: 3:\d+ /)
@@ -261,7 +272,7 @@ describe('result above the budget', () => {
 test('writing tools: each has its entry in the audit log of the tenant', async () => {
   const workspace = await createTestWorkspace()
   const source = flow('audited', 'a: { set: { b: 1 } }')
-  await value(workspace.operator, 'flow_create', { ws: workspace.workspaceId, source })
+  await value(workspace.operator, 'flow_create', { workspace_id: workspace.workspaceId, source })
   const deploy = (as: Caller, name: string, code: string) =>
     run(as, 'function_create', { workspace_id: workspace.workspaceId, name, source: code })
   await deploy(workspace.operator, 'one', 'export default () => 1')
@@ -284,7 +295,10 @@ test('writing tools: each has its entry in the audit log of the tenant', async (
     ['done', 'operator', '/v1/functions'],
   ])
   const foreign = await createTestWorkspace()
-  const refused = await run(await adminOf(foreign), 'flow_create', { ws: workspace.workspaceId, source })
+  const refused = await run(await adminOf(foreign), 'flow_create', {
+    workspace_id: workspace.workspaceId,
+    source,
+  })
   expect(refused.text).toMatch(/^not_found:/)
 })
 
@@ -292,9 +306,12 @@ test('publishing a flow with a webhook: does not show the secret', async () => {
   const workspace = await createTestWorkspace()
   const ws = workspace.workspaceId
   const source = `${flow('hooked', 'a: { set: { b: 1 } }')}\nschedule: { webhook: { name: hook } }`
-  const draft = await value(workspace.operator, 'flow_create', { ws, source })
+  const draft = await value(workspace.operator, 'flow_create', { workspace_id: ws, source })
   expect(draft.faults).toEqual([])
-  const published = await value(workspace.operator, 'flow_version_create', { ws, flow: 'hooked' })
+  const published = await value(workspace.operator, 'flow_version_create', {
+    workspace_id: ws,
+    flow: 'hooked',
+  })
   expect(published.webhooks).toMatchObject([{ name: 'hook', secret: '[redacted]' }])
 })
 
@@ -367,16 +384,26 @@ test('agent with nothing but tools and resources: writes, publishes and runs a f
     const { contents } = await client.readResource({ uri })
     const source = (contents[0] as { text: string }).text.replace('name: hello', 'name: welcome')
     const faulty = source.replace('collection.create', 'colection.create')
-    const { faults } = await use('flow_validate', { ws, source: faulty })
+    const { faults } = await use('flow_validate', { workspace_id: ws, source: faulty })
     expect(faults).toMatchObject([{ hint: expect.stringContaining('collection.create') }])
-    expect(await use('flow_validate', { ws, source })).toMatchObject({ valid: true })
+    expect(await use('flow_validate', { workspace_id: ws, source })).toMatchObject({ valid: true })
     const mocks = { keep: { output: { id: 'doc_1' } } }
-    const simulated = await use('flow_simulate', { ws, source, mocks, input: { name: 'Ada' } })
+    const simulated = await use('flow_simulate', { workspace_id: ws, source, mocks, input: { name: 'Ada' } })
     expect(simulated).toMatchObject({ status: 'completed', output: { message: 'Hello, Ada!' } })
-    expect(await use('flow_create', { ws, source })).toMatchObject({ name: 'welcome', valid: true })
-    expect(await use('flow_version_create', { ws, flow: 'welcome' })).toMatchObject({ version: 1 })
-    const started = await use('execution_create', { ws, flow: 'welcome', input: { name: 'Ada' }, wait: 30 })
-    const read = await use('execution_get', { ws, id: started.id })
+    expect(await use('flow_create', { workspace_id: ws, source })).toMatchObject({
+      name: 'welcome',
+      valid: true,
+    })
+    expect(await use('flow_version_create', { workspace_id: ws, flow: 'welcome' })).toMatchObject({
+      version: 1,
+    })
+    const started = await use('execution_create', {
+      workspace_id: ws,
+      flow: 'welcome',
+      input: { name: 'Ada' },
+      wait: 30,
+    })
+    const read = await use('execution_get', { workspace_id: ws, id: started.id })
     expect(read).toMatchObject({ status: 'completed', output: { message: 'Hello, Ada!' } })
     expect(read.started_by).not.toBe('')
   })

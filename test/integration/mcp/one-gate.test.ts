@@ -330,7 +330,8 @@ describe('scope or role that is missing: refused before anything runs, and recor
     ],
   ])('official, %s', async (_what, tool, args, code, operation, outcome) => {
     const as = await tokenOf({ roles: ['workspace_admin'], ...inWorkspace(workspace) })
-    const { result } = (await callTool(OFFICIAL, as, tool, { ws: workspace.workspaceId, ...args })).body
+    const { result } = (await callTool(OFFICIAL, as, tool, { workspace_id: workspace.workspaceId, ...args }))
+      .body
     expect(result.isError).toBe(true)
     const [entry] = await eventually(async () => {
       const entries = await entriesOfWorkspace(workspace, `&operation=${operation}&outcome=${outcome}`)

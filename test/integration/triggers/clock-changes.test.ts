@@ -100,18 +100,27 @@ const FOLLOWING = [
   '20,50 * * * *',
   '*/7 * * * *',
   '* * * * 0,6',
-].concat(['*/15 * * * 1-5', '*/20 0-6 * * *', '0 */2 * * *', '5/10 */3 */2 * *', '*/10 * 1 * 0'])
-/** These have each time of a day once, outside the hour of the change. */
-const FIXED = ['0 9 * * 1-5', '30 5 * * *', '0 20 * * *']
+].concat([
+  '*/15 * * * 1-5',
+  '0,30 * * 3,4,10,11 *',
+  '*/20 0-6 * * *',
+  '0 */2 * * *',
+  '5/10 */3 */2 * *',
+  '*/10 * 1 * 0',
+])
+/** A fixed time, such as `30 2 * * *`, that a change of the clocks skips is skipped on that day, and one that it repeats has the second of the two times. */
+const FIXED = ['30 2 * * *', '0 9 * * 1-5', '30 5 * * *', '0 20 * * *']
 
 test.each(['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Asia/Kathmandu'])(
-  '%s: when the clocks change: a schedule has the times that a clock shows, and a fixed time at most once a day',
+  '%s: when the clocks change: a schedule has the times that a clock shows, of a repeated fixed time the second, of a skipped one none',
   async (zone) => {
     const workspace = await createTestWorkspace()
     const changes = changesOf(zone)
     const clock = clockOf(zone)
     const onDay = changes.map((at) => `*/15 * ${clock(at).day} ${clock(at).month} *`)
-    const following = [...FOLLOWING, ...onDay]
+    // Temporal can look through two minutes of an hour, with two offsets, over a year.
+    const rare = `*/${zone === 'Australia/Lord_Howe' ? 30 : 20} * * 10 *`
+    const following = [...FOLLOWING, ...onDay, rare]
     const name = unique('dst')
     const crons = [...following, ...FIXED].map((cron) => `'${cron}'`).join(', ')
     const made = await publishScheduled(workspace, name, `{ cron: [${crons}], timezone: ${zone} }`)
@@ -154,4 +163,36 @@ test('next times: those that the clock shows on the day of the change, in the AP
   const fromMs = first?.getTime() ?? 0
   const expected = shown(cron, zone, [fromMs, fromMs + 3 * HOUR_MS]).slice(0, info.nextActionTimes.length)
   expect(info.nextActionTimes.map((time) => time.getTime())).toEqual(expected)
+})
+
+test.each([
+  ['* * * OCT *', 'Europe/Berlin', 4],
+  ['*/10 * * OCT,NOV *', 'America/New_York', 4],
+  ['*/20 * * 4 *', 'Australia/Lord_Howe', 2],
+])(
+  '%s in %s: more times than Temporal can look through: refused, and names how many an expression may have',
+  async (cron, zone, most) => {
+    const workspace = await createTestWorkspace()
+    const { status, body } = await publishScheduled(
+      workspace,
+      unique('dst'),
+      `{ cron: '${cron}', timezone: ${zone} }`,
+    )
+    expect([status, body.code]).toEqual([422, 'flow_invalid'])
+    expect(body.detail).toContain(`several expressions of at most ${most} minutes each`)
+  },
+)
+
+test.each([
+  ['* * * JUL *', 'Europe/Berlin'],
+  ['0 * 29 2 *', 'Europe/Berlin'],
+  ['* * * OCT *', 'Asia/Kathmandu'],
+])('%s in %s: no clock changes then: accepted', async (cron, zone) => {
+  const workspace = await createTestWorkspace()
+  const { status } = await publishScheduled(
+    workspace,
+    unique('dst'),
+    `{ cron: '${cron}', timezone: ${zone} }`,
+  )
+  expect(status).toBe(201)
 })

@@ -201,8 +201,9 @@ test('cron expression: matches the times it names, in its time zone', async () =
   expect(either.some(({ day, weekday }) => day !== '13' && weekday === 'Fri')).toBe(true)
 })
 
+// A fixed time, such as `30 2 * * *`, that a change of the clocks skips is skipped on that day, and one that it repeats has the second of the two times.
 // Clocks in Europe change on the last Sundays of March and October.
-test('clock change: skipped times are skipped, repeated times run the second time', async () => {
+test('clock change: a skipped fixed time is skipped, a repeated one has the second of the two times', async () => {
   const spring = await nextOf("{ cron: '30 2 * MAR SUN', timezone: Europe/Berlin }")
   const autumn = await nextOf("{ cron: '30 2 * OCT SUN', timezone: Europe/Berlin }")
   expect([spring.length, autumn.length]).toEqual([10, 10])

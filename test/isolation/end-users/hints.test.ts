@@ -10,17 +10,68 @@ import {
   type Caller,
   call,
   createTestWorkspace,
+  type TestWorkspace,
+  tokenOf,
   userToken,
 } from '../../support/fixtures/tenants.ts'
 import { ROWS, type World } from '../sweep-rows.ts'
 
-const ADMIN = /\b(admins?|operators?)\b|tenon [a-z]|\/v1\/services|\/v1\/schemas|explain/i
+/** What an admin does, but for the list of the filter operators. */
+const ADMIN = /\badmins?\b|\boperators?\b(?!: eq)|tenon [a-z]|\/v1\/services|\/v1\/schemas|explain/i
 
-let callers: Record<'anon key' | 'user', Caller>
+const CALLERS = [
+  'anon key',
+  'user',
+  'disabled anon key',
+  'revoked anon key',
+  'anon key of a suspended workspace',
+  'user of a suspended workspace',
+  'user whose token has expired',
+] as const
+let callers: Record<(typeof CALLERS)[number], Caller>
+/** The one answer to callers who are not let in. */
+const REFUSED: Partial<Record<(typeof CALLERS)[number], string>> = {
+  'disabled anon key': 'api_key_disabled',
+  'revoked anon key': 'api_key_revoked',
+  'anon key of a suspended workspace': 'workspace_suspended',
+  'user of a suspended workspace': 'workspace_suspended',
+  'user whose token has expired': 'token_expired',
+}
+
+async function createAnonKey({
+  workspaceId,
+  operator: as,
+}: TestWorkspace): Promise<{ id: string; key: string }> {
+  const body = { name: 'page', kind: 'anon', workspace_id: workspaceId }
+  return (await call('POST', '/v1/api-keys', { as, body })).body
+}
+
 let world: World
 beforeAll(async () => {
   const workspace = await createTestWorkspace()
-  callers = { 'anon key': workspace.anon, user: await userToken(workspace, 'mia') }
+  const [disabled, revoked] = await Promise.all([createAnonKey(workspace), createAnonKey(workspace)])
+  const { operator: as } = workspace
+  await call('PATCH', `/v1/api-keys/${disabled.id}`, { as, body: { status: 'disabled' } })
+  await call('DELETE', `/v1/api-keys/${revoked.id}`, { as })
+  const suspended = await addTestWorkspace(workspace)
+  await call('POST', `/v1/workspaces/${suspended.workspaceId}/suspend`, { as })
+  callers = {
+    'anon key': workspace.anon,
+    user: await userToken(workspace, 'mia'),
+    'disabled anon key': { apikey: disabled.key },
+    'revoked anon key': { apikey: revoked.key },
+    'anon key of a suspended workspace': suspended.anon,
+    'user of a suspended workspace': await userToken(suspended, 'mia'),
+    'user whose token has expired': await tokenOf({
+      ...{
+        role: 'user',
+        roles: ['user'],
+        tenant_id: workspace.tenantId,
+        workspace_id: workspace.workspaceId,
+      },
+      exp: 1_700_000_000,
+    }),
+  }
   // Ids that nothing has.
   const ids: Record<string, unknown> = {
     workspace,
@@ -29,30 +80,47 @@ beforeAll(async () => {
   world = new Proxy(ids, { get: (of, name: string) => of[name] ?? 'absent' }) as unknown as World
 })
 
-test.each(['anon key', 'user'] as const)(
-  'each operation: sent by an %s: has no hint for admins',
-  async (who) => {
-    const told: string[] = []
-    for (const { name, http } of OPERATIONS) {
-      const row = ROWS[name]
-      if (row === undefined) continue
-      const body = row.body?.(world)
-      const { status, body: reply } = await call(http.method, row.path(world), {
-        as: callers[who],
-        ...(body !== undefined && { body }),
-      })
-      if (status < 400) continue
-      if (http.method !== 'HEAD') expect([name, typeof reply.hint]).toEqual([name, 'string'])
-      if (ADMIN.test(reply.hint ?? '')) told.push(`${name}: ${reply.hint}`)
-    }
-    expect(told).toEqual([])
-  },
-)
+test.each(CALLERS)('each operation: sent by the %s: has no hint for admins', async (who) => {
+  const told: string[] = []
+  for (const { name, http } of OPERATIONS) {
+    const row = ROWS[name]
+    if (row === undefined) continue
+    const body = row.body?.(world)
+    const { status, body: reply } = await call(http.method, row.path(world), {
+      as: callers[who],
+      ...(body !== undefined && { body }),
+    })
+    if (status < 400) continue
+    if (REFUSED[who] !== undefined && http.method !== 'HEAD')
+      expect([name, reply.code]).toEqual([name, REFUSED[who]])
+    if (http.method !== 'HEAD') expect([name, typeof reply.hint]).toEqual([name, 'string'])
+    if (ADMIN.test(reply.hint ?? '')) told.push(`${name}: ${reply.hint}`)
+  }
+  expect(told).toEqual([])
+})
 
 test.each(Object.keys(PROBLEMS) as ProblemCode[])('%s: its hint is a sentence for everybody', (code) => {
-  const { hint } = toReply(new Problem(code), { id: 'req_1', path: '/', isPublic: true }).body
+  const problem = new Problem(code)
+  const { hint } = toReply(problem, { id: 'req_1', path: '/' }).body
+  expect(hint).toBe(problem.row.help)
   expect(hint).toMatch(/^[A-Z`].*\.$/s)
   expect(hint).not.toMatch(ADMIN)
+})
+
+test('schema that is not there: asked for by those who are more than the public: the hint says what an admin does', async () => {
+  const workspace = await createTestWorkspace()
+  const { tenantId: tenant_id, workspaceId: workspace_id, service, operator: as } = workspace
+  const body = { name: 'backend', kind: 'service', workspace_id }
+  const key = await call('POST', '/v1/api-keys', { as, body })
+  await call('PATCH', `/v1/api-keys/${key.body.id}`, { as, body: { status: 'disabled' } })
+  const tokenWith = (role: string) => tokenOf({ tenant_id, workspace_id, roles: [role] })
+  const ask = async (who: Caller) =>
+    (await call('GET', `/v1/schemas/sch_${'0'.repeat(32)}`, { as: who })).body
+  for (const admin of [as, await tokenWith('tenant_admin'), await tokenWith('workspace_admin')])
+    expect((await ask(admin)).hint).toBe('List declared collections with their ids: `GET /v1/schemas`.')
+  for (const backend of [service, await tokenWith('service')])
+    expect((await ask(backend)).hint).toContain('Administrative routes take the token of an admin')
+  expect((await ask({ apikey: key.body.key })).hint).toContain('PATCH /v1/api-keys')
 })
 
 test('misspelt name of a collection or field: sent by a caller who may not see it: is answered like any other name', async () => {

@@ -152,7 +152,7 @@ const MORE: Readonly<Record<string, (world: World) => unknown[]>> = {
   'flow.simulate': () =>
     FLOWS.flatMap((source) => [
       { source },
-      { source, input: { name: 'Ada', n: 1 }, events: [], decisions: {} },
+      { source, input: { name: 'Ada', n: 1 }, events: [], decisions: [] },
     ]),
   'execution.rerun': () => [{ from: '0' }, { dry_run: true }, { input: { a: 1 } }],
   'trigger.test': () => [{ event: { id: '1', source: '/x', type: 'a', data: { a: 1 } } }],

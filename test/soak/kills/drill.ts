@@ -86,7 +86,10 @@ export class Drill {
     let last = ''
     for (let attempts = 1; performance.now() < untilMs; attempts++) {
       const reply = await this.#sendOnce(path, sent)
-      if (!isUnanswered(reply)) return { ...reply, attempts }
+      if (!isUnanswered(reply)) {
+        if (reply.status >= 500) this.find(`${method} ${path}: ${reply.status} ${reply.body?.code}`)
+        return { ...reply, attempts }
+      }
       last = `${reply.status} ${reply.body?.code}`
       this.count(`unanswered: ${last}`)
       await pause(Math.min(PAUSE_MAX_MS, 100 * attempts))
@@ -112,9 +115,10 @@ export class Drill {
   }
 }
 
-/** Refused for the moment, or unknown to the client: it sends it again. */
+/** Refused for the moment, not in time, or unknown to the client: it sends it again. Any other error of the platform is a finding. */
 const isUnanswered = ({ status, body }: Omit<Answered, 'attempts'>) =>
   status === 0 ||
-  status >= 500 ||
+  status === 503 ||
+  status === 504 ||
   status === 429 ||
   (status === 409 && body?.code === 'idempotency_in_flight')

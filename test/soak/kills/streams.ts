@@ -96,10 +96,12 @@ export async function compareNumbers(
     drill.find(`published and never heard: ${missing().join(' ')}`)
   })
   const once = new Set<number>()
-  for (const { data } of subscriber.heard) {
-    // At least once: after a lost reply it may have been appended under a second id.
-    if (once.has(data.n)) drill.count('numbers published twice')
-    once.add(data.n)
+  let last = -1
+  for (const { n } of subscriber.heard.map(({ data }) => data as { n: number })) {
+    if (once.has(n)) drill.find(`number ${n} was published once, and heard under two ids`)
+    else if (n < last) drill.find(`number ${n} was heard after ${last}`)
+    once.add(n)
+    last = Math.max(last, n)
   }
 }
 

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { notFound } from '../../../src/core/problem.ts'
 
-const hintOf = (noun: string) => notFound(noun).hint ?? notFound(noun).row.help
+const hintOf = (noun: string) => notFound(noun).fullHint
 
 test.each([
   ['flow', 'npx tenon flow definitions'],

@@ -120,6 +120,8 @@ test.each([Infinity, -Infinity, NaN])(
     const problem = expect.objectContaining({ code: 'number_unsafe' })
     expect(() => checkJson('input', value, 1_000)).toThrow(problem)
     expect(() => checkFields(value)).toThrow(problem)
+    expect(() => checkJson('input', value, 1_000)).toThrow('input has a member that is a number too large')
+    expect(() => checkJson('input', number, 1_000)).toThrow('input is a number too large to be kept.')
     expect(() => checkJson('input', { a: [{ b: Number.MAX_VALUE }] }, 1_000)).not.toThrow()
   },
 )

@@ -1,5 +1,6 @@
 /** Tests of what the check of a MongoDB server says of faults, on collections in memory: no server that has them is at hand. */
 
+import { MongoNetworkError, MongoServerError } from 'mongodb'
 import { expect, test } from 'vitest'
 import { findServerFaults, type ProbeCollection } from '../../../src/infra/mongo/probe.ts'
 
@@ -8,7 +9,8 @@ function collectionOf(isAtomic: boolean, isUnique: boolean): ProbeCollection {
   const document = { _id: '', v: 0, list: [] as object[] }
   const collection = {
     insertOne: async ({ _id }: { _id: string }) => {
-      if (document._id !== '' && isUnique) throw new Error('duplicate key')
+      if (document._id !== '' && isUnique)
+        throw new MongoServerError({ message: 'duplicate key', code: 11_000 })
       document._id = _id
       return {}
     },
@@ -37,3 +39,33 @@ test('server that compares before others have changed: loses changes, and the se
 test('server that takes an id twice: is named', async () => {
   expect(await findServerFaults(collectionOf(true, false))).toEqual([expect.stringContaining('`_id`')])
 })
+
+const failing = (method: 'insertOne' | 'findOne', error: Error): ProbeCollection => {
+  const collection = collectionOf(true, true)
+  let calls = 0
+  const fail = async (...args: [never]) => {
+    // The first insertion makes the document.
+    if (method === 'findOne' || ++calls > 1) throw error
+    return collection.insertOne(...args)
+  }
+  return { ...collection, [method]: fail }
+}
+
+test('server that does not know an operator: is named', async () => {
+  for (const code of [2, 9, 115, 238]) {
+    const error = new MongoServerError({ message: '$nin is not implemented', code })
+    const faults = await findServerFaults(failing('findOne', error))
+    expect(faults).toEqual([expect.stringContaining('`$elemMatch`')])
+  }
+})
+
+test.each(['insertOne', 'findOne'] as const)(
+  '%s: fails for another reason: no fault of the server, and no proof of health',
+  async (method) => {
+    for (const error of [
+      new MongoNetworkError('connection closed'),
+      new MongoServerError({ message: 'interrupted', code: 11_601 }),
+    ])
+      await expect(findServerFaults(failing(method, error))).rejects.toBe(error)
+  },
+)

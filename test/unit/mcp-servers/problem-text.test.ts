@@ -29,7 +29,7 @@ test.each([
 })
 
 test.each([
-  ['quota_exceeded', 'Free some of it, or have an operator raise it.'],
+  ['quota_exceeded', 'Free some of it. An operator can raise it.'],
   ['token_expired', 'Refresh it, or sign in again.'],
   ['filter_too_large', 'Split the query.'],
   ['precondition_failed', 'Read it again, then retry.'],

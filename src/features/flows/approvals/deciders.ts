@@ -83,14 +83,16 @@ export async function requireIndependent(
   return found.created_by ?? undefined
 }
 
-const confirmation = (by: string): string =>
-  `POST /v1/accounts/${by.startsWith('acct_') ? by : '{id}'}/confirm`
+function confirmation(by: string): string {
+  const id = by.startsWith('acct_') ? by : '{id}'
+  return `POST /v1/accounts/${id}/confirm`
+}
 
-/** What is said to whoever decides. The next step of an admin is a hint, which pages do not show. */
+/** What is said to whoever decides. Approvers who are not admins do not get the next step of an admin. */
 const REFUSALS = {
   excluded: (by: string) => ({
     detail: `\`${by}\` may not decide (fourEyes): a person who can act as it, or could, has started the execution or changed its data, perhaps with a key or by an event. Another approver decides.`,
-    hint: `If the only reason is that this person was shown the link of the account, a higher role that this person has not made confirms the account: ${confirmation(by)}.`,
+    adminHint: `If the only reason is that this person was shown the link of the account, a higher role that this person has not made confirms the account: ${confirmation(by)}.`,
   }),
   decided: (by: string) => ({
     detail: `\`${by}\` may not decide: a person who can act as it, or could, has decided already, under another name.`,
@@ -98,7 +100,7 @@ const REFUSALS = {
   }),
   unconfirmed: (by: string) => ({
     detail: `\`${by}\` may not decide yet: a person who has started the execution made, reset or regrouped its account, or an admin did after this was asked for.`,
-    hint: `A higher role that these people have not made confirms the account: ${confirmation(by)}.`,
+    adminHint: `A higher role that these people have not made confirms the account: ${confirmation(by)}.`,
   }),
 }
 

@@ -3,10 +3,11 @@
 import type { FlowIR, Schedule } from '../../../../flows-dsl/ir.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
+import { Problem } from '../../../core/problem.ts'
 import type { FlowTriggerInput } from '../../../core/run.ts'
 import { type Json, QUEUES } from '../../../core/work.ts'
 import type { Timing } from '../../../infra/temporal/schedules.ts'
-import { CATCH_UP_MS, cronTiming } from '../../triggers/schedule-timing.ts'
+import { CATCH_UP_MS, cronTiming, cronTimingFault } from '../../triggers/schedule-timing.ts'
 import type { DeclaredTrigger, Trigger, TriggerKind } from './trigger.ts'
 
 /** The spec of a schedule: when it starts executions, and how it treats overlapping ones. */
@@ -52,8 +53,11 @@ export const scheduleTriggers: TriggerKind = {
 export const scheduleSpec = (trigger: Pick<Trigger, 'spec'>): ScheduleSpec =>
   trigger.spec as unknown as ScheduleSpec
 
+/** @throws Problem `flow_invalid` for an expression that would miss times when the clocks change */
 function declaredSchedules(schedule: Schedule): DeclaredTrigger[] {
   const { everyMs, cron = [], afterMs, timezone, overlap = 'skip', catchUpMs, jitterMs } = schedule
+  const [detail] = cron.flatMap((line) => cronTimingFault(line, timezone) ?? [])
+  if (detail !== undefined) throw new Problem('flow_invalid', { detail, hint: 'Correct `schedule.cron`.' })
   const usual = {
     catch_up_ms: catchUpMs ?? CATCH_UP_MS,
     ...(jitterMs !== undefined && { jitter_ms: jitterMs }),

@@ -7,6 +7,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { sentences } from '../../../core/sentences.ts'
 import { isChangeTopic, isWorkspaceTopic, matchesTopic, type StreamName } from '../../events/events.ts'
 import { TOPIC_PATTERN } from '../../events/events-api.ts'
+import { cronTimingFault } from '../../triggers/schedule-timing.ts'
 
 /** The spec of a schedule trigger, as it is configured. */
 export interface ScheduleSpec {
@@ -57,7 +58,10 @@ function scheduleErrors({ cron, timezone, input }: ScheduleSpec): ConfigError[] 
     path: '/schedule/cron',
     detail: sentences(message, hint),
   }))
-  if (timezone === undefined || isTimezone(timezone)) return errors
+  if (timezone === undefined || isTimezone(timezone)) {
+    const detail = 'cron' in parsed ? cronTimingFault(parsed.cron, timezone) : undefined
+    return [...errors, ...(detail === undefined ? [] : [{ path: '/schedule/cron', detail }])]
+  }
   const detail = `\`${timezone}\` is no time zone of the IANA database, such as \`Europe/Berlin\`.`
   return [...errors, { path: '/schedule/timezone', detail }]
 }

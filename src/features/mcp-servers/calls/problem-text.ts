@@ -8,9 +8,9 @@ const ERRORS_SHOWN_MAX = 10
 
 /** `code: detail` in the first line, then the next step, then the errors that the detail does not name, one a line. */
 export function problemText(problem: Problem): string {
-  const { code, message, hint, row, errors, members } = problem
+  const { code, message, fullHint, errors, members } = problem
   const { faults } = members
-  const next = followable(hint ?? row.help)
+  const next = followable(fullHint)
   const lines = [
     ...errors.filter((error) => !isNamedIn(message, error)).map(errorLine),
     ...(Array.isArray(faults) ? faults.map(faultLine) : []),
@@ -35,14 +35,14 @@ const UNFOLLOWABLE = /^See (`|the `)|^operators\b|\btenon [a-z]+ [a-z<]|^Raise t
 
 /** The members of the problem document (RFC 9457), without `instance` and `request_id`. */
 export function problemMembers(problem: Problem): Record<string, unknown> {
-  const { code, row, detail, hint, errors, members } = problem
+  const { code, row, detail, fullHint, errors, members } = problem
   const document = {
     type: row.type ?? `/docs/problems/${code}`,
     title: row.title,
     status: row.status,
     ...(detail !== undefined && { detail }),
     code,
-    hint: hint ?? row.help,
+    hint: fullHint,
     ...(errors.length > 0 && { errors }),
     ...members,
   }

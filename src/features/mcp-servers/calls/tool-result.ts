@@ -37,8 +37,12 @@ export async function withinTime<T>({ limits }: Tool, work: Promise<T>): Promise
   if (seconds === undefined) return work
   const { promise, reject } = Promise.withResolvers<never>()
   const detail = `The tool took longer than ${seconds} s. What it began may still take effect.`
-  const hint = `Ask for less at once. An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${LIMITS.mcpToolSecondsMax}.`
-  const timer = setTimeout(() => reject(new Problem('tool_timeout', { detail, hint })), seconds * 1_000)
+  const hint = 'Ask for less at once.'
+  const adminHint = `An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${LIMITS.mcpToolSecondsMax}.`
+  const timer = setTimeout(
+    () => reject(new Problem('tool_timeout', { detail, hint, adminHint })),
+    seconds * 1_000,
+  )
   return Promise.race([work, promise]).finally(() => clearTimeout(timer))
 }
 

@@ -141,6 +141,6 @@ export function requireLine(secret: string, value: unknown): string {
   const why = value === undefined ? 'does not exist' : 'is no single line of ASCII, as a variable needs'
   throw new Problem('state_conflict', {
     detail: `The secret ${secret} of the source ${why}.`,
-    hint: 'An admin stores it: PUT /v1/flows/workspaces/{ws}/secrets/{name}.',
+    adminHint: 'An admin stores it: PUT /v1/flows/workspaces/{ws}/secrets/{name}.',
   })
 }

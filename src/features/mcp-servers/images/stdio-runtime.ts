@@ -31,7 +31,7 @@ export class StdioRuntime implements ImageRuntime {
     if (command !== undefined) return command
     throw new Problem('containers_unavailable', {
       detail: `The platform has no server ${image} for development.`,
-      hint: 'An operator names its command in TENON_DEV_STDIO_SERVERS.',
+      adminHint: 'An operator names its command in TENON_DEV_STDIO_SERVERS.',
     })
   }
 }

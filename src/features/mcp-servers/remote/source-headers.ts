@@ -103,6 +103,6 @@ function unusable(name: string, value: unknown): Problem {
   const detail = `The secret ${name} of the source ${why}.`
   return new Problem('state_conflict', {
     detail,
-    hint: 'An admin stores it: PUT /v1/flows/workspaces/{ws}/secrets/{name}.',
+    adminHint: 'An admin stores it: PUT /v1/flows/workspaces/{ws}/secrets/{name}.',
   })
 }

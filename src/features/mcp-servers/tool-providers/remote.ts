@@ -73,8 +73,9 @@ const timedOut = (seconds: number) =>
 function withTimeHint(error: unknown): never {
   if (!(error instanceof Problem) || error.code !== 'upstream_timeout') throw error
   const { code, message: detail, members, cause } = error
-  const hint = `Ask for less at once. An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${LIMITS.mcpToolSecondsMax}.`
-  throw new Problem(code, { detail, hint, members, cause })
+  const hint = 'Ask for less at once.'
+  const adminHint = `An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${LIMITS.mcpToolSecondsMax}.`
+  throw new Problem(code, { detail, hint, adminHint, members, cause })
 }
 
 const readSource = previewOperation({

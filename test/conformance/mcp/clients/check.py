@@ -142,7 +142,7 @@ async def use_official():
         transport = streamable_http_client(SETTINGS["official"], http_client=http)
         async with Client(transport, mode=SETTINGS["mode"]) as client:
             assert "flow_create" in [tool.name for tool in (await client.list_tools()).tools]
-            workspace = {"ws": SETTINGS["workspace"]}
+            workspace = {"workspace_id": SETTINGS["workspace"]}
             assert not (await client.call_tool("flow_list", workspace)).is_error
             refused = await client.call_tool("flow_create", {**workspace, "source": "do: []"})
             assert refused.is_error and "flow_invalid" in refused.content[0].text, refused

@@ -32,8 +32,8 @@ async function useOfficial(host: Host, { official: endpoint, visit, workspaceId:
   const { shown } = await useHost(host, {
     ...{ endpoint, visit },
     calls: {
-      list: { name: 'flow_list', arguments: { ws } },
-      wrong: { name: 'flow_get', arguments: { ws, id: 'missing' } },
+      list: { name: 'flow_list', arguments: { workspace_id: ws } },
+      wrong: { name: 'flow_get', arguments: { workspace_id: ws, id: 'missing' } },
     },
   })
   expectAll(shown['list'] ?? [], /deliver/)

@@ -56,8 +56,11 @@ async function drive(world: World, connect: Connect, identity: (typeof IDENTITIE
   const official = await connect(world.official, { authProvider: second })
   const useOfficial = user(official, second, world.official)
   ok((await official.client.listTools()).tools.some(({ name }) => name === 'flow_create'))
-  equal((await useOfficial('flow_list', { ws: world.workspaceId })).isError ?? false, false)
-  equal((await useOfficial('flow_create', { ws: world.workspaceId, source: 'do: []' })).isError, true)
+  equal((await useOfficial('flow_list', { workspace_id: world.workspaceId })).isError ?? false, false)
+  equal(
+    (await useOfficial('flow_create', { workspace_id: world.workspaceId, source: 'do: []' })).isError,
+    true,
+  )
   await official.client.close()
 }
 

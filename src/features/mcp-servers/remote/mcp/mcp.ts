@@ -100,9 +100,15 @@ export const shownProblem =
   (redact: SourceHeaders['redact']) =>
   (error: unknown): never => {
     if (!(error instanceof Problem)) throw error
-    const { code, message, hint, members, cause } = error
+    const { code, message, hint, adminHint, members, cause } = error
     const shown = JSON.parse(redact(JSON.stringify(members))) as Record<string, unknown>
-    throw new Problem(code, { detail: redact(message), ...(hint && { hint }), members: shown, cause })
+    throw new Problem(code, {
+      detail: redact(message),
+      ...(hint && { hint }),
+      ...(adminHint && { adminHint }),
+      members: shown,
+      cause,
+    })
   }
 
 /**
@@ -164,7 +170,8 @@ export function drifted({ name }: RemoteSource, tool: string, isGone: boolean): 
   const found = isGone ? 'has no such tool any more' : 'defines it otherwise now'
   return new Problem('source_drifted', {
     detail: `The tool ${tool} is not called: its source ${name} ${found}.`,
-    hint: 'An admin reviews the change, accepts it with POST …/sources/{source}/refresh, and publishes the server again.',
+    adminHint:
+      'An admin reviews the change, accepts it with POST …/sources/{source}/refresh, and publishes the server again.',
   })
 }
 
