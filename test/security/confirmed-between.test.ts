@@ -134,7 +134,9 @@ const WAYS: Readonly<Record<string, Way>> = {
       `export default (_given, { tenon }) => tenon.functions.invoke('${name}', {}, { respond_async: true })`,
       { scopes: ['functions:write'] },
     )
-    const calling = await runs.publish(`  - go: { call: function.invoke, with: { id: ${caller}, input: {} } }`)
+    const calling = await runs.publish(
+      `  - go: { call: function.invoke, with: { id: ${caller}, input: {} } }`,
+    )
     await runs.ended(await runs.start(calling, {}, account))
     const letter = await eventually(async () => {
       const [found] = await asSuperuser<{ id: string }>(
