@@ -118,6 +118,14 @@ export function causesOf({
   return [...new Set([subject, onBehalfOf, user?.id, address, ...causes])].filter((one) => one !== undefined)
 }
 
+/**
+ * Subjects with an entry that says since when they have acted, for those who ask later who could act as them then
+ * (tenon.people_behind). An entry that is there already is earlier.
+ * @param ms since the epoch
+ */
+export const withSince = (causes: readonly string[], ms: number): string[] =>
+  causes.some((one) => /^since:\d{1,14}$/.test(one)) ? [...causes] : [...causes, `since:${ms}`]
+
 /** The names of groups of people. */
 export const GROUP_PATTERN = '^[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?$'
 

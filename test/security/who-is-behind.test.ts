@@ -271,7 +271,7 @@ async function executionsOf(mark: string): Promise<Found[]> {
   const rows = await asSuperuser<{ id: string; ended: boolean; left: number; people: string[] }>(
     `with tenant as materialized (select set_config('tenon.tenant', $1, true) as id)
      select e.id, e.ended_at is not null as ended, jsonb_array_length(hop -> 'plan') as "left",
-       tenon.people_behind(e.started_by || e.caused_by) as people
+       tenon.people_behind(e.started_by || e.caused_by, e.started_at) as people
      from tenant join tenon.executions e on e.tenant_id = tenant.id
        cross join lateral (select case when jsonb_typeof(e.input) = 'array' then e.input -> 0 else e.input end as data) d
        cross join lateral (select coalesce(data -> 'document', data) as hop) h

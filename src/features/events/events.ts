@@ -3,6 +3,7 @@
 import { internalsOf } from '../../access/internals.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
 import { type Feed, frame } from '../../core/bytes.ts'
+import { withSince } from '../../core/policy.ts'
 import { notFound } from '../../core/problem.ts'
 import type { WorkspaceRef } from '../../core/tenant.ts'
 import {
@@ -134,7 +135,12 @@ export class Events {
   /** @param causes the subjects behind the event, whom subscribers do not get to know */
   async publish(event: CloudEvent, causes: readonly string[]): Promise<void> {
     const { type: topic, source } = event
-    const message = { topic, source, text: JSON.stringify(event), causedBy: JSON.stringify(causes) }
+    const message = {
+      topic,
+      source,
+      text: JSON.stringify(event),
+      causedBy: JSON.stringify(withSince(causes, Date.now())),
+    }
     await this.#streams.publish(eventsOf(this.#ref.tenantId), message)
   }
 

@@ -3,6 +3,7 @@
 import type { Redis } from 'ioredis'
 import { seededIds, typeId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { withSince } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import type { Log } from '../../infra/log.ts'
@@ -250,7 +251,7 @@ function toMessage(row: Row): OutboxMessage {
   const message = {
     ...{ topic, source, text, readers },
     ...(row.deleted !== null && { deleted: row.deleted }),
-    ...(caused_by !== null && { causedBy: caused_by }),
+    ...(caused_by !== null && { causedBy: JSON.stringify(withSince(JSON.parse(caused_by), Date.parse(at))) }),
   }
   return { tenantId: tenant_id, seq, key, message }
 }

@@ -127,8 +127,9 @@ create table tenon.executions (
   compensated text generated always as (case when compensation is null then null
     when compensation -> 'failures' = '[]' then 'completed' else 'failed' end) stored,
   started_by text not null,
-  -- The other subjects behind it, who may not approve in it either (`fourEyes`): of an event that started it, of the execution
-  -- that it repeats or that started it, and those on whose behalf its starter acted.
+  -- The other subjects behind it, which may not approve in it either (`fourEyes`): those of an event that started it, of the execution
+  -- that it repeats or that started it, and those on whose behalf its starter acted. An entry `since:` says that they acted before
+  -- its start (tenon.people_behind).
   caused_by text[] not null default '{}',
   trigger_kind text not null default 'manual'
     check (trigger_kind in ('manual', 'schedule', 'webhook', 'event', 'flow', 'rerun')),
@@ -196,16 +197,17 @@ call tenon.add_row_quota('concurrent_executions', 'tenon.executions', 'ended_at'
 create trigger count_starts after insert on tenon.executions referencing new table as added
   for each statement execute function tenon.count_rows('execution_starts_per_minute', '');
 
--- For the function below, in the session of any workspace of the tenant.
+-- Functions of the owner read executions of all workspaces of the tenant: each must name the workspace itself. The one below reads
+-- those that its caller names.
 create policy causes on tenon.executions for select to tenon_owner using (tenant_id = tenon.tenant());
--- The subjects behind an execution: those given, and those behind the executions that are given by id and workspace, which may be
--- another of the tenant.
+-- The subjects behind an execution: those given, and the people behind the executions that are given by id and workspace, which may
+-- be another of the tenant. They are the people as of the start of those: later, a maker may no longer act as a subject of theirs.
 create function tenon.causes_with(subjects text[], executions text[], workspaces text[]) returns text[]
   stable language sql security definer set search_path = tenon, pg_temp as $$
   select coalesce(array_agg(distinct by), '{}') from (
     select unnest(subjects) as by
     union all
-    select unnest(e.started_by || e.caused_by) from unnest(executions, workspaces) as given(id, workspace)
+    select unnest(tenon.people_behind(e.started_by || e.caused_by, e.started_at)) from unnest(executions, workspaces) as given(id, workspace)
       join executions e on e.tenant_id = tenon.tenant() and e.workspace_id = given.workspace and e.id = given.id
   ) as behind $$;
 revoke execute on function tenon.causes_with from public;
@@ -237,7 +239,7 @@ declare
 begin
   insert into outbox (topic, document, bytes, chain_depth, caused_by)
     values ('platform.execution.' || verb, data, length(data::text), coalesce(new.chain_depth, 0),
-      to_json(new.started_by || new.caused_by)::text);
+      to_json(new.started_by || new.caused_by || tenon.since_entry(new.started_at))::text);
   return null;
 end $$;
 

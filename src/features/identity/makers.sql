@@ -1,12 +1,13 @@
--- Who could act as a subject of a tenant, or change what it may do: makers of keys, machine clients and accounts. The rows outlive
--- their subject, so that deleting it does not hide who is behind what it has started or decided.
+-- The makers of keys, machine clients and accounts of a tenant: the subjects that could act as them, or change what they may do. The
+-- rows outlive their subject: deleting a key hides nobody who has acted with it.
 
 create table tenon.subject_makers (
   tenant_id text not null,
   subject text not null,
   by text not null,
-  -- Until when `by` could act as the subject, whose secret or link it was shown. Null if never: it mailed the link of an account, or
-  -- set its groups.
+  -- From when until when `by` could act as the subject, whose secret or link it was shown. Both are null if it never could: it mailed
+  -- the link of an account, or set its groups.
+  acts_from timestamptz(3),
   acts_until timestamptz(3),
   primary key (tenant_id, subject, by)
 );
@@ -34,10 +35,12 @@ create function tenon.is_operator(subject text) returns boolean
 -- @param acts_until as in the table; a later one replaces an earlier one
 create function tenon.record_maker(tenant text, subject text, by text, acts_until timestamptz) returns void
   language sql security definer set search_path = tenon, pg_temp as $$
-  insert into subject_makers as m (tenant_id, subject, by, acts_until)
-    select tenant, record_maker.subject, record_maker.by, record_maker.acts_until
+  insert into subject_makers as m (tenant_id, subject, by, acts_from, acts_until)
+    select tenant, record_maker.subject, record_maker.by, case when record_maker.acts_until is not null then now() end,
+      record_maker.acts_until
     where tenant is not null and not is_operator(record_maker.by)
-    on conflict (tenant_id, subject, by) do update set acts_until = greatest(m.acts_until, excluded.acts_until) $$;
+    on conflict (tenant_id, subject, by) do update set acts_from = least(m.acts_from, excluded.acts_from),
+      acts_until = greatest(m.acts_until, excluded.acts_until) $$;
 
 -- For tables with tenant_id, id and created_by: who made it was shown its secret.
 create function tenon.record_creator() returns trigger
@@ -66,8 +69,8 @@ create function tenon.reach_of(tenant text, people text[]) returns text[]
   )
   select coalesce(array_agg(id), '{}') from reached $$;
 
--- Whoever was shown the link by which the password of an account was set could act as it, until another link sets the password,
--- or a subject out of their reach confirms the account.
+-- A subject that was shown the link by which the password of an account was set could act as the account, until another link sets
+-- the password, or a subject out of its reach confirms the account.
 create function tenon.record_account_makers() returns trigger
   language plpgsql security definer set search_path = tenon, pg_temp as $$
 declare
@@ -96,15 +99,25 @@ end $$;
 create trigger record_deleted after delete on tenon.accounts for each row
   when (old.tenant_id is not null) execute function tenon.record_deleted_account();
 
--- The people behind subjects of the tenant: themselves, whoever could act as them at a time or later, and the accounts of an address.
--- @param since usually when the subjects acted
+-- The entry of a list of subjects that says since when they acted, if they did so before the list is asked about: `since:` and
+-- milliseconds. The same is in src/core/policy.ts (`withSince`).
+create function tenon.since_entry(at timestamptz) returns text
+  stable language sql set search_path = tenon, pg_temp as $$
+  select 'since:' || floor(extract(epoch from at) * 1000)::bigint $$;
+
+-- The people behind subjects of the tenant: themselves, each maker that could act as one of them when it acted or later, and the
+-- accounts of an address. A key stays that of the people who could act as its maker when it was made, even if they no longer can.
+-- @param since when the subjects acted; an earlier entry `since:` among them counts instead
 create function tenon.people_behind(subjects text[], since timestamptz default now()) returns text[]
   stable language sql security definer set search_path = tenon, pg_temp as $$
-  with recursive behind(subject) as (
-    select unnest(subjects)
+  with recursive entries(entry, is_since) as (
+    select entry, entry ~ '^since:[0-9]{1,14}$' from unnest(subjects) as entry
+  ), behind(subject, acted) as (
+    select entry, least(since, (select min(to_timestamp(substr(entry, 7)::bigint / 1000.0)) from entries where is_since))
+      from entries where not is_since
     union
-    select m.by from behind b join subject_makers m
-      on m.tenant_id = tenon.tenant() and m.subject = b.subject and m.acts_until > since
+    select m.by, least(b.acted, m.acts_from) from behind b join subject_makers m
+      on m.tenant_id = tenon.tenant() and m.subject = b.subject and m.acts_until >= b.acted
   ), addresses(address, digest) as (
     select subject, sha256(convert_to(subject, 'UTF8')) from behind where subject like '%@%'
   )
@@ -124,6 +137,6 @@ create function tenon.share_a_person(people text[], others text[]) returns boole
   select people && others or exists (
     select from known a join known b using (address) where a.id = any(people) and b.id = any(others)) $$;
 
-revoke execute on function tenon.is_operator, tenon.record_maker, tenon.record_creator, tenon.record_client_makers,
+revoke execute on function tenon.since_entry, tenon.is_operator, tenon.record_maker, tenon.record_creator, tenon.record_client_makers,
   tenon.reach_of, tenon.record_account_makers, tenon.record_deleted_account, tenon.people_behind, tenon.share_a_person from public;
-grant execute on function tenon.people_behind to tenon_admin;
+grant execute on function tenon.since_entry, tenon.people_behind to tenon_admin;

@@ -34,12 +34,15 @@ import { type WebhookInput, type WebhookSpec, webhookSpec } from './webhooks.ts'
 
 interface TriggerTarget extends Pick<Trigger, 'flow_id' | 'paused' | 'spec' | 'version'> {
   readonly published_by: string
+  /** The people behind that subject when it published the version. */
+  readonly publishers: readonly string[]
 }
 
 /** The trigger with the version that it starts; undefined if it is deleted. */
 function findTarget(scope: WorkspaceScope, triggerId: string): Promise<TriggerTarget | undefined> {
   return scope.row<TriggerTarget>(sql`
-    select t.flow_id, t.paused, t.spec, t.version, v.created_by as published_by
+    select t.flow_id, t.paused, t.spec, t.version, v.created_by as published_by,
+      to_json(tenon.people_behind(array[v.created_by], v.created_at)) as publishers
     from flow_triggers t join flow_versions v on v.tenant_id = t.tenant_id and v.workspace_id = t.workspace_id
       and v.flow_id = t.flow_id and v.version = t.version
     where t.id = ${triggerId}`)
@@ -60,7 +63,7 @@ export async function admitSchedule(scope: WorkspaceScope, input: FlowTriggerInp
     id: scope.newId('run'),
     input: {},
     by: due.published_by,
-    causes: [],
+    causes: due.publishers,
     trigger: { kind: 'schedule', id: input.trigger_id },
   })
   if (admitted === undefined) return { skipped: 'The flow was deleted.' }
@@ -104,7 +107,8 @@ export async function startByDelivery(
   const start = async () => {
     if (!isNew && (await hasStarted(scope, id))) return
     const trigger = { kind: 'webhook', id: triggerId } as const
-    await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, causes: [], trigger })
+    const { published_by: by, publishers: causes } = due
+    await startFlow(scope, due.flow_id, due.version, { id, input, by, causes, trigger })
   }
   const result = { execution_id: id, deduplicated: !isNew }
   if (spec.respond === undefined) {
@@ -207,7 +211,7 @@ export async function startByEvents(
   if (await hasStarted(scope, id)) return
   const input = inputOf(events.map(withoutCauses), (due.spec as unknown as EventSpec).read)
   const trigger = { kind: 'event', id: triggerId, chain_depth: depth } as const
-  const causes = [...new Set(events.flatMap(causesIn))]
+  const causes = [...new Set([...due.publishers, ...events.flatMap(causesIn)])]
   await startFlow(scope, due.flow_id, due.version, { id, input, by: due.published_by, causes, trigger })
 }
 

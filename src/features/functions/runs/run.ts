@@ -2,7 +2,7 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid, typeId } from '../../../core/ids.ts'
-import { type Actor, causesOf } from '../../../core/policy.ts'
+import { type Actor, causesOf, withSince } from '../../../core/policy.ts'
 import { owns, withoutScheduledTime } from '../../../core/tenant.ts'
 import type { FunctionCaller, FunctionTrigger, Json, SecretNames } from '../../../core/work.ts'
 
@@ -55,16 +55,17 @@ export const callerWithoutRights = (subject: string, causes: readonly string[]):
 
 /** As {@link callerWithoutRights}, for the actor of a call. */
 export function actorWithoutRights(actor: Actor): FunctionCaller {
-  const { subject, causes = [] } = subjectAndCauses(actor)
+  const { subject, causes } = subjectAndCauses(actor)
   return callerWithoutRights(subject, causes)
 }
 
 /** On whose behalf the actor calls, and the others behind it: a run that calls another one is among them. */
-function subjectAndCauses(actor: Actor): Pick<FunctionCaller, 'subject' | 'causes'> {
+function subjectAndCauses(actor: Actor): Required<Pick<FunctionCaller, 'subject' | 'causes'>> {
   const { subject: own, onBehalfOf: subject = own, user, onBehalfOfUser = user } = actor
   const known = new Set([subject, onBehalfOfUser?.id, onBehalfOfUser?.email])
-  const causes = causesOf(actor).filter((one) => !known.has(one))
-  return { subject, ...(causes.length > 0 && { causes }) }
+  // A dead letter may be run again much later.
+  const causes = withSince(causesOf(actor), Date.now()).filter((one) => !known.has(one))
+  return { subject, causes }
 }
 
 /**

@@ -32,8 +32,8 @@ export async function startScheduledRun(
 ): Promise<ScheduledRun> {
   const id =
     due_at === undefined ? scope.newId('run') : derivedRunId(Date.parse(due_at), [trigger_id, due_at])
-  const due = await scope.row<{ spec: ScheduleSpec; begun: boolean; deployed_by: string }>(sql`
-    select t.spec, ${hasBegun(id)} as begun, ${DEPLOYED_BY} as deployed_by
+  const due = await scope.row<{ spec: ScheduleSpec; begun: boolean; deployers: string[] }>(sql`
+    select t.spec, ${hasBegun(id)} as begun, ${DEPLOYERS} as deployers
     from function_triggers t join functions f on f.id = t.function_id
     where t.id = ${trigger_id} and t.function_id = ${function_id} and t.kind = 'schedule'`)
   if (due === undefined) return { skipped: 'The function no longer has this schedule.' }
@@ -42,7 +42,7 @@ export async function startScheduledRun(
   if (!due.begun) {
     const input = (due.spec.input ?? {}) as Json
     const trigger = { kind: 'schedule', id: trigger_id } as const
-    const caller = callerWithoutRights(triggerSubject(trigger_id), [due.deployed_by])
+    const caller = callerWithoutRights(triggerSubject(trigger_id), due.deployers)
     await startRun(scope, { id: function_id, input, trigger, isAsync: true, caller, runId: id })
   }
   await scope.batch(sql`
@@ -72,8 +72,8 @@ export async function startEventRun(
 ): Promise<`run_${string}` | 'full' | 'stale'> {
   const id = derivedRunId(eventTime(event), [functionId, eventIdentity(event)])
   const { inFlightMax, inFlightFactor } = LIMITS.functionTriggers
-  const row = await scope.row<{ free: number; begun: boolean; deployed_by: string }>(sql`
-    select ${hasBegun(id)} as begun, ${DEPLOYED_BY} as deployed_by, (
+  const row = await scope.row<{ free: number; begun: boolean; deployers: string[] }>(sql`
+    select ${hasBegun(id)} as begun, ${DEPLOYERS} as deployers, (
       least(${inFlightMax}::integer, ${inFlightFactor}::integer * (f.config ->> 'concurrency')::integer) - (
         select count(*) from function_runs r where r.function_id = f.id and r.ended_at is null
           and r.trigger ->> 'kind' = 'event' and r.id <> ${id}))::integer as free
@@ -83,14 +83,14 @@ export async function startEventRun(
   if (row.begun) return id
   if (row.free < 1) return 'full'
   const trigger = { kind: 'event', id: triggerId, chain_depth: chainDepth([event]) } as const
-  const caller = callerWithoutRights(triggerSubject(triggerId), [row.deployed_by, ...causes])
+  const caller = callerWithoutRights(triggerSubject(triggerId), [...row.deployers, ...causes])
   await startRun(scope, { id: functionId, input: event as Json, trigger, isAsync: true, caller, runId: id })
   return id
 }
 
-/** The subject that deployed the active version of the function `f`, and so decided what its trigger starts. */
-const DEPLOYED_BY = sql`(select v.created_by from function_versions v where v.tenant_id = f.tenant_id
-  and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version)`
+/** The people who deployed the active version of the function `f`, and so decided what its trigger starts. */
+const DEPLOYERS = sql`(select to_json(tenon.people_behind(array[v.created_by], v.created_at)) from function_versions v
+  where v.tenant_id = f.tenant_id and v.workspace_id = f.workspace_id and v.function_id = f.id and v.version = f.active_version)`
 
 /** True for a run that need not be started again. One that is queued may lack its workflow, after a crash. */
 const hasBegun = (runId: string): Sql =>
