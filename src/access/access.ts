@@ -182,24 +182,31 @@ function refuseUnlessActive(states: TenantState): void {
   throw new Suspended(suspensionOf(tenant, workspace) ?? 'tenant_suspended', seq)
 }
 
-/** The workspace with the rights of a service key: an admin sees no documents, and an MCP tool can do no more than a key. */
-export function asWorkspaceService(scope: WorkspaceScope): WorkspaceScope {
+/**
+ * The same workspace for other work than the request's own operation: in another role, to which the row of its idempotency claim
+ * is hidden, or of an operation that runs inside it, whose output is not that of the request. So the claim stays behind.
+ */
+function derived(scope: WorkspaceScope, actor: Actor): WorkspaceScope {
   const { services, ids } = internalsOf(scope)
-  const actor: Actor = { ...scope.actor, role: 'service' }
-  return new WorkspaceScope(actor, scope.ref, services, ids, scope.completion)
+  return new WorkspaceScope(actor, scope.ref, services, ids)
 }
 
-/** The same caller, with values that were looked up for the rules that its statements are under. */
+/** The workspace with the rights of a service key: an admin sees no documents, and an MCP tool can do no more than a key. */
+export const asWorkspaceService = (scope: WorkspaceScope): WorkspaceScope =>
+  derived(scope, { ...scope.actor, role: 'service' })
+
+/** The same caller, for an operation that runs inside that of the request. */
+export const forNestedRun = (scope: WorkspaceScope): WorkspaceScope => derived(scope, scope.actor)
+
+/** The same caller in its own operation, with values that were looked up for the rules that its statements are under. */
 export function withLookups(scope: WorkspaceScope, lookups: NonNullable<Actor['lookups']>): WorkspaceScope {
   const { services, ids } = internalsOf(scope)
   return new WorkspaceScope({ ...scope.actor, lookups }, scope.ref, services, ids, scope.completion)
 }
 
 /** The same caller, within other calls of tools. @param chainDepth how many */
-export function withChainDepth(scope: WorkspaceScope, chainDepth: number): WorkspaceScope {
-  const { services, ids } = internalsOf(scope)
-  return new WorkspaceScope({ ...scope.actor, chainDepth }, scope.ref, services, ids, scope.completion)
-}
+export const withChainDepth = (scope: WorkspaceScope, chainDepth: number): WorkspaceScope =>
+  derived(scope, { ...scope.actor, chainDepth })
 
 /**
  * The scope of a request that code of a function has sent, or another call of the platform: that much deeper in their chain.
@@ -211,19 +218,12 @@ export function nestedScope<S>(opened: S, chainDepth: number | undefined): S | W
 }
 
 /** The workspace with the right to start and follow its flows, for a key or token that has the scope for it. */
-export function asFlowRunner(scope: WorkspaceScope): WorkspaceScope {
-  const { services, ids } = internalsOf(scope)
-  const { role: credentialRole } = scope.actor
-  const actor: Actor = { ...scope.actor, role: 'workspace_admin', credentialRole }
-  return new WorkspaceScope(actor, scope.ref, services, ids)
-}
+export const asFlowRunner = (scope: WorkspaceScope): WorkspaceScope =>
+  derived(scope, { ...scope.actor, role: 'workspace_admin', credentialRole: scope.actor.role })
 
 /** The workspace with the right to keep the records of its function runs, which callers of functions do not have themselves. */
-export function asRunKeeper(scope: WorkspaceScope): WorkspaceScope {
-  const { services, ids } = internalsOf(scope)
-  const actor: Actor = { subject: scope.actor.subject, role: 'workspace_admin' }
-  return new WorkspaceScope(actor, scope.ref, services, ids, scope.completion)
-}
+export const asRunKeeper = (scope: WorkspaceScope): WorkspaceScope =>
+  derived(scope, { subject: scope.actor.subject, role: 'workspace_admin' })
 
 /** A workspace of an admin, to keep the records of its function runs. @throws Problem `not_found` */
 export function enterRuns(scope: AdminScope, ref: WorkspaceRef): WorkspaceScope {

@@ -62,7 +62,10 @@ export abstract class Scope extends Statements {
   /** For entry points that run operations inside a scope of their own. */
   readonly audit: Audit
 
-  /** Of the request's idempotency claim, for the transaction of an effect that must not happen twice. */
+  /**
+   * Of the request's idempotency claim, for the transaction of an effect that must not happen twice. Only the scope in which the
+   * request's own operation runs has it: none of another role, of an operation inside it, or of a transaction.
+   */
   readonly completion: Completion | undefined
 
   protected constructor(actor: Actor, internals: ScopeInternals, completion?: Completion) {
@@ -193,7 +196,7 @@ export class WorkspaceScope extends Scope {
   transaction<T>(work: (scope: WorkspaceScope) => Promise<T>): Promise<T> {
     const { services, ids } = internalsOf(this)
     return services.database.transaction(this.ref.tenantId, (statements) =>
-      work(new WorkspaceScope(this.actor, this.ref, { ...services, statements }, ids, this.completion)),
+      work(new WorkspaceScope(this.actor, this.ref, { ...services, statements }, ids)),
     )
   }
 }
@@ -203,12 +206,15 @@ export class WorkspaceScope extends Scope {
  * so that a repetition of the request is answered from there, and never makes the effect again.
  * @param effect has statements of PostgreSQL as its only effect, and returns the output of the operation; it may run beside others
  * that compile or call servers, which would hold the transaction open
- * @throws Problem `idempotency_in_flight` if another attempt has taken over the request: nothing was changed
+ * @throws Problem `idempotency_in_flight` if another attempt has taken over the request: nothing was changed; TypeError for the scope
+ * of a transaction, which may be rolled back after the effect
  */
-export function effectOnce<S extends AdminScope | WorkspaceScope, T>(
+export async function effectOnce<S extends AdminScope | WorkspaceScope, T>(
   scope: S,
   effect: (inside: S) => Promise<T>,
 ): Promise<T> {
+  const { services } = internalsOf(scope)
+  if (services.statements !== services.database) throw new TypeError('effectOnce within a transaction')
   const { completion } = scope
   if (completion === undefined) return effect(scope)
   return scope.transaction(async (inside: AdminScope | WorkspaceScope) => {

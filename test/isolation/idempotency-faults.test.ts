@@ -17,7 +17,7 @@ import {
 import { type Fault, type StatementProxy, startStatementProxy } from '../support/servers/statement-proxy.ts'
 import { type Node, startInProcessNode } from '../support/stack/in-process-node.ts'
 import { repeated } from '../support/stack/soak.ts'
-import { boundIn, KEPT, KEYED } from './keyed-operations.ts'
+import { boundIn, KEPT, KEYED, writtenByTool } from './keyed-operations.ts'
 import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 import { inviteSweepUser } from './sweep-rows-users.ts'
 
@@ -139,7 +139,9 @@ async function sendAgain(ask: () => Promise<Reply>, input: object, faults: Reado
 
 /** What a client knows of the effect. An operation that is not kept may say of the same effect when it was repeated. */
 const known = (name: string, { status, body }: Reply) =>
-  status >= 300 ? [status, body.code] : [status, KEPT.includes(name) ? body : (body.id ?? body.run_id)]
+  status >= 300
+    ? [status, body.code]
+    : [status, KEPT.includes(name) ? body : (body.id ?? body.run_id ?? writtenByTool(body))]
 
 /** Some cases, others for each operation: two if the effect and the output are one transaction. The soak has all. */
 function chosenOf<T>(cases: readonly T[], name: string): readonly T[] {

@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { replayed, send, simulateCrash } from '../support/clients/idempotency.ts'
 import { createTestWorkspaceWithStorage as createTestWorkspace, unique } from '../support/fixtures/tenants.ts'
-import { boundIn, KEPT, KEYED } from './keyed-operations.ts'
+import { boundIn, KEPT, KEYED, writtenByTool } from './keyed-operations.ts'
 import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 import { RUN_COMMANDS } from './sweep-rows-flows.ts'
 
@@ -26,7 +26,7 @@ const REFUSED = [
 
 /** The id of the created resource. */
 const made = (body: Record<string, unknown> | string) =>
-  typeof body === 'string' ? body : (body['id'] ?? body['client_id'] ?? body['run_id'])
+  typeof body === 'string' ? body : (body['id'] ?? body['client_id'] ?? body['run_id'] ?? writtenByTool(body))
 
 describe.each(KEYED.map((operation) => [operation.name, operation] as const))(
   '%s with an idempotency key',
@@ -38,6 +38,7 @@ describe.each(KEYED.map((operation) => [operation.name, operation] as const))(
       const [key, path, body] = [unique('k'), row?.path(world) ?? '', row?.body?.(world)]
       const first = await send(operation.http.method, as, key, body, path)
       expect([name, first.status < 300 || REFUSED.includes(name)]).toEqual([name, true])
+      if (name === 'mcp_server.call') expect(first.body).toMatchObject({ is_error: false })
       await simulateCrash(workspace, { ...boundIn(operation.http.path, path), ...(body as object) })
       const again = await send(operation.http.method, as, key, body, path)
       const isKept = KEPT.includes(name) && first.status < 300

@@ -15,6 +15,10 @@ export const KEPT: readonly string[] = [
   ...['mcp_server.create', 'mcp_version.create', 'mcp_client.create', 'mcp_source.create'],
 ]
 
+/** The id of the document that a tool has written, in the answer of `mcp_server.call`. */
+export const writtenByTool = (body: Record<string, unknown>): unknown =>
+  (body['structured_content'] as { id?: unknown } | undefined)?.id
+
 /** The path parameters of `path`, by name; a version is a number, as its operation gets it. */
 export function boundIn(template: string, path: string): Record<string, string | number> {
   const pattern = template.replaceAll(/\{(\w+)\*?\}/g, '(?<$1>[^/]+)')

@@ -43,7 +43,10 @@ export const MCP_ROWS = {
   'mcp_version.get': row(`/${SLUG}/versions/1`),
   'mcp_version.activate': row(`/${SLUG}/versions/1/activate`, () => ({})),
   'mcp_version.approve': row(`/${SLUG}/versions/1/approve`, () => ({})),
-  'mcp_server.call': row(`/${SLUG}/call`, () => ({ tool: 'notes_list', arguments: {} })),
+  'mcp_server.call': row(`/${SLUG}/call`, () => ({
+    tool: 'notes_create',
+    arguments: { document: { text: 'x' } },
+  })),
   'mcp_call.list': row(`/${SLUG}/audit`),
   'mcp_call.verify': row(`/${SLUG}/audit/verify`),
   'mcp_client.create': row(`/${SLUG}/clients`, () => ({ name: 'x' })),

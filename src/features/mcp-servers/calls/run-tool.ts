@@ -1,6 +1,6 @@
 /** Runs a tool: checks the arguments, runs the operation of its provider, requests input from the client, makes the result. */
 
-import { asWorkspaceService } from '../../../access/access.ts'
+import { asWorkspaceService, forNestedRun } from '../../../access/access.ts'
 import { runAudited } from '../../../access/audit/audited-run.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { originOf } from '../../../access/scope-services.ts'
@@ -100,7 +100,7 @@ async function performStep(
   const { operation: plain, input } = step
   const onProgress = call.client?.onProgress
   const operation = (onProgress && provider.reporting?.(plain, onProgress)) ?? plain
-  const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : scope
+  const inside = operation.domain === 'data_access' ? asWorkspaceService(scope) : forNestedRun(scope)
   if (!operation.roles.includes(inside.actor.role)) throw new Problem('forbidden')
   const by = { kind: ACTORS[call.channel], requestId: call.requestId } as const
   const { asResource = false } = call
