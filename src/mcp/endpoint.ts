@@ -49,7 +49,15 @@ export interface RequestEnd {
   readonly rpcCode: () => number | undefined
 }
 
+/** An address with a slash at its end is the same endpoint: some clients append it. */
 export function mountEndpoint(app: FastifyInstance, config: Config, endpoint: Endpoint): void {
+  for (const path of withSlash(endpoint.path)) mountAt(app, config, { ...endpoint, path })
+}
+
+/** A path of a route, and the same with a slash at its end. */
+export const withSlash = (path: string): readonly string[] => [path, `${path}/`]
+
+function mountAt(app: FastifyInstance, config: Config, endpoint: Endpoint): void {
   app.post(endpoint.path, {
     config: { operation: { name: 'mcp.message', reads: true } },
     onRequest: async (request, reply) => {

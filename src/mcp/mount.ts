@@ -1,6 +1,6 @@
 /** Mounts the MCP endpoints: hosted servers, the official server, and the documents that describe them to clients. */
 
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AuthServices } from '../access/authentication/auth-services.ts'
 import { OFFICIAL_MCP_PATH, OFFICIAL_SCOPES } from '../access/authentication/official-resource.ts'
 import type { Platform } from '../app/platform.ts'
@@ -9,6 +9,7 @@ import { notFound } from '../core/problem.ts'
 import { issuerUrl } from '../infra/config.ts'
 import { ExpiringHashes } from '../infra/valkey/expiring-hashes.ts'
 import { Notifier } from '../infra/valkey/notifier.ts'
+import { withSlash } from './endpoint.ts'
 import { ClientResponses, RESPONSES_CHANNEL } from './hosted/client-responses.ts'
 import { mountHostedServers } from './hosted/hosted-servers.ts'
 import { HostedSessions } from './hosted/hosted-sessions.ts'
@@ -53,7 +54,7 @@ function mountMetadata(
     bearer_methods_supported: ['header'],
     resource_name: name,
   })
-  app.get(`${PROTECTED_RESOURCE}/v1/mcp/workspaces/:ws/servers/:server/mcp`, async (request, reply) => {
+  const describeHosted = async (request: FastifyRequest, reply: FastifyReply) => {
     const { ws, server: name } = request.params as { ws: string; server: string }
     const server = await hosted.find(ws, name)
     if (server === undefined) throw notFound('MCP server')
@@ -65,10 +66,12 @@ function mountMetadata(
       issuer,
     )
     return reply.headers(PUBLIC).send(document)
-  })
-  app.get(`${PROTECTED_RESOURCE}${OFFICIAL_MCP_PATH}`, async (_request, reply) =>
-    reply.headers(PUBLIC).send(metadata(officialClients.resource, 'Tenon', [OFFICIAL_SCOPES.read])),
-  )
+  }
+  const official = metadata(officialClients.resource, 'Tenon', [OFFICIAL_SCOPES.read])
+  for (const path of withSlash(`${PROTECTED_RESOURCE}/v1/mcp/workspaces/:ws/servers/:server/mcp`))
+    app.get(path, describeHosted)
+  for (const path of withSlash(`${PROTECTED_RESOURCE}${OFFICIAL_MCP_PATH}`))
+    app.get(path, async (_request, reply) => reply.headers(PUBLIC).send(official))
   app.get('/.well-known/tenon-manifest-keys', async (_request, reply) =>
     reply.headers(PUBLIC).send(await manifestKeys()),
   )

@@ -1,6 +1,7 @@
 /** Sweeps every operation with every kind of caller. An operation missing from the table fails it. */
 
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { FLOW_SCHEMA_PATH } from '../../src/api/docs.ts'
 import type { AnyOperation } from '../../src/core/operation.ts'
 import { OPERATIONS } from '../../src/features/index.ts'
 import {
@@ -13,6 +14,7 @@ import {
   tokenOf,
   userToken,
 } from '../support/fixtures/tenants.ts'
+import { startCachingProxy } from '../support/servers/caching-proxy.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
 import { refusalOfUsers, USER_ROWS } from './end-users/user-rows.ts'
 import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
@@ -59,11 +61,12 @@ beforeAll(async () => {
   }
 })
 
-async function send(operation: AnyOperation, as: Caller): Promise<Reply> {
+async function send(operation: AnyOperation, as: Caller, at = inject('tenon')): Promise<Reply> {
   const row = ROWS[operation.name]
   if (row === undefined) throw new Error(`${operation.name} is not in the sweep`)
   const body = row.body?.(ours)
-  const reply = await call(operation.http.method, row.path(ours), { as, ...(body !== undefined && { body }) })
+  const options = { as, at, ...(body !== undefined && { body }) }
+  const reply = await call(operation.http.method, row.path(ours), options)
   if (operation.http.method !== 'HEAD') return reply
   // A response to HEAD has no body; the code is in a header.
   return { ...reply, body: { code: reply.headers.get('x-problem-code'), domain: operation.domain } }
@@ -204,6 +207,32 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
 
 const sameTenant = (caller: Caller) =>
   caller === callers.siblingService || caller === callers.siblingWorkspaceAdmin
+
+test('every read, sent by caller after caller through a shared cache: answered as by the API, no reply is kept', async () => {
+  const { operator, service, otherService, otherTenantAdmin, anon, user } = callers
+  const reads = OPERATIONS.filter(({ http }) => http.method === 'GET' && http.reply !== 'feed')
+  expect(reads.length).toBeGreaterThan(50)
+  const cache = await startCachingProxy(inject('tenon').url)
+  const at = { ...inject('tenon'), url: cache.url }
+  try {
+    for (const operation of reads) {
+      const [owner, stranger] =
+        operation.domain === 'structural_admin' ? [operator, otherTenantAdmin] : [service, otherService]
+      const direct = (await send(operation, owner)).status
+      // The owner comes first and last: neither its reply nor the refusal of a stranger is served to the next.
+      const statuses = []
+      for (const as of [owner, stranger, anon, user, {}, owner])
+        statuses.push((await send(operation, as, at)).status)
+      expect([operation.name, statuses.at(0), statuses.at(-1)]).toEqual([operation.name, direct, direct])
+    }
+    expect([cache.kept, cache.hits]).toEqual([[], []])
+    // What is the same for all callers is kept, so the cache works.
+    for (const as of [service, otherService]) await call('GET', FLOW_SCHEMA_PATH, { as, at })
+    expect([cache.kept, cache.hits]).toEqual([[FLOW_SCHEMA_PATH], [FLOW_SCHEMA_PATH]])
+  } finally {
+    cache.close()
+  }
+}, 60_000)
 
 test('after the sweep: our resources are unchanged', async () => {
   const { workspace, documentId, flowId, executionId, keyId, schemaId, functionId, bucket } = ours

@@ -2,8 +2,9 @@
 
 import { createServer, type Server } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { inWorkspace } from '../support/clients/browser.ts'
+import { Browser, inWorkspace } from '../support/clients/browser.ts'
 import { textsIn } from '../support/clients/histories.ts'
+import { mailTo } from '../support/clients/mails.ts'
 import { ok } from '../support/clients/mcp.ts'
 import { createEntry, Runs } from '../support/fixtures/executions.ts'
 import {
@@ -139,6 +140,28 @@ test('new version published: running and queued executions keep theirs, new ones
   const second = ['completed', 2, { said: 'late' }, ['early', 'heard', 'said', 'late']]
   const names = ({ steps }: { steps: { name: string }[] }) => steps.map((step) => step.name)
   expect(ends.map((run) => [run.status, run.version, run.output, names(run)])).toEqual([first, first, second])
+}, 90_000)
+
+test('approval link, after a new version and a restart of API and worker: the execution goes on in its version, takes one decision and repeats no step', async () => {
+  const [title, ledger, email] = [unique('Pay'), unique('c'), `${unique('ext')}@example.test`]
+  const name = await runs.publish(`  - a: { ${createEntry('a', ledger)} }
+  - board: { approve: { title: ${title}, approvers: ['${email}'] } }
+  - b: { ${createEntry('b', ledger)} }`)
+  const id = await runs.start(name)
+  const { link } = await mailTo(email, title, started.running)
+  await runs.publish(`  - other: { ${createEntry('other', ledger)} }`, { name })
+  await started.stack.supervisor.restart('api')
+  await replaceWorker()
+  const browser = new Browser('nowhere:')
+  const page = await browser.open(link)
+  const answers = [
+    await browser.submit(page, { action: 'approve' }),
+    await browser.submit(page, { action: 'reject' }),
+  ]
+  expect(answers.map(({ status }) => status)).toEqual([200, 409])
+  expect(await runs.ended(id)).toMatchObject({ status: 'completed', version: 1 })
+  expect(await runs.ledger(ledger)).toEqual(['a', 'b'])
+  expect((await browser.open(link)).html).toContain('Approved by')
 }, 90_000)
 
 /** Ids of the keys that encrypt payloads in an execution's history. */

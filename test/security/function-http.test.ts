@@ -4,6 +4,7 @@ import { request } from 'node:http'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { beforeAll, expect, inject, test } from 'vitest'
+import { recordOf } from '../support/fixtures/functions.ts'
 import {
   asSuperuser,
   call,
@@ -11,6 +12,7 @@ import {
   type TestWorkspace,
   tokenOf,
 } from '../support/fixtures/tenants.ts'
+import { configure } from '../support/stack/workspace-settings.ts'
 
 const HOSTILE = `
 const set: [string, string][] = [
@@ -45,8 +47,8 @@ beforeAll(async () => {
   await deploy('hostile', HOSTILE)
 })
 
-async function deploy(name: string, source: string): Promise<void> {
-  const config = { anon: true, timeout: '60s' }
+async function deploy(name: string, source: string, more: object = {}): Promise<void> {
+  const config = { anon: true, timeout: '60s', ...more }
   const body = { workspace_id: workspace.workspaceId, name, source, config }
   expect((await call('POST', '/v1/functions', { as: workspace.operator, body })).status).toBe(201)
 }
@@ -142,6 +144,34 @@ test('headers of the response: those of the platform stay, and a page of the cod
     '*',
     null,
   ])
+})
+
+test('trace context of a client: reaches the code as it was sent, and neither its calls, its reply nor its run', async () => {
+  const trace = '0af7651916cd43dd8448eb211c80319c'
+  const headers = {
+    traceparent: `00-${trace}-b7ad6b7169203331-01`,
+    tracestate: `x=${trace}`,
+    baggage: `t=${trace}`,
+  }
+  const { host, origin } = new URL(inject('tenon').url)
+  await configure(workspace, { egress: { allow: [host] } })
+  const source = `export const fetch = async (request) => {
+    const called = await globalThis.fetch('${origin}${at('/seen')}', { headers: { apikey: '${workspace.anon['apikey']}' } })
+    return Response.json({ called: await called.json(), own: request.headers.get('traceparent') })
+  }`
+  await deploy('traced', source, { egress: [host] })
+  const runs = []
+  for (const as of [workspace.anon, workspace.service]) {
+    const reply = await call('GET', '/v1/functions/traced/http/', { as, headers })
+    expect(reply.status, JSON.stringify(reply.body)).toBe(200)
+    expect(reply.body.own).toBe(headers.traceparent)
+    expect(JSON.stringify([reply.body.called, ...reply.headers])).not.toContain(trace)
+    const run = reply.headers.get('x-run-id') ?? ''
+    expect(JSON.stringify(await recordOf(run))).not.toContain(trace)
+    runs.push(run, reply.headers.get('x-request-id'))
+  }
+  // The second run is in the process of the first.
+  expect(new Set(runs).size).toBe(4)
 })
 
 test.each(['100', '101', '199', '0', '600', '1e9'])(

@@ -9,6 +9,7 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
+import { canonicalResource } from './official-resource.ts'
 
 /** A server that is published, in an active workspace and tenant. */
 export interface PublishedServer {
@@ -158,12 +159,12 @@ export class McpServerRegistry {
   }
 
   /**
-   * The server that a resource indicator names, byte for byte, if the embedded issuer gives tokens for it. It is not cached: a
-   * token is for what is published now.
+   * The server that a resource indicator names, byte for byte but for a slash at its end, if the embedded issuer gives tokens for
+   * it. It is not cached: a token is for what is published now.
    */
   async byResource(resource: string): Promise<PublishedServer | undefined> {
     if (!resource.startsWith(this.#base)) return undefined
-    const path = resource.slice(this.#base.length)
+    const path = canonicalResource(resource).slice(this.#base.length)
     const [, ws, server] =
       /^\/v1\/mcp\/workspaces\/([a-z0-9_]+)\/servers\/([a-z0-9_-]+)\/mcp$/.exec(path) ?? []
     if (ws === undefined || server === undefined) return undefined

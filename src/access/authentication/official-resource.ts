@@ -12,5 +12,9 @@ export const OFFICIAL_SCOPES = {
   people: 'platform:people',
 } as const
 
+/** Some clients append a slash to the address of an MCP server; it names the same resource. @returns the indicator as tokens have it */
+export const canonicalResource = (resource: string): string =>
+  resource.endsWith('/mcp/') ? resource.slice(0, -1) : resource
+
 /** The resource indicator (RFC 8707), which is also the URL of the endpoint. @param base the public base URL as configured */
 export const officialResource = (base: string): string => `${base}${OFFICIAL_MCP_PATH}`

@@ -6,7 +6,7 @@ import { expandScopes, isCovered, type ScopedTool, scopeOf, umbrellasOf } from '
 import { publicUrl } from '../../infra/config.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import type { ServerVersion, Umbrellas } from '../authentication/mcp-server-registry.ts'
-import { OFFICIAL_SCOPES, officialResource } from '../authentication/official-resource.ts'
+import { canonicalResource, OFFICIAL_SCOPES, officialResource } from '../authentication/official-resource.ts'
 import { type Account, belongsTo, generationId, isWithin } from './accounts-store.ts'
 import type { IssuerServices } from './issuer-services.ts'
 import { type OAuthClient, secretIdOf } from './oauth-clients-store.ts'
@@ -50,7 +50,7 @@ export class ResourceIndicators {
     }
     if ((await this.#parts.oauthClients.find(client.clientId))?.audience === 'users')
       throw new errors.InvalidTarget()
-    if (resource === this.#official && forPeople) return forServer(context, resource, OFFICIAL)
+    if (this.#isOfficial(resource) && forPeople) return forServer(context, resource, OFFICIAL)
     return forServer(context, resource, await this.#grantable(resource, client, forPeople))
   }
 
@@ -67,7 +67,7 @@ export class ResourceIndicators {
    */
   async claims(token: NewToken): Promise<Record<string, unknown>> {
     const account = token.accountId === undefined ? undefined : await this.#accountOf(token)
-    if (token.resource === this.#official && account !== undefined) return accountClaims(account)
+    if (this.#isOfficial(token.resource) && account !== undefined) return accountClaims(account)
     if (token.resource !== this.#parts.audience) return this.#serverClaims(token, account)
     if (token.clientId === OPERATOR_CLIENT) return { roles: ['operator'] }
     if (account !== undefined && isUser(account)) return userClaims(account)
@@ -85,7 +85,7 @@ export class ResourceIndicators {
     const client = await this.#parts.oauthClients.find(clientId)
     if (client === undefined || !isWithin(account, client) || !isClientFor(client, account)) return false
     if (resource === this.#parts.audience) return !client.registered
-    if (resource === this.#official) return !isUser(account)
+    if (this.#isOfficial(resource)) return !isUser(account)
     const server = await this.#parts.mcpServers.byResource(resource)
     return server !== undefined && !isUser(account) && belongsTo(account, server.ref)
   }
@@ -93,7 +93,7 @@ export class ResourceIndicators {
   /** The scopes that a resource has by itself; those of a hosted server reach its tools. */
   ownScopes(resource: string): readonly string[] {
     if (resource === this.#parts.audience) return [API_SCOPE]
-    return resource === this.#official ? OFFICIAL.scopes : []
+    return this.#isOfficial(resource) ? OFFICIAL.scopes : []
   }
 
   /** The active version of the hosted server behind a resource, for a consent that is requested now. */
@@ -126,6 +126,10 @@ export class ResourceIndicators {
     const isNew = (tool: ScopedTool) =>
       !(consentedScopes?.has(scopeOf(server.slug, tool)) && isCovered(tool, shown))
     return active.some((tool) => activeScopes?.has(scopeOf(server.slug, tool)) && isNew(tool))
+  }
+
+  #isOfficial(resource: string): boolean {
+    return canonicalResource(resource) === this.#official
   }
 
   async #accountOf({ accountId = '', clientId, resource }: NewToken): Promise<Account> {
@@ -229,7 +233,7 @@ function forServer(context: KoaContextWithOIDC, resource: string, { scopes, defa
     if (requested.length > 0 && !requested.some((scope) => scopes.includes(scope)))
       throw new errors.InvalidScope('none of the requested scopes can be granted', requested.join(' '))
   }
-  return resourceInfo(resource, scopes.join(' '), LIMITS.mcpTokenSeconds)
+  return resourceInfo(canonicalResource(resource), scopes.join(' '), LIMITS.mcpTokenSeconds)
 }
 
 /** A token ends with the generation of its account. */

@@ -4,6 +4,7 @@
  */
 
 import { expect, inject, test } from 'vitest'
+import { FunctionRuns } from '../../support/fixtures/function-runs.ts'
 import { deployed, invoke } from '../../support/fixtures/functions.ts'
 import { createTestWorkspace } from '../../support/fixtures/tenants.ts'
 import { configure } from '../../support/stack/workspace-settings.ts'
@@ -28,6 +29,25 @@ test('twenty callers at once, two levels deep: each gets its result', async () =
     numbers.map(() => [200, undefined]),
   )
   expect(replies.map(({ body }) => body)).toEqual(numbers)
+}, 60_000)
+
+test('caller whose time ends first: fails by its own limit; what it called goes on to its own end, with its result and its caller', async () => {
+  const workspace = await createTestWorkspace()
+  const runs = new FunctionRuns(workspace)
+  const slow = 'export default ({ ms }) => new Promise((done) => setTimeout(done, ms, "done"))'
+  const child = await runs.deploy('child', slow, { timeout: '20s' })
+  const source = `export default (input, { tenon }) => tenon.functions.invoke('${child}', input)`
+  const parent = await runs.deploy('parent', source, { timeout: '2s' })
+  const { status, body, headers } = await runs.invoke(parent, { ms: 4_000 })
+  expect([status, body.code]).toEqual([504, 'function_timeout'])
+  const own = await runs.ended(parent, headers.get('x-run-id') ?? '')
+  expect([own.status, own.error.code]).toEqual(['failed', 'function_timeout'])
+  const [called = ''] = await runs.ids(child)
+  const ended = await runs.ended(child, called)
+  expect([ended.status, ended.trigger]).toMatchObject(['completed', { kind: 'function' }])
+  expect(Date.parse(ended.ended_at)).toBeGreaterThan(Date.parse(own.ended_at))
+  // Nothing of the two is left over: the next call of both has its result.
+  expect((await runs.invoke(parent, { ms: 10 })).body).toBe('done')
 }, 60_000)
 
 test('twenty callers that send requests to the platform itself: each gets its result', async () => {

@@ -1,5 +1,6 @@
 /** Schedules of functions on Temporal: kept in step with the configuration, one run for each due time. */
 
+import { ScheduleNotFoundError } from '@temporalio/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { workflowsOf } from '../../../src/access/scope-services.ts'
 import type { Platform } from '../../../src/app/platform.ts'
@@ -30,6 +31,7 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 import { openInProcessPlatform, scopeOf } from '../../support/stack/in-process-platform.ts'
+import { repeated } from '../../support/stack/soak.ts'
 
 let platform: Platform
 let workspace: TestWorkspace
@@ -168,6 +170,34 @@ test('suspended workspace: starts nothing, and after the resumption nothing that
   })
   expect(resumed).toEqual({ skipped: expect.stringMatching(/before the workspace was resumed/) })
   expect(await runsOf(fn)).toEqual([])
+})
+
+test('many schedules due at once, of which one is removed, one is of a suspended workspace and one fails: each other starts one run', async () => {
+  const [busy, sleeping] = [await createTestWorkspace(), await addTestWorkspace(workspace)]
+  await limit(busy, { schedules: -1, functions: -1 })
+  const fails = 'export default () => { throw new Error("no") }'
+  const [removed, failing, ...due] = await Promise.all([
+    deployTriggered(busy, YEARLY),
+    deployTriggered(busy, YEARLY, fails),
+    ...Array.from({ length: repeated(12, 97) }, () => deployTriggered(busy, YEARLY)),
+  ])
+  const suspended = await deployTriggered(sleeping, YEARLY)
+  await suspendWorkspace(sleeping, sleeping.operator)
+  await withTemporal(async (client) => {
+    const fire = (fn: TriggeredFunction) => client.schedule.getHandle(functionScheduleId(fn)).trigger()
+    await Promise.all([
+      configure(removed, { schedule: null }),
+      ...[failing, suspended, ...due].map(fire),
+      fire(removed).catch((error) => expect(error).toBeInstanceOf(ScheduleNotFoundError)),
+    ])
+  })
+  const statusesOf = async (fn: TriggeredFunction) => (await runsOf(fn)).map(({ status }) => status)
+  await Promise.all(due.map((fn) => completed(fn, 1)))
+  await eventually(async () => ((await statusesOf(failing)).includes('failed') ? true : undefined))
+  expect(await Promise.all(due.map(statusesOf))).toEqual(due.map(() => ['completed']))
+  expect([await statusesOf(failing), await statusesOf(suspended)]).toEqual([['failed'], []])
+  // It was due before or after its end.
+  expect((await runsOf(removed)).length).toBeLessThanOrEqual(1)
 })
 
 test('quota of schedules: counts those of functions, and refuses the next with nothing changed', async () => {

@@ -2,7 +2,9 @@
 
 import { Client, Connection } from '@temporalio/client'
 import { expect, inject, test } from 'vitest'
+import { deployed } from '../../support/fixtures/functions.ts'
 import {
+  asSuperuser,
   call,
   createTestWorkspace,
   createTestWorkspaceWithStorage,
@@ -101,6 +103,45 @@ test('call: payload too large, alone or in twelve branches: the execution faults
   const fork = `- all: {fork: {branches: [${Array.from({ length: 12 }, (_, n) => branch(n)).join(', ')}]}}\n`
   const many = await runToEnd(workspace, grown + fork, { s: 'x'.repeat(150_000) })
   expect(many.body.status).toBe('faulted')
+}, 60_000)
+
+/** Bytes of the rows of a tenant in all tables of the platform. */
+async function storedBytesOf({ tenantId }: TestWorkspace): Promise<number> {
+  const tables = await asSuperuser<{ relation: string }>(`
+    select format('%I.%I', table_schema, table_name) as relation from information_schema.columns
+    join information_schema.tables using (table_schema, table_name)
+    where table_schema in ('tenon', 'tenon_data') and column_name = 'tenant_id' and table_type = 'BASE TABLE'`)
+  const sums = tables.map(
+    ({ relation }) =>
+      `select coalesce(sum(pg_column_size(r.*)), 0) as bytes from ${relation} r where tenant_id = $1`,
+  )
+  const [row] = await asSuperuser<{ bytes: string }>(
+    `select sum(bytes) as bytes from (${sums.join(' union all ')}) all_rows`,
+    [tenantId],
+  )
+  return Number(row?.bytes)
+}
+
+test('executions whose calls give 5 MB each: fault, and the database grows like that of a tenant whose calls give nothing', async () => {
+  const [large, small] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  const grown = await Promise.all(
+    [large, small].map(async (workspace) => {
+      // Random, since what compresses well hides in the database.
+      const bytes = workspace === large ? 2_500_000 : 0
+      const source = `export default () => ({ data: crypto.getRandomValues(new Uint8Array(65_536)).toHex().repeat(${bytes} / 65_536) })`
+      const id = await deployed(workspace, source)
+      const before = await storedBytesOf(workspace)
+      const tasks = `- get: {call: function.invoke, with: {id: ${id}, input: {}}}\n`
+      const ends = await Promise.all(Array.from({ length: 8 }, () => runToEnd(workspace, tasks, {})))
+      const statuses = new Set(ends.map(({ body }) => body.status))
+      expect(statuses).toEqual(new Set([workspace === large ? 'faulted' : 'completed']))
+      return (await storedBytesOf(workspace)) - before
+    }),
+  )
+  const [ofLarge = 0, ofSmall = 0] = grown
+  expect(ofSmall).toBeGreaterThan(1_000)
+  // Errors name sizes and limits, which takes some more bytes.
+  expect(ofLarge).toBeLessThan(ofSmall * 3)
 }, 60_000)
 
 test('execution: more data than a Temporal history may hold: completes, large payloads stay outside', async () => {

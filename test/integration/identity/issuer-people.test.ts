@@ -14,17 +14,19 @@ import {
   inWorkspace,
   REDIRECT,
   refresh,
+  type Seen,
   signIn,
   type TestAccount,
   tokensOf,
 } from '../../support/clients/browser.ts'
-import { ok, publishMcpServer } from '../../support/clients/mcp.ts'
+import { ok, publishMcpServer, rpc } from '../../support/clients/mcp.ts'
 import {
   asSuperuser,
   call,
   createTestWorkspace,
   eventually,
   type TestWorkspace,
+  unique,
 } from '../../support/fixtures/tenants.ts'
 import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
@@ -41,6 +43,17 @@ beforeAll(async () => {
 })
 afterAll(() => node?.close())
 const api = () => `${inject('tenon').url}/v1`
+
+/** Does what a tab asks for until its client has its answer. */
+async function finish(browser: Browser, tab: Seen): Promise<URL> {
+  const { tenant, email, password } = admin
+  const isSignIn = tab.html.includes('name="password"')
+  const fields = isSignIn ? { action: 'login', tenant, email, password } : { action: 'allow' }
+  const next = await browser.submit(tab, fields)
+  if (next.url.startsWith(REDIRECT)) return new URL(next.url)
+  if (!isSignIn) throw new Error(`${next.status} ${next.url} ${next.html}`)
+  return finish(browser, next)
+}
 
 describe('user', () => {
   test('user: signs in and consents: acts in the role of the account', async () => {
@@ -130,6 +143,41 @@ describe('user', () => {
     expect(claimsOf(body['access_token'])).toMatchObject({ sub: other.id, roles: ['service'] })
   })
 
+  test.each([
+    ['signed in before', [0, 1]],
+    ['signed in before', [1, 0]],
+    ['signed in by neither', [0, 1]],
+    ['signed in by neither', [1, 0]],
+  ] as const)(
+    'user: opens one client in two tabs, %s, ends them in the order %j: each gets tokens of its own',
+    async (before, order) => {
+      const browser = new Browser(REDIRECT)
+      if (before === 'signed in before') await signIn(browser, authorization(clientId), admin)
+      const flows = [authorization(clientId), authorization(clientId)] as const
+      const tabs = [await browser.open(flows[0].url), await browser.open(flows[1].url)] as const
+      const ends: URL[] = []
+      const tokens: Record<string, string>[] = []
+      for (const n of order) {
+        ends[n] = await finish(browser, tabs[n])
+        expect(ends[n]?.searchParams.get('state')).toBe(flows[n].state)
+      }
+      // The code of one is nothing to the other, which does not cost it.
+      const crossed = await exchange(clientId, flows[order[1]], ends[order[0]] as URL)
+      expect([crossed.status, crossed.body['error']]).toEqual([400, 'invalid_grant'])
+      for (const n of order) {
+        const { status, body } = await exchange(clientId, flows[n], ends[n] as URL)
+        expect([n, status]).toEqual([n, 200])
+        tokens.push(body)
+      }
+      for (const pair of tokens) {
+        expect((await call('GET', '/v1/me', { as: bearer(pair['access_token']) })).status).toBe(200)
+        expect((await refresh(clientId, pair['refresh_token'])).status).toBe(200)
+      }
+      // A form that is sent once more gives no further code.
+      expect((await browser.submit(tabs[0], { action: 'allow' })).url.startsWith(REDIRECT)).toBe(false)
+    },
+  )
+
   test('user: has a session, client on the same machine: asked again, since other programs could pose as it', async () => {
     const browser = new Browser(REDIRECT)
     await signIn(browser, authorization(clientId), admin)
@@ -193,6 +241,22 @@ describe('client', () => {
     )
     expect(errorParameters.get('iss')).toBe(`${inject('tenon').url}/auth`)
   })
+})
+
+test('resource of an MCP server with a slash at its end: consented to, its tokens and their successors are for the server', async () => {
+  const hosted = await publishMcpServer(workspace, unique('slash'))
+  const client = await addClient(workspace.operator)
+  for (const url of [hosted.url, `${inject('tenon').url}/v1/mcp/platform/mcp`]) {
+    const { status, body } = await tokensOf(client, admin, { resource: `${url}/` })
+    expect([status, claimsOf(body['access_token']).aud]).toEqual([200, url])
+    const next = (await refresh(client, body['refresh_token'])).body['access_token']
+    expect(claimsOf(next).aud).toBe(url)
+    const { pathname } = new URL(url)
+    for (const token of [body['access_token'], next])
+      expect(
+        (await rpc(`${pathname}/`, bearer(token), 'tools/list')).body.result.tools.length,
+      ).toBeGreaterThan(0)
+  }
 })
 
 describe('code', () => {

@@ -15,6 +15,7 @@ import {
   use,
 } from '../../support/fixtures/asking-server.ts'
 import { type Caller, call, eventually } from '../../support/fixtures/tenants.ts'
+import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
 let at: AskingServer
 
@@ -208,6 +209,51 @@ describe('clients of 2025-11-25 and before', () => {
     const changed = `${id.slice(0, -6)}${id.at(-6) === 'A' ? 'B' : 'A'}${id.slice(-5)}`
     for (const reply of await Promise.all([list(at.other, id), list(at.agent, changed), list(at.agent, 'x')]))
       expect([reply.status, reply.body.detail]).toEqual([404, 'There is no such session.'])
+  })
+
+  test('API restarted: a session goes on; with an id that it does not know a client is told so, and begins another', async () => {
+    const initialize = {
+      protocolVersion: '2025-11-25',
+      capabilities: { elicitation: {} },
+      clientInfo: { name: 'a', version: '1' },
+    }
+    const send = (node: Node, method: string, params: object, session?: string) =>
+      call('POST', at.server.path, {
+        ...{ at: node.at, as: at.agent, body: { jsonrpc: '2.0', id: 1, method, params } },
+        headers: { ...RPC, ...(session !== undefined && { 'mcp-session-id': session }) },
+      })
+    const begun = async (node: Node, session?: string) => {
+      const { status, headers } = await send(node, 'initialize', initialize, session)
+      expect(status).toBe(200)
+      return headers.get('mcp-session-id') ?? ''
+    }
+    const before = await startInProcessNode()
+    const id = await begun(before)
+    await before.close()
+    const after = await startInProcessNode()
+    try {
+      const greet = { name: 'call_greet', arguments: {} }
+      expect((await send(after, 'tools/list', {}, id)).body.result.tools.length).toBeGreaterThan(1)
+      // The client is asked in the stream of its call, as its session says that it can be.
+      expect((await send(after, 'tools/call', greet, id)).body).toContain('elicitation/create')
+      const changed = `${id.slice(0, -6)}${id.at(-6) === 'A' ? 'B' : 'A'}${id.slice(-5)}`
+      for (const stale of [changed, crypto.randomUUID(), 'x', '0'.repeat(4_000)]) {
+        for (const [method, params] of [
+          ['tools/list', {}],
+          ['tools/call', greet],
+          ['ping', {}],
+        ] as const)
+          expect([stale, method, (await send(after, method, params, stale)).status]).toEqual([
+            stale,
+            method,
+            404,
+          ])
+        const next = await begun(after, stale)
+        expect((await send(after, 'tools/list', {}, next)).status).toBe(200)
+      }
+    } finally {
+      await after.close()
+    }
   })
 
   test('an answer counts only if it comes from the client that was asked', async () => {

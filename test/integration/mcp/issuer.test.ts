@@ -81,6 +81,32 @@ describe('issuer', () => {
     expect((await rpc(ours.path, as, 'tools/list')).status).toBe(401)
   })
 
+  test('address with a slash at its end: metadata and tokens are those of the server, which answers there', async () => {
+    const [scope, claims] = [scopesOf(ours, 'notes_get'), { mcp_server: ours.id, aud: ours.url }]
+    const metadata = `/.well-known/oauth-protected-resource${ours.path}`
+    const described = await Promise.all([metadata, `${metadata}/`].map((path) => ok(call('GET', path))))
+    expect(described.map(({ resource }) => resource)).toEqual([ours.url, ours.url])
+    for (const resource of [ours.url, `${ours.url}/`]) {
+      const { body } = await askToken({ resource, scope })
+      const token = body['access_token'] ?? ''
+      expect(JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())).toMatchObject(claims)
+      for (const path of [ours.path, `${ours.path}/`]) {
+        const as = { authorization: `Bearer ${token}` }
+        expect((await rpc(path, as, 'tools/list')).body.result.tools).toMatchObject([{ name: 'notes_get' }])
+        expect((await rpc(path.replace('/notes/', `/${ours.id}/`), as, 'tools/list')).status).toBe(401)
+        const refused = await rpc(path, {}, 'tools/list')
+        expect(refused.headers.get('www-authenticate')).toContain(`${inject('tenon').url}${metadata}"`)
+      }
+    }
+    for (const resource of [
+      `${ours.url}//`,
+      `${ours.url}/x/`,
+      `${inject('tenon').url}/v1/`,
+      ours.url.replace(/mcp$/, ''),
+    ])
+      expect((await askToken({ resource, scope })).body['error']).toBe('invalid_target')
+  })
+
   test('forged host headers: metadata shows the configured address', async () => {
     const { url } = inject('tenon')
     const hostile = {

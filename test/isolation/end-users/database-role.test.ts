@@ -1,8 +1,10 @@
 /** The database role of end users: which tables, rows and functions of PostgreSQL a statement of it reaches. */
 
 import { readdir, readFile } from 'node:fs/promises'
-import { beforeAll, expect, test } from 'vitest'
+import { Client, Pool } from 'pg'
+import { beforeAll, expect, inject, test, vi } from 'vitest'
 import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
+import { closeSubscriptions, receivedAtLeast, subscribeToEvents } from '../../support/clients/sse.ts'
 import {
   addTestWorkspace,
   asSuperuser,
@@ -13,6 +15,8 @@ import {
   unique,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import { startInProcessNode } from '../../support/stack/in-process-node.ts'
+import type { Running } from '../../support/stack/start.ts'
 
 const OWN = { _owner: '$user.id' }
 
@@ -383,4 +387,81 @@ test('the owner – named by a user in any way to write – is refused, or a pro
     `select owner from ${table} where owner is not null order by 1`,
   )
   expect(rows.map(({ owner }) => owner)).toEqual(['ben', 'mia', 'mia', 'mia', 'mia'])
+})
+
+/** The state of a session that decides what its next statement reaches: its roles, and every setting that differs from a new session's. */
+const sessionState = async (client: Pick<Client, 'query'>, names: readonly string[]) => {
+  const { rows } = await client.query(
+    `select current_user, session_user, array(select name || '=' || setting from pg_settings where source = 'session') as changed,
+      array(select name || '=' || coalesce(current_setting(name, true), '') from unnest($1::text[]) as name) as settings`,
+    [names],
+  )
+  return rows[0]
+}
+
+/** Sends requests of each kind of caller at once, which end well, are refused, fail in a statement, or lose their client. */
+async function sendOfEachKind(at: Running): Promise<number[]> {
+  const documents = `/v1/collections/${collection}/documents`
+  const id = crypto.randomUUID()
+  const lines = {
+    headers: { 'content-type': 'application/x-ndjson' },
+    body: `{"id":"${id}","n":1}\n{"n":"x"}\n`,
+  }
+  const statusesOf = async (as: Caller) => {
+    const aborted = fetch(`${at.url}${documents}?count=exact`, {
+      headers: as,
+      signal: AbortSignal.timeout(1),
+    })
+    const sent = [
+      call('GET', documents, { as, at }),
+      call('POST', documents, { as, at, body: { n: 1 } }),
+      call('POST', documents, { as, at, body: { n: 1 }, headers: { 'idempotency-key': unique('k') } }),
+      call('POST', documents, { as, at, body: { n: 'x' } }),
+      call('POST', `/v1/collections/${collection}/import`, { as, at, ...lines }),
+      call('PATCH', `${documents}/${id}`, { as, at, body: { n: 2 } }),
+      call('GET', '/v1/workspaces', { as, at }),
+    ]
+    await aborted.catch(() => {})
+    return (await Promise.all(sent)).map(({ status }) => status)
+  }
+  const callers = [
+    mia,
+    await userToken(ours, 'ben'),
+    ours.anon,
+    ours.service,
+    ours.operator,
+    ...others.map((of) => of.service),
+  ]
+  return (await Promise.all(callers.map(statusesOf))).flat()
+}
+
+test('idle connections – after requests of users, keys and admins, good and bad – have the login role and no setting of a request', async () => {
+  const connect = vi.spyOn(Pool.prototype, 'connect')
+  const node = await startInProcessNode()
+  const fresh = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
+  try {
+    await fresh.connect()
+    const heard = await subscribeToEvents(mia, `topic=collections.${collection}.*`, {}, node.at)
+    const statuses = await sendOfEachKind(node.at)
+    expect(new Set(statuses.map((status) => Math.floor(status / 100)))).toEqual(new Set([2, 4]))
+    await receivedAtLeast(heard, 2)
+    const names = [...new Set(await occurrences(/(?<=set_config\(')[\w.]+(?=')/g))].map(
+      (found) => found.split(': ')[1] ?? '',
+    )
+    expect(names).toEqual(expect.arrayContaining(['role', 'tenon.tenant', 'tenon.workspace', 'tenon.user']))
+    const clean = await sessionState(fresh, names)
+    expect(clean.current_user).toBe(clean.session_user)
+    const pools = new Set(connect.mock.contexts as Pool[])
+    const idle = [...pools].flatMap((pool) => Array.from({ length: pool.idleCount }, () => pool))
+    expect(idle.length).toBeGreaterThan(3)
+    // All at once, so that each is another connection.
+    const held = await Promise.all(idle.map((pool) => pool.connect()))
+    for (const client of held) expect(await sessionState(client, names)).toEqual(clean)
+    for (const client of held) client.release()
+  } finally {
+    closeSubscriptions()
+    await fresh.end()
+    await node.close()
+    connect.mockRestore()
+  }
 })

@@ -4,6 +4,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { inject } from 'vitest'
 import { eventually } from '../fixtures/tenants.ts'
+import type { Running } from '../stack/start.ts'
 
 export interface Received {
   readonly messageId: string
@@ -13,8 +14,12 @@ export interface Received {
 }
 
 /** Mails to an address whose subject contains the text. */
-export async function mailsTo(email: string, subject: string): Promise<Received[]> {
-  const folder = inject('tenon').env['TENON_MAIL_DIR'] ?? ''
+export async function mailsTo(
+  email: string,
+  subject: string,
+  at: Running = inject('tenon'),
+): Promise<Received[]> {
+  const folder = at.env['TENON_MAIL_DIR'] ?? ''
   const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith('.eml'))
   const texts = await Promise.all(names.map((name) => readFile(join(folder, name), 'utf8')))
   return texts.flatMap((text) => {
@@ -27,5 +32,5 @@ export async function mailsTo(email: string, subject: string): Promise<Received[
   })
 }
 
-export const mailTo = (email: string, subject: string): Promise<Received> =>
-  eventually(async () => (await mailsTo(email, subject))[0])
+export const mailTo = (email: string, subject: string, at?: Running): Promise<Received> =>
+  eventually(async () => (await mailsTo(email, subject, at))[0])
