@@ -46,6 +46,18 @@ export const Slug = Type.String({
 export const Time = Type.String({ format: 'date-time', description: 'RFC 3339, UTC, milliseconds.' })
 export const OptionalTime = Type.Union([Time, Type.Null()])
 
+/** A filter of a list that takes one value or several; in a query they stand in one parameter, with commas between. */
+export const AnyOf = <const V extends readonly string[]>(values: V) =>
+  Type.Optional(
+    Type.Unsafe<V[number][]>(
+      Type.Array(Type.Enum([...values]), {
+        minItems: 1,
+        maxItems: values.length,
+        description: 'Records with any of these values; in a query, with commas between them.',
+      }),
+    ),
+  )
+
 /** Seconds to wait for the end of the execution (`Prefer: wait=N`). */
 export const Wait = Type.Optional(
   Type.Integer({

@@ -239,10 +239,14 @@ function unsupported(operation: AnyOperation): Problem {
   return new Problem('media_type_unsupported', { detail: `This route takes ${taken}.` })
 }
 
-/** Converts a text of path or query to the type of its field; one that does not fit stays a text, and fails validation. */
+/**
+ * Converts a text of path or query to the type of its field; one that does not fit stays a text, and fails validation. A list is
+ * one parameter with commas between its values (`style: form`, `explode: false` in OpenAPI); a repeated parameter fails.
+ */
 function coerce(operation: AnyOperation, field: string, value: unknown): unknown {
-  if (typeof value !== 'string') return value
   const { type } = (operation.input.properties[field] ?? {}) as { type?: string }
+  if (type === 'array') return typeof value === 'string' ? value.split(',') : [value]
+  if (typeof value !== 'string') return value
   if (type === 'integer' && /^-?[0-9]{1,15}$/.test(value)) return Number(value)
   if (type === 'boolean' && (value === 'true' || value === 'false')) return value === 'true'
   return value

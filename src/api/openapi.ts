@@ -108,7 +108,10 @@ function parameters(operation: AnyOperation): Json[] {
     const example = type === 'boolean' ? 'respond-async' : 'wait=30'
     const text =
       operation.http.headers?.[field] === 'prefer' ? { type: 'string', examples: [example] } : schema
-    return [{ name, in: place, required: place === 'path' || required.includes(field), schema: text }]
+    const list = type === 'array' && { style: 'form', explode: false }
+    return [
+      { name, in: place, required: place === 'path' || required.includes(field), ...list, schema: text },
+    ]
   })
   return [...bound, ...preferred(operation)]
 }

@@ -17,6 +17,7 @@ interface ListOptions extends WorkspaceOption {
   readonly limit: string
   readonly flow?: string
   readonly status?: string
+  readonly error?: string
   readonly version?: string
   readonly trigger?: string
   readonly key?: string
@@ -24,8 +25,9 @@ interface ListOptions extends WorkspaceOption {
 
 async function list(options: ListOptions): Promise<number> {
   const { client, base } = await flowsClient(options.workspace)
-  const { flow, status, version, trigger, key, limit } = options
-  const filters = { flow, status, version, trigger, correlation_key: key, 'page[size]': limit }
+  const { flow, status, error, version, trigger, key, limit } = options
+  const named = { error_type: error, correlation_key: key, 'page[size]': limit }
+  const filters = { flow, status, version, trigger, ...named }
   const given = Object.entries(filters).filter((pair): pair is [string, string] => pair[1] !== undefined)
   const page = await client.get<Page<Execution>>(`${base}/executions?${new URLSearchParams(given)}`)
   if (options.json) return printJson(page)
@@ -133,7 +135,11 @@ export function recordVerbs(flows: Command): void {
   addVerb(flows, 'list', 'list executions, newest first', list, [
     WORKSPACE,
     ['--flow <flow>', 'only of this flow'],
-    ['--status <status>', 'pending, running, waiting, suspended, completed, faulted or cancelled'],
+    [
+      '--status <statuses>',
+      'pending, running, waiting, suspended, completed, faulted or cancelled; several with commas between',
+    ],
+    ['--error <type>', 'only with this error: a URI, or a short name such as communication'],
     ['--version <n>', 'only of this version of the flow'],
     ['--trigger <kind>', 'manual, schedule, webhook, event, flow or rerun'],
     ['--key <key>', 'only with this correlation key'],

@@ -126,6 +126,8 @@ create table tenon.executions (
   compensation jsonb,
   compensated text generated always as (case when compensation is null then null
     when compensation -> 'failures' = '[]' then 'completed' else 'failed' end) stored,
+  -- The beginning of it, since an index entry is bounded: authors of flows choose types of any length.
+  error_type text generated always as (left(error ->> 'type', 200)) stored,
   started_by text not null,
   -- The other subjects behind it, which may not approve in it either (`fourEyes`): those of an event that started it, of the execution
   -- that it repeats or that started it, and those on whose behalf its starter acted. An entry `since:` says that they acted before
@@ -176,6 +178,8 @@ create index executions_by_trigger on tenon.executions (tenant_id, workspace_id,
   where trigger_id is not null;
 create index executions_by_compensation on tenon.executions (tenant_id, workspace_id, compensated, started_at, id)
   where compensated is not null;
+create index executions_by_error on tenon.executions (tenant_id, workspace_id, error_type, started_at, id)
+  where error_type is not null;
 -- For the latest execution of a trigger.
 create index on tenon.executions (tenant_id, workspace_id, trigger_id, id) where trigger_id is not null;
 -- For suspending and resuming open executions.

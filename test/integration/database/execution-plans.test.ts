@@ -1,6 +1,7 @@
 /** Query plans of lists of executions and approvals under row-level security: filters and orders use indexes. */
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { ERRORS } from '../../../flows-dsl/errors.ts'
 import type { PlatformServices } from '../../../src/access/internals.ts'
 import { WorkspaceScope } from '../../../src/access/scope.ts'
 import { openPlatform, type Platform } from '../../../src/app/platform.ts'
@@ -47,14 +48,15 @@ async function fill({ operator: as, flows, tenantId, workspaceId }: TestWorkspac
   }
   await asSuperuser(
     `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input,
-      started_by, started_at, ended_at, trigger_kind, trigger_id, correlation_key)
+      started_by, started_at, ended_at, trigger_kind, trigger_id, correlation_key, error)
     select f.tenant_id, f.workspace_id, 'run_' || left(md5(n::text || f.workspace_id), 26), 'w', f.id, 1,
       case when n % 1000 = 0 then 'running' when n % 100 = 1 then 'faulted' else 'completed' end, '{}', 'me',
       timestamptz '2026-01-01Z' + n * interval '1 minute', case when n % 1000 <> 0 then now() end,
-      case when n % 500 = 2 then 'schedule' else 'manual' end, case when n % 500 = 2 then 'sched_1' end, 'k' || n % 5000
+      case when n % 500 = 2 then 'schedule' else 'manual' end, case when n % 500 = 2 then 'sched_1' end, 'k' || n % 5000,
+      case when n % 100 = 1 then jsonb_build_object('type', $4::text) end
     from generate_series(1, $3::int) n join tenon.flows f on f.tenant_id = $1 and f.workspace_id = $2
       and f.name = case when n % 700 = 3 then 'seldom' else 'often' end`,
-    [tenantId, workspaceId, EXECUTIONS],
+    [tenantId, workspaceId, EXECUTIONS, ERRORS.communication.type],
   )
   // One approval of each open execution has expired, the others are approved.
   await asSuperuser(
@@ -104,10 +106,13 @@ const conditionsOf = (nodes: readonly Node[]) =>
   nodes.flatMap((node) => node['Index Cond'] ?? []).join(' and ')
 
 test.each([
-  [{ status: 'running' }, 'outcome IS NULL'],
-  [{ status: 'suspended' }, 'outcome IS NULL'],
-  [{ status: 'faulted' }, 'outcome ='],
-  [{ status: 'cancelled' }, 'outcome ='],
+  [{ status: ['running'] }, 'outcome IS NULL'],
+  [{ status: ['suspended'] }, 'outcome IS NULL'],
+  [{ status: ['faulted'] }, 'outcome ='],
+  [{ status: ['cancelled'] }, 'outcome ='],
+  [{ status: ['faulted', 'cancelled'] }, 'outcome ='],
+  [{ status: ['running', 'waiting'] }, 'outcome IS NULL'],
+  [{ error_type: 'communication' }, 'error_type ='],
   [{ flow: 'seldom' }, 'flow_id ='],
   [{ trigger: 'schedule' }, 'trigger_kind ='],
   [{ trigger_id: 'sched_1' }, 'trigger_id ='],

@@ -1,6 +1,7 @@
 /** Lists of executions: filters, stable pages, and hostile input that stays a value. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
+import { ERRORS } from '../../../flows-dsl/errors.ts'
 import { randomIds, typeId } from '../../../src/core/ids.ts'
 import { SOURCE } from '../../isolation/sweep-rows-flows.ts'
 import {
@@ -13,10 +14,21 @@ import {
 
 const newId = () => typeId('run', randomIds.uuid())
 
+/** A type of a flow's own, of which only the beginning is indexed. */
+const LONG_TYPE = `https://example.test/${'x'.repeat(5_000)}`
+
 /** The n-th execution started n minutes after twelve. */
 const RUNS = [
   { id: newId(), flow: 'a', version: 1, status: 'completed', ended: true },
-  { id: newId(), flow: 'a', version: 2, status: 'faulted', ended: true, key: 'order-7' },
+  {
+    id: newId(),
+    flow: 'a',
+    version: 2,
+    status: 'faulted',
+    ended: true,
+    key: 'order-7',
+    error: { type: ERRORS.communication.type },
+  },
   { id: newId(), flow: 'b', version: 1, status: 'running', kind: 'schedule', by: 'sched_1' },
   {
     id: newId(),
@@ -28,7 +40,15 @@ const RUNS = [
     by: 'hook_1',
   },
   { id: newId(), flow: 'b', version: 1, status: 'waiting', key: "o'rder" },
-  { id: newId(), flow: 'a', version: 1, status: 'cancelled', ended: true, kind: 'schedule' },
+  {
+    id: newId(),
+    flow: 'a',
+    version: 1,
+    status: 'cancelled',
+    ended: true,
+    kind: 'schedule',
+    error: { type: LONG_TYPE },
+  },
   { id: newId(), flow: 'a', version: 2, status: 'running', paused: true },
 ]
 
@@ -48,15 +68,15 @@ beforeAll(async () => {
   }
   await asSuperuser(
     `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input, output,
-      started_by, started_at, ended_at, suspended, paused, trigger_kind, trigger_id, correlation_key)
+      started_by, started_at, ended_at, suspended, paused, trigger_kind, trigger_id, correlation_key, error)
     select $1, $2, r.id, $1 || ':' || $2 || ':x:' || n, (select f.id from tenon.flows f
         where f.tenant_id = $1 and f.workspace_id = $2 and f.name = r.flow), r.version, r.status,
       '{"large": true}', '{"large": true}', 'me', timestamptz '2026-01-01 12:00Z' + n * interval '1 minute',
       case when r.ended then timestamptz '2026-01-02Z' end, coalesce(r.held, false), coalesce(r.paused, false),
-      coalesce(r.kind, 'manual'), r.by, r.key
+      coalesce(r.kind, 'manual'), r.by, r.key, r.error
     from rows from (jsonb_to_recordset($3::jsonb) as (id text, flow text, version int, status text, ended boolean,
-      held boolean, paused boolean, kind text, by text, key text)) with ordinality
-      as r (id, flow, version, status, ended, held, paused, kind, by, key, n)`,
+      held boolean, paused boolean, kind text, by text, key text, error jsonb)) with ordinality
+      as r (id, flow, version, status, ended, held, paused, kind, by, key, error, n)`,
     [workspace.tenantId, workspace.workspaceId, JSON.stringify(RUNS)],
   )
 })
@@ -82,6 +102,10 @@ describe('execution list: filter', () => {
     ['?status=waiting', [5]],
     ['?status=suspended', [7, 4]],
     ['?status=pending', []],
+    ['?error_type=communication', [2]],
+    [`?error_type=${ERRORS.communication.type}&status=faulted,cancelled`, [2]],
+    ['?error_type=timeout', []],
+    [`?error_type=${LONG_TYPE.slice(0, 200)}`, [6]],
     ['?flow=a', [7, 6, 2, 1]],
     ['?flow=a&version=2', [7, 2]],
     ['?flow=nothing', []],
@@ -96,6 +120,18 @@ describe('execution list: filter', () => {
     ['?started_after=2026-01-01T12:02:00Z&started_before=2026-01-01T12:05:00Z&flow=b', [4, 3]],
   ])('%s: finds the matching executions in order', async (query, expected) => {
     expect(await findNumbers(query)).toEqual(expected)
+  })
+
+  test('several statuses, each set of them: finds what each of them finds, in order, each once', async () => {
+    const statuses = ['pending', 'running', 'waiting', 'suspended', 'cancelled', 'faulted', 'completed']
+    const alone = await Promise.all(statuses.map((status) => findNumbers(`?status=${status}`)))
+    for (let set = 1; set < 2 ** statuses.length; set += 1) {
+      const chosen = [...statuses.keys()].filter((n) => set & (1 << n))
+      const query = `?status=${chosen.map((n) => statuses[n]).join()}`
+      const expected = chosen.flatMap((n) => alone[n] ?? []).sort((a, b) => b - a)
+      expect(await findNumbers(query), query).toEqual(expected)
+    }
+    expect(await findNumbers('?status=faulted,faulted')).toEqual([2])
   })
 
   test("list under one flow by its name: finds that flow's executions, 404 for an unknown flow", async () => {
@@ -155,6 +191,12 @@ describe('execution list: bad input', () => {
   test.each([
     "status=X') OR (WorkspaceId!='",
     'status=done',
+    'status=',
+    'status=faulted,',
+    'status=faulted,done',
+    // One way: the other one would be a list of lists.
+    'status=faulted&status=cancelled',
+    'error_type=',
     'trigger=by-hand',
     'version=0',
     // Without a flow, it would be compared with each execution of the workspace.
@@ -170,7 +212,7 @@ describe('execution list: bad input', () => {
   })
 
   // T21: when lists were queried from Temporal visibility, such a filter escaped the workspace.
-  test.each(['flow', 'trigger_id', 'correlation_key'])(
+  test.each(['flow', 'trigger_id', 'correlation_key', 'error_type'])(
     'filter %s with injected SQL or query text: compared as a plain value, finds nothing',
     async (name) => {
       for (const value of [

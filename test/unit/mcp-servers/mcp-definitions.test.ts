@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { newBudget } from '../../../flows-dsl/budget.ts'
 import type { Json } from '../../../flows-dsl/json.ts'
 import { schemaErrors } from '../../../flows-dsl/json-schema/validate.ts'
+import { KEYWORDS } from '../../../flows-dsl/json-schema/vocabulary.ts'
 import { readMcpTools } from '../../../src/features/mcp-servers/remote/mcp/mcp-definitions.ts'
 import { headersOf, paramHeaders } from '../../../src/features/mcp-servers/remote/mcp/param-headers.ts'
 import { usableSchema } from '../../../src/features/mcp-servers/remote/mcp/usable-schema.ts'
@@ -89,6 +90,17 @@ describe('schemas', () => {
       { type: 'object', properties: {} },
     ])
       expect(usableSchema(given)).toEqual(given)
+  })
+
+  test('keyword with an empty object, each one that takes schemas or names by name: stays an object', () => {
+    const maps = Object.entries(KEYWORDS).filter(([, shape]) => /Map$/.test(shape))
+    const given = Object.fromEntries(maps.map(([keyword]) => [keyword, {}]))
+    expect(Object.keys(given)).toContain('properties')
+    const { $defs: _empty, ...kept } = given
+    expect(usableSchema({ type: 'object', ...given })).toEqual({ type: 'object', ...kept })
+    expect(usableSchema(object({ a: { type: 'object', ...kept } }))).toEqual(
+      object({ a: { type: 'object', ...kept } }),
+    )
   })
 
   test('`nullable` of OpenAPI 3.0: null is a value', () => {

@@ -1,14 +1,15 @@
 /** Executions: starts, reads and lists them from the recorded projection, without asking Temporal. */
 
 import Type, { type Static } from 'typebox'
-import { Id, Input, OptionalTime, Ref, Time, Wait } from '../../../access/operation-builders.ts'
+import { standardError } from '../../../../flows-dsl/errors.ts'
+import { AnyOf, Id, Input, OptionalTime, Ref, Time, Wait } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import { TRIGGER_KINDS } from '../../../core/run.ts'
-import { type Sql, sql } from '../../../infra/postgres/sql.ts'
+import { Sql, sql } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import { AliasName, VersionNumber } from '../../version-aliases.ts'
 import { Approval, openApprovals } from '../approvals/approval-shape.ts'
@@ -233,7 +234,15 @@ const ListedExecution = Type.Omit(Execution, [
 type ListedExecution = Static<typeof ListedExecution>
 
 const FILTERS = {
-  status: Type.Optional(Type.Union(STATUSES.map((status) => Type.Literal(status)))),
+  status: AnyOf(STATUSES),
+  error_type: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description:
+        'Only executions whose `error.type` this is: the URI, or the short name of a standard type, such as `communication`.',
+    }),
+  ),
   version: Type.Optional({ ...VersionNumber, description: 'Of the flow that `flow` names.' }),
   trigger: Type.Optional(Type.Union(TRIGGER_KINDS.map((kind) => Type.Literal(kind)))),
   trigger_id: Type.Optional(Ref('trigger')),
@@ -285,7 +294,7 @@ async function list(scope: WorkspaceScope, input: Filters, ofFlow: Sql) {
   const descending = input.order !== 'asc'
   const rows = await scope.rows<ListedExecution>(sql`
     select ${OUTLINE} from executions
-    where true ${ofFlow} ${statusFilter(input.status)} ${filter(sql`version =`, input.version)}
+    where true ${ofFlow} ${statusFilter(input.status)} ${filter(sql`error_type =`, errorType(input.error_type))} ${filter(sql`version =`, input.version)}
       ${filter(sql`trigger_kind =`, input.trigger)} ${filter(sql`trigger_id =`, input.trigger_id)}
       ${filter(sql`correlation_key =`, input.correlation_key)} ${filter(sql`compensated =`, input.compensation)} ${filter(sql`started_at >=`, input.started_after)}
       ${filter(sql`started_at <`, input.started_before)} ${behind(after, descending)}
@@ -298,13 +307,21 @@ async function list(scope: WorkspaceScope, input: Filters, ofFlow: Sql) {
 const filter = (comparison: Sql, value: string | number | undefined): Sql =>
   value === undefined ? sql`` : sql`and ${comparison} ${value}`
 
-/** A filter on the status that is shown: an open execution that is suspended or paused counts as suspended. */
-function statusFilter(status: Filters['status']): Sql {
-  if (status === undefined) return sql``
-  if (['completed', 'faulted', 'cancelled'].includes(status)) return sql`and outcome = ${status}`
-  if (status === 'suspended')
-    return sql`and outcome is null and (suspended or paused or status = 'suspended')`
-  return sql`and outcome is null and status = ${status} and not suspended and not paused`
+/** The type as errors have it. */
+const errorType = (given: string | undefined): string | undefined =>
+  given === undefined ? undefined : (standardError(given)?.type ?? given)
+
+/** A filter on the status that is shown. */
+function statusFilter(statuses: Filters['status']): Sql {
+  if (statuses === undefined) return sql``
+  return sql`and (${Sql.joined([...new Set(statuses)].map(hasStatus), ' or ')})`
+}
+
+/** An open execution that is suspended or paused counts as suspended. */
+function hasStatus(status: (typeof STATUSES)[number]): Sql {
+  if (['completed', 'faulted', 'cancelled'].includes(status)) return sql`outcome = ${status}`
+  if (status === 'suspended') return sql`(outcome is null and (suspended or paused or status = 'suspended'))`
+  return sql`(outcome is null and status = ${status} and not suspended and not paused)`
 }
 
 /** @throws Problem `cursor_invalid` if it is not the cursor of a list of executions */
