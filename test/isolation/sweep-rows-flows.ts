@@ -8,6 +8,12 @@ export const SOURCE = (name: string) =>
 /** A flow with a webhook. */
 export const HOOKED = SOURCE('hooked').replace('cron: 0 0 1 1 *', 'webhook: {}')
 
+/** A flow that an event would start. */
+const TRIGGERED = SOURCE('triggered').replace(
+  'cron: 0 0 1 1 *',
+  'on: { one: { with: { type: sweep.never } } }',
+)
+
 interface World {
   readonly workspace: TestWorkspace
   readonly flowId: string
@@ -15,6 +21,7 @@ interface World {
   readonly approvalId: string
   readonly scheduleId: string
   readonly webhookId: string
+  readonly eventTriggerId: string
 }
 
 /** A row with a path below the workspace's flows. */
@@ -125,7 +132,10 @@ export const FLOW_ROWS = {
   'trigger.rotate_secret': hook('/rotate-secret'),
   'trigger.pause': hook('/pause'),
   'trigger.resume': hook('/resume'),
-  'trigger.test': hook('/test', () => ({ event: { type: 'a' } })),
+  'trigger.test': row(
+    ({ eventTriggerId }) => `/triggers/${eventTriggerId}/test`,
+    () => ({ event: { type: 'a' } }),
+  ),
 }
 
 /** Commands refused for an execution that has ended, as that of the sweep has. */
@@ -139,6 +149,15 @@ export const RUN_COMMANDS = [
   'execution.patch_data',
   'execution.cancel',
 ]
+
+/** Publishes a flow with an event trigger, and sets the secret of the rows. @returns the id of the trigger */
+export async function createTrigger({ flows, operator: as }: TestWorkspace): Promise<string> {
+  await call('PUT', `${flows}/secrets/key`, { as, body: { value: 'long enough' } })
+  await call('POST', `${flows}/definitions`, { as, body: { source: TRIGGERED } })
+  await call('POST', `${flows}/definitions/triggered/versions`, { as, body: {} })
+  const { body } = await call('GET', `${flows}/triggers`, { as })
+  return body.data.find(({ kind }: { kind: string }) => kind === 'event').id
+}
 
 /** An approval that stays open however often the sweep decides it. @returns its id */
 export async function askApproval({ flows, operator: as }: TestWorkspace): Promise<string> {

@@ -5,9 +5,13 @@ import { call, type TestWorkspace, unique } from '../support/fixtures/tenants.ts
 
 const SLUG = 'sweep'
 
+interface World {
+  readonly workspace: TestWorkspace
+  readonly agentId: string
+}
+
 const row = (tail: string, body?: () => unknown) => ({
-  path: ({ workspace }: { workspace: TestWorkspace }) =>
-    `/v1/mcp/workspaces/${workspace.workspaceId}/servers${tail}`,
+  path: ({ workspace }: World) => `/v1/mcp/workspaces/${workspace.workspaceId}/servers${tail}`,
   ...(body !== undefined && { body }),
   foreign: 'not_found' as const,
 })
@@ -15,11 +19,12 @@ const row = (tail: string, body?: () => unknown) => ({
 const DOCUMENT = { openapi: '3.0.0', paths: { '/x': { get: {} } } }
 const SOURCE = { name: SLUG, kind: 'openapi', url: 'https://x.example', document: DOCUMENT }
 
-/** Publishes an MCP server in the workspace of the sweep, and registers a source of tools. */
-export async function publishSweepServer(workspace: TestWorkspace): Promise<void> {
-  await publishMcpServer(workspace, SLUG)
-  const path = `/v1/mcp/workspaces/${workspace.workspaceId}/sources`
-  await ok(call('POST', path, { as: workspace.operator, body: SOURCE }))
+/** Publishes an MCP server in the workspace of the sweep, and registers a source of tools. @returns the id of a client of the server */
+export async function publishSweepServer(workspace: TestWorkspace): Promise<string> {
+  const { base } = await publishMcpServer(workspace, SLUG)
+  const as = workspace.operator
+  await ok(call('POST', `/v1/mcp/workspaces/${workspace.workspaceId}/sources`, { as, body: SOURCE }))
+  return (await ok(call('POST', `${base}/clients`, { as, body: { name: 'x' } }))).client_id
 }
 
 const sourceRow = (tail: string, body?: () => unknown) => ({
@@ -51,7 +56,10 @@ export const MCP_ROWS = {
   'mcp_call.verify': row(`/${SLUG}/audit/verify`),
   'mcp_client.create': row(`/${SLUG}/clients`, () => ({ name: 'x' })),
   'mcp_client.list': row(`/${SLUG}/clients`),
-  'mcp_client.delete': row(`/${SLUG}/clients/agent_x`),
+  'mcp_client.delete': {
+    ...row(''),
+    path: (world: World) => `${row(`/${SLUG}/clients`).path(world)}/${world.agentId}`,
+  },
   'mcp_source.list': sourceRow(''),
   'mcp_source.create': sourceRow('', () => ({ ...SOURCE, name: unique('source') })),
   'mcp_source.get': sourceRow(`/${SLUG}`),

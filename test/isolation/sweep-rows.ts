@@ -2,7 +2,7 @@
 
 import { call, type TestWorkspace, tokenOf, unique } from '../support/fixtures/tenants.ts'
 import { DATA_ROWS } from './sweep-rows-data.ts'
-import { askApproval, FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
+import { askApproval, createTrigger, FLOW_ROWS, HOOKED, SOURCE } from './sweep-rows-flows.ts'
 import { createDeadLetter, type FailingFunction, FUNCTION_RUN_ROWS } from './sweep-rows-function-runs.ts'
 import { MCP_ROWS, publishSweepServer } from './sweep-rows-mcp.ts'
 import { inviteSweepUser, USER_ROWS } from './sweep-rows-users.ts'
@@ -40,6 +40,9 @@ export interface World {
   readonly approvalId: string
   readonly scheduleId: string
   readonly webhookId: string
+  readonly eventTriggerId: string
+  /** A client of the MCP server. */
+  readonly agentId: string
   readonly bucket: string
   readonly functionId: string
   readonly failing: FailingFunction
@@ -337,7 +340,7 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
   const schedules = await call('GET', `${workspace.flows}/schedules`, { as })
   await call('POST', `${workspace.flows}/definitions`, { as, body: { source: HOOKED } })
   const hooked = await call('POST', `${workspace.flows}/definitions/hooked/versions`, { as, body: {} })
-  await publishSweepServer(workspace)
+  const agentId = await publishSweepServer(workspace)
   const { bucket } = (await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as })).body
   await call('PUT', `/v1/objects/${bucket}/secrets/plan`, {
     as: workspace.service,
@@ -352,6 +355,7 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
       source: 'export default () => "ours"\nexport const fetch = () => new Response("ours")',
     },
   })
+  await call('PUT', `/v1/functions/${deployed.body.id}/aliases/production`, { as, body: { version: 1 } })
   const bound = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId, role: 'service' }
   const account = await call('POST', '/v1/accounts', {
     as,
@@ -376,6 +380,8 @@ export async function createSweepResources(workspace: TestWorkspace): Promise<Wo
     approvalId: await askApproval(workspace),
     scheduleId: schedules.body.data[0].id,
     webhookId: hooked.body.webhooks[0].id,
+    eventTriggerId: await createTrigger(workspace),
+    agentId,
     functionId: deployed.body.id,
     failing: await createDeadLetter(workspace),
   }

@@ -87,6 +87,8 @@ function ids(): string[] {
     ours.approvalId,
     ours.scheduleId,
     ours.webhookId,
+    ours.eventTriggerId,
+    ours.agentId,
     ours.functionId,
     ours.failing.functionId,
     ours.failing.runId,
@@ -272,4 +274,15 @@ test('after the sweep: our resources are unchanged', async () => {
   expect(server.body).toMatchObject({ name: 'Server sweep', state: 'published', latest_version: 1 })
   const source = await call('GET', `/v1/mcp/workspaces/${workspace.workspaceId}/sources/sweep`, { as })
   expect(source.body).toMatchObject({ name: 'sweep', tools: 1, state: 'ready' })
+})
+
+// audit-sweep.test.ts sends the rows of operations that change something.
+test('rows of reading operations, sent by the owner: found, so that each 404 above has hidden something', async () => {
+  const missing: unknown[] = []
+  for (const operation of OPERATIONS.filter(({ reads }) => reads)) {
+    const owner = operation.domain === 'data_access' ? callers.service : callers.operator
+    const { status, body } = await send(operation, owner)
+    if (status !== 200) missing.push([operation.name, status, body])
+  }
+  expect(missing).toEqual([])
 })

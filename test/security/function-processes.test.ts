@@ -254,14 +254,6 @@ describe('much of everything', () => {
     })
   })
 
-  test('workers without end: ended with the process', async () => {
-    const source =
-      'export default async () => { for (;;) { new Worker("data:text/javascript,setInterval(()=>{},9)", { type: "module" }); await new Promise((d) => setTimeout(d)) } }'
-    await expect(run(source, { memoryMb: 64, timeoutMs: 2_000 })).rejects.toMatchObject({
-      code: expect.stringMatching(/^function_(out_of_memory|timeout|error)$/),
-    })
-  })
-
   test('log: cut at its limit with one line that says so; no control characters', async () => {
     const host = testHost()
     await run(

@@ -32,7 +32,17 @@ test('code: reaches the pinned members of Deno, no internals, no GPU, no standar
   const odd = await value(
     'Object.getOwnPropertyNames(globalThis).filter((name) => /^(GPU|Image|Offscreen|Worker|process$|require$)/.test(name))',
   )
-  expect(odd.toSorted()).toEqual(['Worker', 'process'])
+  expect(odd).toEqual(['process'])
+})
+
+test('workers: none is started, since its realm would have all that is removed here', async () => {
+  const workspace = await createTestWorkspace()
+  const id = await deployed(workspace, EVALUATES)
+  const code = 'postMessage([typeof Deno[Deno.internal], typeof navigator.gpu, typeof Deno.stdin])'
+  const run = `new Promise((seen) => {
+    new Worker(${JSON.stringify(`data:text/javascript,${code}`)}, { type: 'module' }).onmessage = ({ data }) => seen(data)
+  })`
+  expect(await resultOf(workspace.service, id, { run })).toEqual({ detail: 'Worker is not defined' })
 })
 
 test('modules of Node: none is loaded, by whatever specifier', async () => {

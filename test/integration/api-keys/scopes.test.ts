@@ -36,6 +36,8 @@ beforeAll(async () => {
     ...none,
     scheduleId: 't',
     webhookId: 't',
+    eventTriggerId: 't',
+    agentId: 'a',
     bucket: 'no-such-bucket',
     functionId: 'fn',
     failing: { functionId: 'fn', runId: 'run_r' },

@@ -145,6 +145,8 @@ describe('link in a mail', () => {
       signed,
       `${signed}.`,
       `${signed}.${mac.slice(1)}x`,
+      `${token}.`,
+      `${token}.${token}`,
       forge((all) => {
         all[4] = leo.id
       }),

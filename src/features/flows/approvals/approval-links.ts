@@ -47,7 +47,8 @@ export function linkTo(
 
 /** Reads a link without verifying it; undefined if it is none. */
 export function readLink(token: string): ApprovalLink | undefined {
-  const [signed = '', mac = ''] = token.split('.')
+  const [signed = '', mac = '', ...more] = token.split('.')
+  if (more.length > 0) return undefined
   try {
     const claims: Claims = JSON.parse(Buffer.from(signed, 'base64url').toString())
     const [tenantId, workspaceId, approvalId, round, person, expiresMs] = claims

@@ -14,6 +14,8 @@ remove(Deno, [Deno.internal, 'internal', 'stdin', 'execPath', 'mainModule', 'arg
   'lint', 'SeekMode', 'FsFile'])
 remove(Navigator.prototype, ['gpu'])
 remove(globalThis, Object.getOwnPropertyNames(globalThis).filter((name) => /^(GPU|Image|Offscreen|Lock|createImage)/.test(name)))
+// A worker has a realm of its own, with all that is removed from this one.
+remove(globalThis, ['Worker'])
 // Node's own leads past the import map to its modules and to the standard streams. It is loaded when it is first read.
 remove(globalThis, ['process'])
 globalThis.process = { env: {}, exit, nextTick: (work, ...given) => queueMicrotask(() => work(...given)) }
