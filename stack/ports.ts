@@ -1,4 +1,7 @@
-/** Allocates free loopback ports: the remembered or preferred one, else the next free one; random ones for ephemeral stacks. */
+/**
+ * Allocates free loopback ports: the remembered or preferred one, else the next free one; random ones for ephemeral stacks. Starts
+ * listeners again if another process was faster.
+ */
 
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
@@ -10,6 +13,42 @@ const PORT_MAX = 65_535
  */
 const ANY_FROM = 15_000
 const ANY_TO = 32_000
+
+/** How often a start is repeated: with several installations that start at once, it is rare that one repetition fails. */
+const REPETITIONS_MAX = 3
+
+/** Another process has taken a port between the check that it is free and the start of the listener. */
+export class PortTaken extends Error {
+  /** @param port undefined if the server does not say which */
+  constructor(server: string, port: string | undefined) {
+    const which = port === undefined ? 'One of its ports' : `The port ${port}`
+    super(`${which} was taken by another process while ${server} started.`)
+    this.name = 'PortTaken'
+  }
+}
+
+/**
+ * Starts something that listens, and up to three times again if a port was taken meanwhile.
+ * @param start takes its ports each time, see {@link Ports.take}
+ * @param onRepeat is told why, before each repetition
+ * @throws what a start throws for another reason; Error if a port is taken the fourth time
+ */
+export async function onFreePorts<T>(
+  start: () => Promise<T>,
+  onRepeat: (reason: string) => void = () => {},
+): Promise<T> {
+  for (let repetition = 0; ; repetition += 1) {
+    try {
+      return await start()
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException
+      if (!(error instanceof PortTaken) && code !== 'EADDRINUSE') throw error
+      if (repetition === REPETITIONS_MAX)
+        throw new Error(`${message} So were others, ${REPETITIONS_MAX} times: start again.`, { cause: error })
+      onRepeat(message)
+    }
+  }
+}
 
 /** Allocates each port once. */
 export class Ports {
@@ -23,7 +62,7 @@ export class Ports {
   }
 
   /**
-   * Takes a port for a listener.
+   * Takes a port for a listener. Asked again for the same listener, it returns the same port if that is free still.
    * @param name under which it is remembered, for example `postgres`
    * @param usable may refuse a free port for a reason of its own
    */
@@ -32,6 +71,9 @@ export class Ports {
     preferred: number,
     usable: (port: number) => boolean = () => true,
   ): Promise<number> {
+    const before = this.#taken.get(name)
+    this.#taken.delete(name)
+    if (before !== undefined && (await this.#claim(name, before))) return before
     for (let port = this.#remembered[name] ?? preferred; ; port += 1) {
       if (port > PORT_MAX) throw new Error(`No port from ${preferred} upwards is free for ${name}`)
       const candidate = this.#any ? randomInt(ANY_FROM, ANY_TO) : port

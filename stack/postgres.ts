@@ -27,7 +27,7 @@ import { promisify } from 'node:util'
 import pg from 'pg'
 import { cacheDir } from './binaries.mjs'
 import { identify } from './lock.mjs'
-import { embedded, hostOf, type Server, type StartContext, type Started } from './server.ts'
+import { embedded, hostOf, repeatedly, type Server, type StartContext, type Started } from './server.ts'
 
 const PREFERRED_PORT = 54_320
 const PROBE_MS = 3_000
@@ -52,7 +52,11 @@ export const postgres: Server = {
 async function start(context: StartContext): Promise<Started> {
   context.progress('starting', 'PostgreSQL')
   const home = await postgresHome(context)
-  await prepareData(home, context.secrets.postgresPassword)
+  await prepareData(home, context)
+  return repeatedly(context, 'PostgreSQL', () => run(context, home))
+}
+
+async function run(context: StartContext, home: PostgresHome): Promise<Started> {
   const port = await context.ports.take('postgres', PREFERRED_PORT)
   const url = `postgres://postgres:${context.secrets.postgresPassword}@127.0.0.1:${port}/postgres`
   let version = ''
@@ -214,7 +218,7 @@ const MAJOR = '18'
 const ORPHAN_MS = 6_000
 
 /** Creates the data folder, or repairs it after a crash. The caller holds the lock of the installation. */
-async function prepareData(home: PostgresHome, password: string): Promise<void> {
+async function prepareData(home: PostgresHome, context: StartContext): Promise<void> {
   await removeDrafts(home.data)
   if (existsSync(join(home.data, 'PG_VERSION'))) {
     const major = (await readFile(join(home.data, 'PG_VERSION'), 'utf8')).trim()
@@ -223,14 +227,14 @@ async function prepareData(home: PostgresHome, password: string): Promise<void> 
     return removeStalePidFile(home.data)
   }
   if (existsSync(home.data)) await rename(home.data, `${home.data}.broken-${Date.now()}`)
-  await initialise(home, password)
+  await initialise(home, context)
 }
 
-async function initialise(home: PostgresHome, password: string): Promise<void> {
+async function initialise(home: PostgresHome, { secrets, signal }: StartContext): Promise<void> {
   const draft = `${home.data}.draft`
   const passwordFile = `${home.data}.draft-password`
   await mkdir(draft, { recursive: true, mode: 0o700 })
-  await writeFile(passwordFile, password, { mode: 0o600 })
+  await writeFile(passwordFile, secrets.postgresPassword, { mode: 0o600 })
   if (home.account !== undefined) {
     await chown(draft, home.account.uid, home.account.gid)
     await chown(passwordFile, home.account.uid, home.account.gid)
@@ -242,7 +246,7 @@ async function initialise(home: PostgresHome, password: string): Promise<void> {
     '--no-sync',
   ]
   try {
-    await runAs(home.account, join(home.bin, 'initdb'), args)
+    await runAs(home.account, join(home.bin, 'initdb'), args, signal)
     await rename(draft, home.data)
   } finally {
     await rm(passwordFile, { force: true })
@@ -283,9 +287,14 @@ function isPostgresOf(pid: number, data: string): boolean {
   }
 }
 
-async function runAs(account: Account | undefined, command: string, args: readonly string[]): Promise<void> {
+async function runAs(
+  account: Account | undefined,
+  command: string,
+  args: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
   const env = { PATH: process.env['PATH'] }
-  await promisify(execFile)(command, args, { ...account, cwd: '/', env }).catch((error) => {
+  await promisify(execFile)(command, args, { ...account, cwd: '/', env, signal }).catch((error) => {
     throw new Error(`initdb failed: ${String(error.stderr || error.message).trim()}`, { cause: error })
   })
 }

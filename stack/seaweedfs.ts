@@ -13,7 +13,15 @@ import {
 } from '@aws-sdk/client-s3'
 import { execute } from './binaries.mjs'
 import { ensureCertificate } from './certificate.ts'
-import { embedded, hostOf, program, type Server, type StartContext, type Started } from './server.ts'
+import {
+  embedded,
+  hostOf,
+  program,
+  repeatedly,
+  type Server,
+  type StartContext,
+  type Started,
+} from './server.ts'
 
 const PREFERRED_S3_PORT = 8_333
 const PREFERRED_INNER_PORT = 28_330
@@ -52,12 +60,20 @@ async function start(context: StartContext): Promise<Started> {
   const command = await program('weed', context)
   const dir = join(context.dir, 'seaweedfs')
   await mkdir(dir, { recursive: true, mode: 0o700 })
+  const text = await execute(command, ['version'], { timeoutMs: 60_000 })
+  const version = /\d+\.\d+/.exec(text.replace(/\d+GB/, ''))?.[0] ?? ''
+  ensureCertificate(certificateIn(dir))
+  return repeatedly(context, 'SeaweedFS', () => run(context, command, { dir, version }))
+}
+
+const certificateIn = (dir: string) => join(dir, 'certificate.pem')
+
+async function run(
+  context: StartContext,
+  command: string,
+  { dir, version }: { readonly dir: string; readonly version: string },
+): Promise<Started> {
   const ports = await takePorts(context)
-  const version = /\d+\.\d+/.exec(
-    (await execute(command, ['version'], { timeoutMs: 60_000 })).replace(/\d+GB/, ''),
-  )
-  const certificate = join(dir, 'certificate.pem')
-  ensureCertificate(certificate)
   const identity = {
     endpoint: `http://127.0.0.1:${ports['s3.port']}`,
     accessKeyId: context.secrets.s3AccessKeyId,
@@ -79,7 +95,7 @@ async function start(context: StartContext): Promise<Started> {
       // A new bucket gets one volume instead of seven.
       WEED_MASTER_VOLUME_GROWTH_COPY_1: '1',
       HOME: dir,
-      ...security(certificate, context.secrets.s3SigningKey),
+      ...security(certificateIn(dir), context.secrets.s3SigningKey),
     },
     logFile: join(context.dir, 'logs', 'seaweedfs.log'),
     stage: 0,
@@ -87,7 +103,7 @@ async function start(context: StartContext): Promise<Started> {
     graceMs: 800,
     ready: () => withS3(identity, putObject),
   })
-  const about = { version: version?.[0] ?? '', address: hostOf(identity.endpoint) }
+  const about = { version, address: hostOf(identity.endpoint) }
   return {
     info: embedded(context, { name: 'seaweedfs', title: 'SeaweedFS', ...about }),
     env: environment(identity),

@@ -7,7 +7,7 @@ import { binary } from './binaries.mjs'
 import type { ProcessIdentity } from './lock.mjs'
 import type { BinaryName } from './pins.mjs'
 import { BINARIES } from './pins.mjs'
-import type { Ports } from './ports.ts'
+import { onFreePorts, type Ports } from './ports.ts'
 import type { Supervisor } from './supervise.ts'
 
 export type Phase = 'fetching' | 'starting' | 'ready' | 'external'
@@ -24,8 +24,8 @@ export interface StartContext {
   readonly dir: string
   readonly ephemeral: boolean
   readonly env: NodeJS.ProcessEnv
-  /** URL of the codec server that the Temporal UI uses. */
-  readonly codecEndpoint?: string
+  /** URL of the codec server that the Temporal UI uses. It is asked for each time, since the API starts later, perhaps on another port. */
+  readonly codecEndpoint?: () => string
   readonly secrets: Secrets
   readonly ports: Ports
   readonly supervisor: Supervisor
@@ -53,6 +53,13 @@ export async function program(name: BinaryName, context: StartContext): Promise<
   context.progress('starting', BINARIES[name].title)
   return path
 }
+
+/** Starts a server, again with other ports if another process has taken one meanwhile, and reports that as progress. */
+export const repeatedly = <T>(
+  { progress }: StartContext,
+  title: string,
+  start: () => Promise<T>,
+): Promise<T> => onFreePorts(start, (reason) => progress('starting', `${title} again. ${reason}`))
 
 /** Describes a failure to connect in one line, without the URL, which may contain a password. */
 export function describeFailure(error: unknown): string {

@@ -41,8 +41,8 @@ export interface StackOptions {
   /** Random free ports instead of the preferred or remembered ones. Default: `ephemeral`. */
   readonly anyPorts?: boolean
   readonly env: NodeJS.ProcessEnv
-  /** URL of the codec server, with which the Temporal UI decrypts payloads. */
-  readonly codecEndpoint?: string
+  /** URL of the codec server, with which the Temporal UI decrypts payloads. It is asked for with each request. */
+  readonly codecEndpoint?: () => string
   readonly onProgress: (event: ProgressEvent) => void
   /** Called for events of all processes of the supervisor. */
   readonly onEvent?: (event: SupervisorEvent) => void
@@ -133,11 +133,13 @@ async function startLocked(options: StackOptions, dir: string, release: () => Pr
     for (const server of started) await server.dispose?.()
     writeState(dir, { ports: ports.taken() })
   }
-  const functions = findDeno(options.env, options.signal)
+  const failed = new AbortController()
+  const functions = findDeno(options.env, AbortSignal.any([failed.signal, ...givenSignal(options)]))
   try {
     const shared = { ...options, dir, supervisor, ports, secrets: loadSecrets(dir) }
     await startServers(shared, started, options)
   } catch (error) {
+    failed.abort()
     await stop()
     throw error
   }
@@ -156,11 +158,13 @@ async function startLocked(options: StackOptions, dir: string, release: () => Pr
   return { dir, servers, env, supervisor, stop: stopOnce, ...without }
 }
 
+const givenSignal = ({ signal }: StackOptions): AbortSignal[] => (signal === undefined ? [] : [signal])
+
 type Shared = Omit<StartContext, 'progress' | 'signal'>
 
 async function startServers(shared: Shared, started: Started[], options: StackOptions): Promise<void> {
   const abort = new AbortController()
-  const signal = AbortSignal.any([abort.signal, ...(options.signal === undefined ? [] : [options.signal])])
+  const signal = AbortSignal.any([abort.signal, ...givenSignal(options)])
   const progress = new Progress(options.onProgress)
   const starts = SERVERS.map(async (server) => {
     const report: StartContext['progress'] = (phase, detail) => progress.report(server.name, phase, detail)
@@ -300,11 +304,10 @@ const DENO_TIMEOUT_MS = 60_000
 /** Finds or fetches Deno for functions. Never rejects: `missing` says why there is none. */
 async function findDeno(
   env: NodeJS.ProcessEnv,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<{ readonly env: Readonly<Record<string, string>>; readonly missing?: string }> {
   const { pathVariable } = BINARIES.deno
-  const late = AbortSignal.timeout(DENO_TIMEOUT_MS)
-  const either = signal === undefined ? late : AbortSignal.any([signal, late])
+  const either = AbortSignal.any([signal, AbortSignal.timeout(DENO_TIMEOUT_MS)])
   try {
     const path = await binary('deno', { env, signal: either })
     return { env: { [pathVariable]: path } }

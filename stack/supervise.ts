@@ -3,6 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Launch, type LaunchOptions, Reaper } from './launch.ts'
 import type { ProcessIdentity } from './lock.mjs'
+import { PortTaken } from './ports.ts'
 
 const STOP_MS = 4_000
 /** Time for a stage to stop before the stage below gets its signal. */
@@ -51,7 +52,8 @@ export class Supervisor {
 
   /**
    * Starts a process and resolves when it is ready.
-   * @throws Error with the last log lines if it exits before, or is not ready in time
+   * @throws PortTaken if it exits because another process listens on one of its ports
+   * @throws Error with the last log lines if it exits before for another reason, or is not ready in time
    */
   async run(options: RunOptions): Promise<void> {
     if (this.#stopped !== undefined) throw new Error(`${options.name} is not started: everything is stopping`)
@@ -80,6 +82,14 @@ export class Supervisor {
     child.wanted = true
     child.crashes = []
     await this.#begin(child)
+  }
+
+  /** Ends a process and forgets it, so that another one can have its name. Does nothing if there is none. */
+  async end(name: string): Promise<void> {
+    const child = this.#children.get(name)
+    if (child === undefined) return
+    await this.#end(child, Date.now() + STOP_MS)
+    this.#children.delete(name)
   }
 
   /** Ends all processes, higher stages first. Resolves when they are dead, after at most 5 s. */
@@ -197,13 +207,24 @@ async function waitUntilReady(options: RunOptions, launch: Launch): Promise<void
     const timeout = delay(Math.max(left, 0), false, { ref: false })
     const outcome = await Promise.race([exited, probe, timeout])
     if (outcome === true) return
-    if (outcome !== false) throw new Error(failure(options, outcome.exited, launch))
-    if (left <= 0) throw new Error(failure(options, `was not ready after ${timeoutMs / 1000} s`, launch))
+    if (outcome !== false) throw portTaken(options, launch) ?? failure(options, outcome.exited, launch)
+    if (left <= 0) throw failure(options, `was not ready after ${timeoutMs / 1000} s`, launch)
     await Promise.race([exited, delay(50)])
   }
 }
 
-function failure(options: RunOptions, what: string, launch: Launch): string {
+/** How servers name the port beside the text of the system's error: before it, after it, or in the line below as PostgreSQL does. */
+const TAKEN =
+  /(?:127\.0\.0\.1:(\d+)[^\n]*)?address already in use(?:[^\n]*127\.0\.0\.1:(\d+)|[^\n]*\n[^\n]* port (\d+))?/i
+
+function portTaken({ name }: RunOptions, launch: Launch): PortTaken | undefined {
+  const found = TAKEN.exec(launch.lastLines(Number.POSITIVE_INFINITY))
+  if (found === null) return undefined
+  const [, before, after, below] = found
+  return new PortTaken(name, before ?? after ?? below)
+}
+
+function failure({ name }: RunOptions, what: string, launch: Launch): Error {
   const lines = launch.lastLines(12)
-  return `${options.name} ${what}${lines === '' ? '' : `. Its last log lines:\n${lines}`}`
+  return new Error(`${name} ${what}${lines === '' ? '' : `. Its last log lines:\n${lines}`}`)
 }

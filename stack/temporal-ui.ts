@@ -31,7 +31,7 @@ export interface UiProxyOptions {
   /** URL by which users open the UI; the loopback names are allowed besides its own. */
   readonly url: URL
   /** URL of the codec server that the UI uses unless a user sets another. */
-  readonly codecEndpoint?: string
+  readonly codecEndpoint?: () => string
   /** The Temporal namespace of the platform. */
   readonly namespace: string
 }
@@ -105,7 +105,7 @@ function serveOwn(
     return true
   }
   if (codecEndpoint === undefined || path.split('?', 1)[0] !== PAYLOADS_PATH) return false
-  response.writeHead(302, { location: new URL(PAYLOADS_PATH, codecEndpoint).href }).end()
+  response.writeHead(302, { location: new URL(PAYLOADS_PATH, codecEndpoint()).href }).end()
   return true
 }
 
@@ -115,7 +115,7 @@ function forward(
   { upstream: { host, port }, codecEndpoint }: UiProxyOptions,
 ): void {
   const { method, url: path } = request
-  const codec = SETTINGS.test(path ?? '') ? codecEndpoint : undefined
+  const codec = SETTINGS.test(path ?? '') ? codecEndpoint?.() : undefined
   const isPage = method === 'GET' && /\btext\/html\b/.test(request.headers.accept ?? '')
   const headers = endToEnd(request.headers)
   if (codec !== undefined || isPage) delete headers['accept-encoding']

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { Connection } from '@temporalio/client'
 import { SEARCH_ATTRIBUTES } from '../src/core/work.ts'
 import { execute } from './binaries.mjs'
-import { embedded, program, type Server, type StartContext, type Started } from './server.ts'
+import { embedded, program, repeatedly, type Server, type StartContext, type Started } from './server.ts'
 import { startUiProxy } from './temporal-ui.ts'
 
 const NAMESPACE = 'default'
@@ -17,7 +17,6 @@ const PREFERRED_UI_PORT = 8_233
  */
 export const UI_PORTS = [6_665, 6_666, 6_667, 6_668, 6_669, 6_697, 6_566, 10_080, 5_060, 5_061]
 export const METRICS_PORTS = [1_719, 1_720, 1_723, 3_659, 6_000]
-const ATTEMPTS_MAX = 3
 const PROBE_MS = 3_000
 const KEYWORD = 2
 
@@ -62,21 +61,28 @@ async function start(context: StartContext): Promise<Started> {
   const dir = join(context.dir, 'temporal')
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const cli = parseVersions(await execute(command, ['--version'], { timeoutMs: 60_000 }))
-  const { address, version, ui } = await startServer(context, command, dir)
-  const uiPort = await context.ports.take('temporal-ui', PREFERRED_UI_PORT)
-  const uiUrl = `http://127.0.0.1:${uiPort}`
-  const proxy = await startUiProxy({
-    listen: { host: '127.0.0.1', port: uiPort },
-    upstream: ui,
-    url: new URL(uiUrl),
+  const { address, version, ui } = await repeatedly(context, 'Temporal', () =>
+    runServer(context, command, dir),
+  )
+  const proxy = await repeatedly(context, 'the Temporal UI', () => startProxy(context, ui))
+  return {
+    info: embedded(context, { name: 'temporal', title: 'Temporal', version: `${version}${cli}`, address }),
+    env: { TEMPORAL_ADDRESS: address, TEMPORAL_UI_URL: proxy.url },
+    dispose: () => proxy.close(),
+  }
+}
+
+async function startProxy(context: StartContext, upstream: RunningServer['ui']) {
+  const port = await context.ports.take('temporal-ui', PREFERRED_UI_PORT)
+  const url = `http://127.0.0.1:${port}`
+  const { close } = await startUiProxy({
+    listen: { host: '127.0.0.1', port },
+    upstream,
+    url: new URL(url),
     namespace: NAMESPACE,
     ...(context.codecEndpoint !== undefined && { codecEndpoint: context.codecEndpoint }),
   })
-  return {
-    info: embedded(context, { name: 'temporal', title: 'Temporal', version: `${version}${cli}`, address }),
-    env: { TEMPORAL_ADDRESS: address, TEMPORAL_UI_URL: uiUrl },
-    dispose: () => proxy.close(),
-  }
+  return { url, close }
 }
 
 interface RunningServer {
@@ -84,17 +90,6 @@ interface RunningServer {
   readonly version: string
   /** Where its UI listens: on another port after a restart, if another process has taken the one before. */
   readonly ui: { readonly host: string; readonly port: number }
-}
-
-/** Starts the server, with other ports if another stack was faster to listen on one. */
-async function startServer(context: StartContext, command: string, dir: string): Promise<RunningServer> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await runServer(context, command, dir)
-    } catch (error) {
-      if (attempt === ATTEMPTS_MAX || !/address already in use/i.test(String(error))) throw error
-    }
-  }
 }
 
 async function runServer(context: StartContext, command: string, dir: string): Promise<RunningServer> {

@@ -3,7 +3,15 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import { embedded, hostOf, program, type Server, type StartContext, type Started } from './server.ts'
+import {
+  embedded,
+  hostOf,
+  program,
+  repeatedly,
+  type Server,
+  type StartContext,
+  type Started,
+} from './server.ts'
 
 const PREFERRED_PORT = 6_380
 const PROBE_MS = 3_000
@@ -23,6 +31,10 @@ async function start(context: StartContext): Promise<Started> {
   const command = await program('valkey', context)
   const dir = join(context.dir, 'valkey')
   await mkdir(dir, { recursive: true, mode: 0o700 })
+  return repeatedly(context, 'Valkey', () => run(context, command, dir))
+}
+
+async function run(context: StartContext, command: string, dir: string): Promise<Started> {
   const port = await context.ports.take('valkey', PREFERRED_PORT)
   // Not as arguments, which all users of the machine can read.
   const config = join(dir, 'valkey.conf')

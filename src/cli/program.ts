@@ -54,21 +54,22 @@ export function createProgram(): Command {
   return program
 }
 
+/** A download or the build of a start that has failed may still be under way, and would keep the process. */
+async function upThenExit(options: UpOptions): Promise<number> {
+  const { up } = await import('./stack/up.ts')
+  // After the verb has printed the error and set the exit code.
+  return up(options).finally(() => setImmediate(() => process.exit()))
+}
+
 /** Verbs that start, migrate or check a platform. */
 function platformVerbs(program: Command): void {
-  addVerb(
-    program,
-    'up',
-    'start the whole platform and keep it running (npm start)',
-    async (options: UpOptions) => (await import('./stack/up.ts')).up(options),
-    [
-      ['--once', 'stop when everything has started'],
-      ['--ephemeral', 'use a temporary folder, and delete all data at the end'],
-      ['--port <port>', 'preferred port of the API', '8787'],
-      ['--no-demo', 'create no demo tenant, and use no service'],
-      ['--allow-loopback', 'let flows call every port of this machine; for development only'],
-    ],
-  )
+  addVerb(program, 'up', 'start the whole platform and keep it running (npm start)', upThenExit, [
+    ['--once', 'stop when everything has started'],
+    ['--ephemeral', 'use a temporary folder, and delete all data at the end'],
+    ['--port <port>', 'preferred port of the API', '8787'],
+    ['--no-demo', 'create no demo tenant, and use no service'],
+    ['--allow-loopback', 'let flows call every port of this machine; for development only'],
+  ])
   addVerb(program, 'migrate', 'migrate the database of DATABASE_URL to this version', async () =>
     (await import('./stack/containers.ts')).migrateFromEnvironment(),
   )

@@ -48,7 +48,15 @@ interface Trigger {
   readonly paused: boolean
   readonly url?: string
   readonly spec?: { readonly cron?: string; readonly every_ms?: number }
+  readonly next?: readonly string[] | null
   readonly last_run?: { readonly status: string } | null
+}
+
+/** The next start; `?` if Temporal did not tell it. */
+function nextText({ next }: Trigger): string {
+  if (next === null) return '?'
+  const [first] = next ?? []
+  return first === undefined ? '–' : dateTimeText(first)
 }
 
 /** Lists schedules, or all triggers. */
@@ -56,14 +64,15 @@ const listOf = (noun: 'schedules' | 'triggers') => async (options: WorkspaceOpti
   const { client, base } = await flowsClient(options.workspace)
   const triggers = await client.list<Trigger>(`${base}/${noun}`)
   if (options.json) return printJson(triggers)
-  const rows = triggers.map(({ id, kind = 'schedule', key, flow_name, version, paused, url, last_run }) => [
-    id,
-    kind,
-    `${flow_name} v${version}`,
-    paused ? 'paused' : 'active',
-    url ?? (last_run ? `${key}  last ${last_run.status}` : key),
-  ])
-  printTable(['TRIGGER', 'KIND', 'FLOW', 'STATE', ''], rows)
+  const rows = triggers.map((trigger) => {
+    const { id, kind = 'schedule', key, flow_name, version, paused, url, last_run } = trigger
+    const state = paused ? 'paused' : 'active'
+    const next = noun === 'schedules' ? [nextText(trigger)] : []
+    const about = url ?? (last_run ? `${key}  last ${last_run.status}` : key)
+    return [id, kind, `${flow_name} v${version}`, state, ...next, about]
+  })
+  const next = noun === 'schedules' ? ['NEXT'] : []
+  printTable(['TRIGGER', 'KIND', 'FLOW', 'STATE', ...next, ''], rows)
   return 0
 }
 

@@ -46,6 +46,16 @@ class Failures extends DefaultFailureConverter {
     }
   }
 
+  /** Of this failure and of its causes. */
+  override errorToFailureInner(
+    error: unknown,
+    converter: PayloadConverter,
+    context?: SerializationContext,
+  ): ProtoFailure {
+    const failure = super.errorToFailureInner(error, converter, context)
+    return { ...failure, stackTrace: functionsOf(failure.stackTrace ?? '') }
+  }
+
   /** Keeps the type of a failure, and omits texts and details that the platform has not sealed for this workflow. */
   override failureToError(
     failure: ProtoFailure,
@@ -59,6 +69,19 @@ class Failures extends DefaultFailureConverter {
       return super.failureToError(withoutPayloads(failure), converter, context)
     }
   }
+}
+
+/**
+ * A stack trace with the names of functions alone: the paths of the platform's sources say nothing to those who read it in the
+ * Temporal UI. The log has the whole one of a fault of the platform.
+ */
+function functionsOf(stack: string): string {
+  const lines = stack.split('\n').flatMap((line) => {
+    if (!/^\s+at /.test(line)) return [line]
+    const place = line.endsWith(')') ? line.indexOf(' (') : -1
+    return place === -1 ? [] : [line.slice(0, place)]
+  })
+  return lines.join('\n')
 }
 
 function withoutPayloads(failure: ProtoFailure): ProtoFailure {

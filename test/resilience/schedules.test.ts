@@ -42,7 +42,7 @@ function pidOfTemporal(): number {
   return pid
 }
 
-test('Temporal hangs: schedule changes get 503 and change nothing, flows without one are published, foreign ids get 404', async () => {
+test('Temporal hangs: schedule changes get 503 and change nothing, lists do not tell the next times, flows without a schedule are published, foreign ids get 404', async () => {
   expect((await publish('rare', '{ cron: 0 0 1 1 * }')).status).toBe(201)
   const [rare] = (await call('GET', `${workspace.flows}/schedules`)).body.data
   const other = await createTestWorkspace(started.running)
@@ -59,7 +59,7 @@ test('Temporal hangs: schedule changes get 503 and change nothing, flows without
     expect([changed.status, made.status, plain.status]).toEqual([503, 503, 201])
     expect([paused.body.code, foreign.status]).toEqual(['dependency_unavailable', 404])
     const listed = await call('GET', `${workspace.flows}/schedules`)
-    expect(listed).toMatchObject({ status: 200, body: { data: [rare] } })
+    expect(listed).toMatchObject({ status: 200, body: { data: [{ ...rare, next: null }] } })
     expect((await call('GET', `${workspace.flows}/definitions/often`)).body.latest_version).toBe(0)
   } finally {
     process.kill(pid, 'SIGCONT')

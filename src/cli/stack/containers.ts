@@ -35,7 +35,7 @@ export async function serveTemporalUi(
     upstream: { host: hostname, port: Number(port || 80) },
     url: new URL(TEMPORAL_UI_URL),
     namespace: TEMPORAL_NAMESPACE,
-    ...(TEMPORAL_CODEC_ENDPOINT && { codecEndpoint: TEMPORAL_CODEC_ENDPOINT }),
+    ...(TEMPORAL_CODEC_ENDPOINT && { codecEndpoint: () => TEMPORAL_CODEC_ENDPOINT }),
   })
   await new Promise<void>((stopped) => {
     process.once('SIGTERM', () => stopped()).once('SIGINT', () => stopped())

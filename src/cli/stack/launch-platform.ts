@@ -38,7 +38,11 @@ export function codecEndpoint(port: number, { TENON_PUBLIC_URL }: NodeJS.Process
   return `${TENON_PUBLIC_URL || `http://127.0.0.1:${port}`}/v1/codec`
 }
 
-/** Starts the processes under the supervisor of the stack. Resolves when the API and its servers are ready. */
+/**
+ * Starts the processes under the supervisor of the stack. Resolves when the API and its servers are ready.
+ * @throws PortTaken if another process listens on the port, and what the migration, the build and the supervisor throw; then neither
+ *   process is left running
+ */
 export async function launchPlatform(options: PlatformOptions): Promise<RunningPlatform> {
   const { stack, port, masterKey } = options
   const passwords = {
@@ -65,10 +69,17 @@ export async function launchPlatform(options: PlatformOptions): Promise<RunningP
     ...options.env,
   }
   const url = `http://127.0.0.1:${port}`
-  await Promise.all([
-    runProcess(options, 'worker', build.worker, { ...env, DATABASE_BUILDER_URL: builderUrl }, async () => {}),
-    runProcess(options, 'api', build.api, env, () => answers(`${url}/readyz`)),
-  ])
+  const workerEnv = { ...env, DATABASE_BUILDER_URL: builderUrl }
+  try {
+    await Promise.all([
+      runProcess(options, 'worker', build.worker, workerEnv, async () => {}),
+      runProcess(options, 'api', build.api, env, () => answers(`${url}/readyz`)),
+    ])
+  } catch (error) {
+    // The worker runs already, and has the port of the API in its settings.
+    await stack.supervisor.end('worker')
+    throw error
+  }
   return {
     url,
     clientId: OPERATOR_CLIENT,

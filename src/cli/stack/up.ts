@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { Ports } from '../../../stack/ports.ts'
+import { onFreePorts, Ports } from '../../../stack/ports.ts'
 import {
   findRunning,
   type ProgressEvent,
@@ -41,10 +41,16 @@ export async function up(options: UpOptions): Promise<number> {
   // Builds while the servers start; launchPlatform reports a failure.
   currentBuild().catch(() => {})
   try {
-    const port = await new Ports({ remembered: {}, any: false }).take('api', Number(options.port))
+    const ports = new Ports({ remembered: {}, any: false })
+    let port = 0
+    const takeApiPort = async () => {
+      port = await ports.take('api', Number(options.port))
+      return port
+    }
+    await takeApiPort()
     stack = await startStack({
       dir,
-      codecEndpoint: codecEndpoint(port, process.env),
+      codecEndpoint: () => codecEndpoint(port, process.env),
       ephemeral: options.ephemeral ?? false,
       env: process.env,
       onProgress: (event) => screen.server(event),
@@ -53,7 +59,7 @@ export async function up(options: UpOptions): Promise<number> {
     })
     if (stack.withoutFunctions !== undefined) screen.line(`  ! functions are off: ${stack.withoutFunctions}`)
     const known = options.ephemeral ? {} : await readEnvFile()
-    const { demo, launched } = await start(stack, dir, { ...options, apiPort: port }, known, screen)
+    const { demo, launched } = await start(stack, dir, { ...options, takeApiPort }, known, screen)
     if (!options.ephemeral) await writeEnvFile(envOf(launched, demo, known))
     screen.table(stack, launched.url, demo)
     if (options.once) return codeOf(demo)
@@ -73,19 +79,18 @@ export async function up(options: UpOptions): Promise<number> {
 async function start(
   stack: Stack,
   dir: string,
-  options: UpOptions & { readonly apiPort: number },
+  options: UpOptions & { readonly takeApiPort: () => Promise<number> },
   known: Settings,
   screen: Screen,
 ): Promise<{ demo: Demo | undefined; launched: RunningPlatform }> {
   screen.step('migrating the database, starting the API and the worker')
   const env = options.allowLoopback ? { TENON_EGRESS_ALLOWLIST: loopbackAllowed() } : {}
-  const launched = await launchPlatform({
-    stack,
-    dir,
-    port: options.apiPort,
-    masterKey: await masterKeyOf(dir),
-    env,
-  })
+  const masterKey = await masterKeyOf(dir)
+  const launch = async () => {
+    const port = await options.takeApiPort()
+    return launchPlatform({ stack, dir, port, masterKey, env })
+  }
+  const launched = await onFreePorts(launch, (reason) => screen.warn(`the API starts again. ${reason}`))
   const demo = options.demo ? await makeDemo(launched, known, screen) : undefined
   return { demo, launched }
 }

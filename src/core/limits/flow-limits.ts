@@ -26,6 +26,8 @@ export const FLOW_LIMITS = {
   /** Nesting of flows that run flows. */
   subflowDepthMax: 8,
   scheduleNoteCharsMax: 500,
+  /** A list reads this many schedules at once in Temporal, for at most this time. */
+  scheduleReads: { atOnce: 10, ms: 2_000 },
   /** Arguments of one call, and of all calls in flight, which the worker holds in memory. */
   stepInputBytesMax: 4_194_304,
   callsUnderWayBytesMax: 33_554_432,

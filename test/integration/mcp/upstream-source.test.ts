@@ -259,6 +259,20 @@ test('T27: hints of the server: strict until the curation trusts them, and no fu
   expect(body.result.tools[0].annotations).toMatchObject({ readOnlyHint: true, destructiveHint: false })
 })
 
+test('tool without arguments: candidates and tools/list have its empty `properties` as an object', async () => {
+  const inputSchema = { ...object({}), additionalProperties: false }
+  const upstream = await openUpstream('modern', [
+    { name: 'now', inputSchema, call: () => textResult('noon') },
+  ])
+  await ok(register('bare', upstream.url))
+  const server = await publishMcpServer(workspace, 'bare', enabled('bare', upstream.tools))
+  const { data } = await ok(call('GET', `${server.base}/candidates`, { as: workspace.operator }))
+  const [found] = data.filter((one: { candidate: string }) => one.candidate === 'mcp:bare:now')
+  const { body } = await rpc(server.path, await tokenFor(server, scopesOf(server, 'bare_now')), 'tools/list')
+  for (const shown of [found.input_schema, body.result.tools[0].inputSchema])
+    expect(shown).toEqual({ type: 'object', properties: {}, required: [], additionalProperties: false })
+})
+
 test('T23, T26, T31: tools with hostile names, schemas and texts: left out, with the reason', async () => {
   const nothing = { call: () => textResult('') }
   let deep: object = text

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
-/** Temporal stores no tenant data in plain text; names, steps and error types stay readable. */
+/** Temporal stores no tenant data in plain text, and no path of a source file; names, steps and error types stay readable. */
 
 import { expect, test } from 'vitest'
 import { textsIn } from '../../support/clients/histories.ts'
@@ -60,6 +60,33 @@ async function storedTexts(tenantId: string, workflows: readonly string[]): Prom
   })
 }
 
+interface StoredPayload {
+  readonly metadata?: Readonly<Record<string, Uint8Array>> | null
+  readonly data?: Uint8Array | null
+}
+
+/** What Temporal has of the texts of each failure, of causes as well. */
+function failuresIn(value: unknown): StoredPayload[] {
+  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return []
+  const { encodedAttributes } = value as { encodedAttributes?: StoredPayload | null }
+  const own = encodedAttributes ? [encodedAttributes] : []
+  return [...own, ...Object.values(value).flatMap(failuresIn)]
+}
+
+const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
+const toWire = ({ metadata, data }: StoredPayload) => ({
+  metadata: Object.fromEntries(Object.entries(metadata ?? {}).map(([name, value]) => [name, base64(value)])),
+  data: base64(data ?? new Uint8Array()),
+})
+
+/** The stack traces of a workflow's failures, as the Temporal UI shows them to an operator. */
+async function shownStacks(workspace: TestWorkspace, workflowId: string): Promise<string[]> {
+  const history = await withRawClient((client) => client.workflow.getHandle(workflowId).fetchHistory())
+  const body = { payloads: failuresIn(history).map(toWire) }
+  const reply = await call('POST', '/v1/codec/decode', { as: workspace.operator, body })
+  return reply.body.payloads.map(({ data }: { data: string }) => JSON.parse(atob(data)).stack_trace)
+}
+
 test('canary in input, output, events, comments and errors: absent from Temporal; flow names, steps and error types present', async () => {
   const workspace = await createTestWorkspace()
   const me = await call('GET', '/v1/me', { as: workspace.operator })
@@ -109,6 +136,9 @@ test('canary in input, output, events, comments and errors: absent from Temporal
   const texts = await storedTexts(workspace.tenantId, [good.workflow_id, bad.workflow_id])
   expect(texts.filter((text) => text.includes(CANARY))).toEqual([])
   const found = (text: string) => texts.some((each) => each.includes(text))
+  const stacks = await shownStacks(workspace, bad.workflow_id)
+  expect(stacks.length).toBeGreaterThan(0)
+  expect(stacks.join('\n')).not.toMatch(/:\d+:\d+|[\w-]\.m?[jt]s\b/)
   const calls = ['keep: call collection.create', 'guard / wrong: call collection.get', 'rest: wait']
   for (const shown of ['Flow all-ways v1', ...calls, 'raised (418)'])
     expect([shown, found(shown)]).toEqual([shown, true])

@@ -89,6 +89,20 @@ describe('ports', () => {
   })
 })
 
+describe('ports, asked again', () => {
+  it.each([true, false])('port, any: %s: the same one if it is free still, else another', async (any) => {
+    const ports = new Ports({ remembered: {}, any })
+    const first = await ports.take('a', 20_000)
+    expect(await ports.take('a', 20_000)).toBe(first)
+    const other = createServer()
+    await new Promise<void>((done) => other.listen(first, '127.0.0.1', done))
+    const second = await ports.take('a', 20_000)
+    expect(second).not.toBe(first)
+    expect(ports.taken()).toEqual({ a: second })
+    other.close()
+  })
+})
+
 describe('certificate of the object store', () => {
   it('certificate: created once: own CA for 127.0.0.1, matches its key, readable by its owner only', () => {
     const path = folder('certificate.pem')

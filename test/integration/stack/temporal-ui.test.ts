@@ -44,7 +44,7 @@ async function proxyTo(upstream: number, url?: string, codecEndpoint?: string): 
     upstream: { host: '127.0.0.1', port: upstream },
     url: new URL(url ?? own),
     namespace: 'default',
-    ...(codecEndpoint !== undefined && { codecEndpoint }),
+    ...(codecEndpoint !== undefined && { codecEndpoint: () => codecEndpoint }),
   })
   closing.push(() => proxy.close())
   return own

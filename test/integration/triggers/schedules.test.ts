@@ -161,6 +161,24 @@ test('paused: starts nothing, even if Temporal is not paused; resumed: starts ag
   await publishScheduled(workspace, name, '')
 })
 
+test('list: more schedules than are read at once, some paused: `next` of each is that of the schedule itself', async () => {
+  const name = unique('listed')
+  const lines = Array.from({ length: 13 }, (_, n) => `'${n} 3 * * *'`)
+  await publishScheduled(workspace, name, `{ cron: [${lines.join()}] }`)
+  const [first] = await schedulesOf(workspace, name)
+  await command(first as Shown, 'pause')
+  await eventually(async () => {
+    const listed = await schedulesOf(workspace, name)
+    expect(listed).toHaveLength(13)
+    const alone = await Promise.all(listed.map(async (one) => (await read(one)).next))
+    expect(alone.map(({ length }: unknown[]) => length > 0)).toEqual(listed.map(({ paused }) => !paused))
+    // Between the two reads, a time may have come.
+    const isSame = JSON.stringify(listed.map(({ next }) => next)) === JSON.stringify(alone)
+    return isSame ? true : undefined
+  })
+  await publishScheduled(workspace, name, '')
+})
+
 const local = (time: string, timeZone: string) => {
   const parts = new Intl.DateTimeFormat('en-GB', {
     timeZone,

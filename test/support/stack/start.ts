@@ -4,7 +4,7 @@ import { randomBytes, randomInt } from 'node:crypto'
 import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codecEndpoint, launchPlatform } from '../../../src/cli/stack/launch-platform.ts'
-import { Ports } from '../../../stack/ports.ts'
+import { onFreePorts, Ports } from '../../../stack/ports.ts'
 import { type Stack, type StackOptions, startStack } from '../../../stack/start.ts'
 
 /** Description of the running platform: plain data, so that it can be passed to worker processes. */
@@ -78,18 +78,16 @@ export async function startPlatform(
   // As root, PostgreSQL runs as another user, who needs access to the folder.
   await chmod(dir, 0o711)
   const ports = new Ports({ remembered: {}, any: true })
-  const port = await ports.take('api', 0)
-  const stack = await onFreePorts(() =>
-    startStack({
-      codecEndpoint: codecEndpoint(port, {}),
-      dir,
-      ephemeral: !options.lasting,
-      anyPorts: true,
-      env: { ...process.env, ...options.servers },
-      onProgress: () => {},
-      ...(options.onEvent !== undefined && { onEvent: options.onEvent }),
-    }),
-  )
+  let port = await ports.take('api', 0)
+  const stack = await startStack({
+    codecEndpoint: () => codecEndpoint(port, {}),
+    dir,
+    ephemeral: !options.lasting,
+    anyPorts: true,
+    env: { ...process.env, ...options.servers },
+    onProgress: () => {},
+    ...(options.onEvent !== undefined && { onEvent: options.onEvent }),
+  })
   try {
     const masterKey = options.masterKey ?? randomBytes(32).toString('base64')
     // Below the ports that servers of other stacks get: nothing listens on these until a test does.
@@ -97,10 +95,9 @@ export async function startPlatform(
     const echoPorts = await Promise.all(
       [1, 2, 3, 4, 5, 6, 7].map((n) => unused.take(`echo-${n}`, randomInt(ECHO_FROM, ECHO_TO))),
     )
-    const launched = await launchPlatform({
+    const settings = {
       stack,
       dir,
-      port,
       masterKey,
       // As in the image. Tests start about 100 processes.
       sourceMaps: false,
@@ -114,6 +111,10 @@ export async function startPlatform(
         TENON_EGRESS_ALLOWLIST: echoPorts.map((port) => `127.0.0.1:${port}`).join(','),
         ...options.env,
       },
+    }
+    const launched = await onFreePorts(async () => {
+      port = await ports.take('api', 0)
+      return launchPlatform({ ...settings, port })
     })
     const { url, clientId, clientSecret } = launched
     const databaseUrl = stack.env['DATABASE_URL'] ?? ''
@@ -132,16 +133,5 @@ export async function startPlatform(
   } catch (error) {
     await stack.stop()
     throw error
-  }
-}
-
-/** Free ports may be taken before their servers bind them, since several stacks start at the same time. */
-async function onFreePorts(start: () => Promise<Stack>): Promise<Stack> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await start()
-    } catch (error) {
-      if (attempt === 3 || !/address already in use/i.test(String(error))) throw error
-    }
   }
 }

@@ -1,5 +1,6 @@
 /** Operations on schedules and other triggers: list, read, pause, resume, trigger, rotate the secret of a webhook. */
 
+import { setTimeout as delay } from 'node:timers/promises'
 import Type, { type Static } from 'typebox'
 import { OVERLAPS } from '../../../../flows-dsl/compile/schedule.ts'
 import { correlationValues } from '../../../../flows-dsl/event-correlation.ts'
@@ -11,7 +12,9 @@ import { workflowsOf } from '../../../access/scope-services.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
+import { Problem } from '../../../core/problem.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
+import type { ScheduleStatus } from '../../../infra/temporal/schedules.ts'
 import { findRow, listPage, previewOperation } from '../../operation-helpers.ts'
 import { FLOWS, FlowRef, Ws } from '../definitions.ts'
 import { Execution, readExecution, STATUS } from '../executions/executions.ts'
@@ -56,9 +59,15 @@ const SCHEDULE = {
 const Schedule = Type.Object(SCHEDULE)
 type Schedule = Static<typeof Schedule>
 
+const Next = Type.Array(Time, { description: 'Its next start times; empty while it is paused.' })
+const ListedSchedule = Type.Object({
+  ...SCHEDULE,
+  next: Type.Union([Next, Type.Null({ description: 'Temporal did not tell them in time.' })]),
+})
+
 const ScheduleWithStatus = Type.Object({
   ...SCHEDULE,
-  next: Type.Array(Time, { description: 'Its next start times; empty while it is paused.' }),
+  next: Next,
   taken: Type.Integer({ description: 'Number of starts.' }),
   skipped: Type.Integer({
     description: 'Number of starts skipped because an earlier execution was still running.',
@@ -97,16 +106,55 @@ const findSchedule = async (scope: WorkspaceScope, id: string): Promise<Schedule
 
 export const listSchedules = previewOperation({
   name: 'schedule.list',
-  summary: 'List the schedules of a workspace',
+  summary: 'List the schedules of a workspace, with their next start times',
   input: Input({ ...PageInput, ws: Ws, flow: Type.Optional(FlowRef) }),
-  output: PageOf(Schedule),
+  output: PageOf(ListedSchedule),
   http: { method: 'GET', path: `${FLOWS}/schedules` },
   run: async (scope, { flow = null, ...input }) => {
     const schedules = sql`${SCHEDULES} and (${flow}::text is null or f.id = ${flow} or f.name = ${flow})`
     const { data, page } = await listPage<ScheduleRow>(scope, input, schedules)
-    return { data: data.map(toSchedule), page }
+    return { data: await withNext(scope, data.map(toSchedule)), page }
   },
 })
+
+/** Reads a few schedules at once, so that a page of them is no burst; null stands for those that Temporal has not told in time. */
+async function withNext(
+  scope: WorkspaceScope,
+  schedules: readonly Schedule[],
+): Promise<Static<typeof ListedSchedule>[]> {
+  const { atOnce, ms } = LIMITS.scheduleReads
+  const late = delay(ms, null, { ref: false })
+  let isLate = false
+  void late.then(() => {
+    isLate = true
+  })
+  const listed: Static<typeof ListedSchedule>[] = []
+  const left = schedules.entries()
+  const read = async () => {
+    for (const [index, schedule] of left) {
+      const times = isLate ? null : await Promise.race([nextTimes(scope, schedule).catch(nullIfAway), late])
+      listed[index] = { ...schedule, next: times }
+    }
+  }
+  await Promise.all(Array.from({ length: atOnce }, read))
+  return listed
+}
+
+const nextTimes = async (scope: WorkspaceScope, schedule: Schedule): Promise<string[]> =>
+  schedule.paused ? [] : timesOf(schedule, await statusOf(scope, schedule))
+
+const statusOf = (scope: WorkspaceScope, { flow_id, id }: Schedule) =>
+  workflowsOf(scope).schedules.status(flow_id, uuidOf(id))
+
+/** Without a status directly after the flow was published: then it is not in Temporal yet. */
+const timesOf = ({ paused }: Schedule, status: ScheduleStatus | undefined): string[] =>
+  paused ? [] : (status?.next ?? []).map((time) => time.toISOString())
+
+/** @throws what is no problem of Temporal */
+function nullIfAway(error: unknown): null {
+  if (error instanceof Problem) return null
+  throw error
+}
 
 export const getSchedule = previewOperation({
   name: 'schedule.get',
@@ -116,11 +164,9 @@ export const getSchedule = previewOperation({
   http: { method: 'GET', path: `${FLOWS}/schedules/{id}` },
   run: async (scope, { id }) => {
     const schedule = await findSchedule(scope, id)
-    // Absent directly after its flow was published.
-    const status = await workflowsOf(scope).schedules.status(schedule.flow_id, uuidOf(id))
-    const { next = [], taken = 0, skipped = 0, missed = 0 } = status ?? {}
-    const times = schedule.paused ? [] : next.map((time) => time.toISOString())
-    return { ...schedule, next: times, taken, skipped, missed }
+    const status = await statusOf(scope, schedule)
+    const { taken = 0, skipped = 0, missed = 0 } = status ?? {}
+    return { ...schedule, next: timesOf(schedule, status), taken, skipped, missed }
   },
 })
 
