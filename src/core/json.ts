@@ -55,7 +55,8 @@ function unstorableAt(value: unknown, pointer: string): string | undefined {
   return undefined
 }
 
-const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\u0000')
+/** True for a text without NUL and half surrogate pairs, which PostgreSQL stores. */
+export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\u0000')
 
 /** What is wrong with the first faulty number in a value, which would be stored as null. */
 function faultyNumberIn(value: unknown): string | undefined {

@@ -1,5 +1,7 @@
 /** References to tenants and workspaces, and the form of workflow ids. */
 
+import { isUuid, typeId } from './ids.ts'
+
 export type TenantId = `ten_${string}`
 export type WorkspaceId = `ws_${string}`
 
@@ -40,6 +42,26 @@ export function refOf(id: string): TenantRef | undefined {
   const [tenantId, workspaceId, ...rest] = partsOf(id)
   if (rest.length !== 2 || !isTenantId(tenantId)) return undefined
   return workspaceId === '-' || isWorkspaceId(workspaceId) ? { tenantId, workspaceId } : undefined
+}
+
+/** The workflow of an execution of a flow, or of a run of a function. */
+interface RunOfWorkspace {
+  readonly kind: 'flow' | 'function'
+  readonly id: `run_${string}`
+  readonly ref: WorkspaceRef
+}
+
+/**
+ * The run that acts as this subject, which is the id of its workflow. Subjects of tokens may have any form.
+ * @returns undefined for any other subject
+ */
+export function runBehind(subject: string): RunOfWorkspace | undefined {
+  const { tenantId, workspaceId } = refOf(subject) ?? {}
+  const [, , from = '', uuid = ''] = partsOf(subject)
+  const kind = from.startsWith('fn_') ? 'function' : from.startsWith('flow_') ? 'flow' : undefined
+  if (kind === undefined || !isUuid(uuid) || tenantId === undefined || !isWorkspaceId(workspaceId))
+    return undefined
+  return { kind, id: typeId('run', uuid), ref: { tenantId, workspaceId } }
 }
 
 export function isTenantId(text: unknown): text is TenantId {

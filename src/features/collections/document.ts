@@ -1,7 +1,7 @@
 /** The shapes of documents in the API, and the bounds that are checked before a store is called. */
 
 import Type from 'typebox'
-import { canonical, shortPointer } from '../../core/json.ts'
+import { canonical, isStorable, shortPointer } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { type InputError, Problem } from '../../core/problem.ts'
 import type { ProblemCode } from '../../core/problem-catalogue.ts'
@@ -104,8 +104,6 @@ function serialized(fields: Fields): string {
   }
 }
 
-const LONE_SURROGATE = /\p{Surrogate}/u
-
 class FieldsCheck {
   /** The names and indexes that lead to the current value. */
   readonly #path: (string | number)[] = []
@@ -154,9 +152,7 @@ class FieldsCheck {
   #checkName(name: string): void {
     this.#keys += 1
     if (name === '') this.#report('has a name that is empty')
-    else if (name.includes('\u0000')) this.#report('has a name with a NUL character', { code: 'string_nul' })
-    else if (LONE_SURROGATE.test(name))
-      this.#report('has a name with half a surrogate pair', { code: 'value_invalid' })
+    else if (!isStorable(name)) this.#reportUnstorable(name, 'has a name with')
     // A code unit is at most three bytes: most names need not be counted.
     else if (
       name.length * 3 > LIMITS.fieldNameBytesMax &&
@@ -169,8 +165,12 @@ class FieldsCheck {
 
   /** PostgreSQL stores neither; MongoDB would replace half a surrogate pair. */
   #checkText(text: string): void {
-    if (text.includes('\u0000')) this.#report('holds a NUL character', { code: 'string_nul' })
-    else if (LONE_SURROGATE.test(text)) this.#report('holds half a surrogate pair', { code: 'value_invalid' })
+    if (!isStorable(text)) this.#reportUnstorable(text, 'holds')
+  }
+
+  #reportUnstorable(text: string, what: string): void {
+    if (text.includes('\u0000')) this.#report(`${what} a NUL character`, { code: 'string_nul' })
+    else this.#report(`${what} half a surrogate pair`, { code: 'value_invalid' })
   }
 
   #checkNumber(value: number): void {

@@ -5,7 +5,7 @@ import { SECRET_NAME } from '../../../flows-dsl/components/use.ts'
 import { Input, Time } from '../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { decryptFor, deriveFor, encryptFor } from '../../access/scope-services.ts'
-import { escapePointer, exceedsDepth } from '../../core/json.ts'
+import { escapePointer, exceedsDepth, isStorable } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { type InputError, notFound, Problem } from '../../core/problem.ts'
@@ -215,8 +215,7 @@ function faultsOf(value: unknown): readonly InputError[] {
  */
 function faultOf({ text, name }: Leaf): string | undefined {
   if (typeof text !== 'string') return 'A secret is a string, or an object or list of strings.'
-  if (text.includes('\u0000') || /\p{Surrogate}/u.test(text))
-    return 'It contains NUL or half of a surrogate pair.'
+  if (!isStorable(text)) return 'It contains NUL or half of a surrogate pair.'
   const isSecret = name === undefined || isSecretName(name)
   if (text.length >= LIMITS.flowSecretCharsMin || !isSecret) return undefined
   return `It has fewer than ${LIMITS.flowSecretCharsMin} characters, which are too few to mask it in results.`

@@ -1,8 +1,8 @@
-/** The trigger of a call: a run or an execution of the same workspace by the id of its workflow, and no subject of that form. */
+/** The run behind a subject, and the trigger of its calls: the id of a workflow of the workspace, and no other subject of that form. */
 
 import { expect, test } from 'vitest'
 import { typeId } from '../../../src/core/ids.ts'
-import { workflowId } from '../../../src/core/tenant.ts'
+import { runBehind, workflowId } from '../../../src/core/tenant.ts'
 import { callTrigger } from '../../../src/features/functions/runs/run.ts'
 
 const UUID = '0199a0f0-0000-7000-8000-000000000001'
@@ -16,6 +16,23 @@ test.each([
 ])('%s: by the id of its workflow', (kind, subject, scheduled) => {
   const id = workflowId(ref, subject, UUID) + scheduled
   expect(triggerOf(id)).toEqual({ kind, id: typeId('run', UUID) })
+})
+
+test.each([
+  ['a letter instead of a UUID', workflowId(ref, 'flow_x', 'abc')],
+  ['a tenant as a whole', workflowId({ ...ref, workspaceId: '-' }, 'flow_x', UUID)],
+  ['a tenant of another form', `ten_1:${ref.workspaceId}:flow_x:${UUID}`],
+  ['another kind of work', workflowId(ref, 'export', UUID)],
+  ['an account of Kubernetes', 'system:serviceaccount:flow_x:app'],
+  ['a key', typeId('key', UUID)],
+])('subject of a token: %s: no run is behind it', (_, subject) => {
+  expect(runBehind(subject)).toBeUndefined()
+})
+
+test('subject of a run in another workspace of the tenant: its run and its workspace', () => {
+  const other = { ...ref, workspaceId: typeId('ws', UUID.replace('1', '2')) }
+  const found = { kind: 'function', id: typeId('run', UUID), ref: other }
+  expect(runBehind(workflowId(other, 'fn_x', UUID))).toEqual(found)
 })
 
 test.each([

@@ -5,14 +5,14 @@ import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Concurrency, FlowIR } from '../../../../flows-dsl/ir.ts'
 import { type SchemaError, schemaErrors } from '../../../../flows-dsl/json-schema/validate.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { typeId, uuidOf } from '../../../core/ids.ts'
+import { uuidOf } from '../../../core/ids.ts'
 import { checkJson, checkStorable } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { causesOf } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
 import type { FlowRunInput, RunReuse, RunTrigger, Subflow } from '../../../core/run.ts'
 import { withoutHandles } from '../../../core/secret-handle.ts'
-import { refOf, type WorkspaceRef, workflowId } from '../../../core/tenant.ts'
+import { runBehind, type WorkspaceRef, workflowId } from '../../../core/tenant.ts'
 import type { Json } from '../../../core/work.ts'
 import { violated } from '../../../infra/postgres/errors.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
@@ -228,18 +228,15 @@ function insertExecution(start: AdmittedStart, selected: Sql): Sql {
 
 /** The causes of an execution, and those of the executions among them and its starter, and of the one that it repeats, in SQL. */
 function causesBehind({ by, causes, rerunOf, ref }: AdmittedStart): Sql {
-  const executions = [by, ...causes].flatMap((subject) => {
-    const workspaceId = refOf(subject)?.workspaceId
-    return workspaceId === undefined ? [] : [{ id: runIdOf(subject), workspaceId }]
+  const executions = [by, ...causes].flatMap<{ id: string; workspaceId: string }>((subject) => {
+    const run = runBehind(subject)
+    return run === undefined ? [] : [{ id: run.id, workspaceId: run.ref.workspaceId }]
   })
   if (rerunOf !== undefined) executions.push({ id: rerunOf, workspaceId: ref.workspaceId })
   if (executions.length === 0) return sql`${textArray(causes)}::text[]`
   return sql`tenon.causes_with(${textArray(causes)}::text[], ${textArray(executions.map(({ id }) => id))}::text[],
     ${textArray(executions.map(({ workspaceId }) => workspaceId))}::text[])`
 }
-
-/** The id of the execution, or of the function's run, whose workflow acts as this subject. */
-const runIdOf = (subject: string): string => typeId('run', subject.split(':').at(-1) ?? '')
 
 /** Writes an execution together with its slot, or queues it. @returns true if it may start */
 async function acquire(
@@ -354,7 +351,8 @@ export async function startSubflow(scope: WorkspaceScope, asked: { [name: string
   const id = scope.newId('run')
   const by = typeof started_by === 'string' ? started_by : scope.actor.subject
   // The execution that runs this activity.
-  const parent = runIdOf(scope.actor.subject)
+  const parent = runBehind(scope.actor.subject)?.id
+  if (parent === undefined) throw new TypeError('a subflow is started by an execution')
   const which = sql`v.document_name = ${String(name)} and v.namespace = ${String(namespace)}
     and (${String(version)} = 'latest' or v.document_version = ${String(version)})`
   const admitted = await admitExecution(scope, which, {

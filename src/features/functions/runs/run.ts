@@ -1,9 +1,8 @@
 /** A run of a function: the shapes that its start, its workflow and its record share. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { isUuid, typeId } from '../../../core/ids.ts'
 import { type Actor, causesOf, withSince } from '../../../core/policy.ts'
-import { owns, withoutScheduledTime } from '../../../core/tenant.ts'
+import { owns, runBehind } from '../../../core/tenant.ts'
 import type { FunctionCaller, FunctionTrigger, Json, SecretNames } from '../../../core/work.ts'
 
 /** A request to start a run. */
@@ -69,13 +68,10 @@ function subjectAndCauses(actor: Actor): Required<Pick<FunctionCaller, 'subject'
 }
 
 /**
- * The trigger of a call of `function.invoke`: a run of a function or an execution of a flow, whose subject is the id of its
- * workflow, or a request. Subjects of tokens may have any form: only a workflow of this workspace counts.
+ * The trigger of a call of `function.invoke`: a run of a function or an execution of a flow of this workspace, whose subject is the
+ * id of its workflow, or a request.
  */
 export function callTrigger({ actor, ref }: Pick<WorkspaceScope, 'actor' | 'ref'>): FunctionTrigger {
-  const [, , from = '', uuid = ''] = withoutScheduledTime(actor.subject).split(':')
-  const isFunction = from.startsWith('fn_')
-  if (!(isFunction || from.startsWith('flow_')) || !owns(ref, actor.subject) || !isUuid(uuid))
-    return { kind: 'api' }
-  return { kind: isFunction ? 'function' : 'flow', id: typeId('run', uuid) }
+  const run = owns(ref, actor.subject) ? runBehind(actor.subject) : undefined
+  return run === undefined ? { kind: 'api' } : { kind: run.kind, id: run.id }
 }
