@@ -45,7 +45,7 @@ export function checkStorable(name: string, value: unknown): void {
 }
 
 /** The pointer of the first text or member name that cannot be stored. */
-function unstorableAt(value: unknown, pointer: string): string | undefined {
+export function unstorableAt(value: unknown, pointer: string): string | undefined {
   if (typeof value === 'string') return isStorable(value) ? undefined : pointer
   if (typeof value !== 'object' || value === null) return undefined
   for (const [key, member] of Object.entries(value)) {

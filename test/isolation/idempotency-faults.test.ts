@@ -1,17 +1,21 @@
 /**
- * Each operation that takes a key meets a fault at a message to PostgreSQL, and is sent again with the key: the rows of its
- * tenant are those of one effect, and each acknowledgement says the same.
+ * Operations that take a key meet a fault at a message to PostgreSQL, and are sent again with the key: the rows of their
+ * tenant are those of one effect, and each acknowledgement says the same. The suite runs some of them, other ones each day
+ * (`TENON_FAULTS_SEED`, the number of the day, repeats one), and the soak all.
  */
 
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { endLeases, send } from '../support/clients/idempotency.ts'
+import { mailsTo, mailTo } from '../support/clients/mails.ts'
 import {
   asSuperuser,
+  type Caller,
   call,
   createTestWorkspaceWithStorage as createTestWorkspace,
   eventually,
   type Reply,
+  tokenOf,
   unique,
 } from '../support/fixtures/tenants.ts'
 import { type Fault, type StatementProxy, startStatementProxy } from '../support/servers/statement-proxy.ts'
@@ -127,14 +131,14 @@ const FAULTS: readonly Fault[] = [
 async function sendAgain(ask: () => Promise<Reply>, input: object, faults: Readonly<Record<number, Fault>>) {
   proxy.script(faults)
   const first = await ask()
-  const { messages } = proxy
+  const { messages, applied } = proxy
   proxy.script()
   const last = await eventually(async () => {
     await endLeases(world.workspace, input)
     const again = await ask()
     return again.status >= 500 || again.body.code === 'idempotency_in_flight' ? undefined : again
   })
-  return { first, last, messages }
+  return { first, last, messages, applied }
 }
 
 /** What a client knows of the effect. An operation that is not kept may say of the same effect when it was repeated. */
@@ -143,47 +147,117 @@ const known = (name: string, { status, body }: Reply) =>
     ? [status, body.code]
     : [status, KEPT.includes(name) ? body : (body.id ?? body.run_id ?? writtenByTool(body))]
 
-/** Some cases, others for each operation: two if the effect and the output are one transaction. The soak has all. */
+const SEED = Number(process.env['TENON_FAULTS_SEED'] ?? Math.floor(Date.now() / 86_400_000))
+
+const numberOf = (name: string) => createHash('sha256').update(`${SEED}/${name}`).digest().readUInt32BE()
+
+/** One case, or two if the effect and the output are one transaction. The soak has all. */
 function chosenOf<T>(cases: readonly T[], name: string): readonly T[] {
-  const start = createHash('sha256').update(name).digest().readUInt32BE()
   const chosen = (KEPT.includes(name) ? [0, 1] : [0]).flatMap(
-    (n) => cases[(start + n * 37) % cases.length] ?? [],
+    (n) => cases[(numberOf(name) + n * 37) % cases.length] ?? [],
   )
   return repeated(1, 2) === 1 ? chosen : cases
 }
 
-describe.each(KEYED.map((operation) => [operation.name, operation] as const))(
-  '%s',
-  (name, { domain, http }) => {
-    const attempt = async (faults: Readonly<Record<number, Fault>>) => {
-      const target = { ...world, ...(await FRESH[name]?.()) }
-      const as = domain === 'data_access' ? world.workspace.service : world.workspace.operator
-      const [key, path, body] = [unique('k'), ROWS[name]?.path(target) ?? '', ROWS[name]?.body?.(target)]
-      const ask = () => send(http.method, as, key, body, path, node.at)
-      // The node has a connection and knows the caller, so that the first message is the claim.
-      await eventually(
-        async () => (await call('GET', '/v1/me', { as, at: node.at })).status === 200 || undefined,
-      )
-      const before = await countRows()
-      const input = { ...boundIn(http.path, path), ...(body as object) }
-      const sent = await sendAgain(ask, input, faults)
-      return { ...sent, repeat: await ask(), rows: difference(before, await countRows()) }
-    }
+/** Admins have claims of their own tenant or workspace, which operators have not. */
+const AS_ADMINS = [
+  ['tenant_admin', 'api_key.create'],
+  ['workspace_admin', 'account.create'],
+  ['workspace_admin', 'flow.create'],
+] as const
 
-    test('a fault at a message, then repeated with the key: one effect, one reply', async () => {
-      const usual = await attempt({})
-      const all = Array.from({ length: usual.messages }, (_, n) =>
-        FAULTS.map((fault) => ({ at: n + 1, fault })),
-      )
-      for (const { at, fault } of chosenOf(all.flat(), name)) {
-        const { first, last, repeat, rows } = await attempt({ [at]: fault })
-        const told = { name, at, of: usual.messages, fault, first: first.status }
-        expect({ ...told, status: last.status, rows }).toEqual({
-          ...{ ...told, status: usual.last.status, rows: usual.rows },
-        })
-        if (first.status < 300) expect([told, known(name, last)]).toEqual([told, known(name, first)])
-        expect([told, known(name, repeat)]).toEqual([told, known(name, last)])
-      }
-    }, 300_000)
-  },
-)
+const byNumber = [...KEYED].sort((a, b) => numberOf(a.name) - numberOf(b.name))
+const CHOSEN = new Set(byNumber.slice(0, repeated(24, KEYED.length)))
+const RUNS = [
+  ...AS_ADMINS.flatMap(([role, name]) =>
+    KEYED.filter((operation) => operation.name === name).map((operation) => ({ role, name, operation })),
+  ),
+  ...KEYED.filter((operation) => CHOSEN.has(operation)).map((operation) => {
+    const role = operation.domain === 'data_access' ? ('service' as const) : ('operator' as const)
+    return { role, name: operation.name, operation }
+  }),
+]
+
+async function callerIn(role: (typeof RUNS)[number]['role']): Promise<Caller> {
+  const { tenantId: tenant_id, workspaceId: workspace_id, service, operator } = world.workspace
+  if (role === 'service') return service
+  if (role === 'operator') return operator
+  const claims = { sub: `acct_${unique('x')}`, roles: [role], tenant_id }
+  return tokenOf(role === 'workspace_admin' ? { ...claims, workspace_id } : claims)
+}
+
+/**
+ * Waits until the node knows the caller and sends nothing of its own, such as the audit entry of an earlier request: then the first
+ * message is the claim, and all messages are those of the request.
+ */
+const awaitQuiet = (as: Caller) =>
+  eventually(async () => {
+    const before = proxy.messages
+    const { status } = await call('GET', '/v1/me', { as, at: node.at })
+    return (status === 200 && proxy.messages === before) || undefined
+  })
+
+describe.each(RUNS)('$name as $role', ({ name, role, operation: { http } }) => {
+  type Attempt = Awaited<ReturnType<typeof attempt>>
+  const attempt = async (faults: Readonly<Record<number, Fault>>) => {
+    const target = { ...world, ...(await FRESH[name]?.()) }
+    const as = await callerIn(role)
+    const [key, path, body] = [unique('k'), ROWS[name]?.path(target) ?? '', ROWS[name]?.body?.(target)]
+    const ask = () => send(http.method, as, key, body, path, node.at)
+    await awaitQuiet(as)
+    const before = await countRows()
+    const input = { ...boundIn(http.path, path), ...(body as object) }
+    const sent = await sendAgain(ask, input, faults)
+    return { ...sent, repeat: await ask(), rows: difference(before, await countRows()) }
+  }
+
+  /** An attempt in which the fault has happened: one with fewer messages, since the node knew more by then, has it at its last. */
+  const disturbed = async (at: number, fault: Fault): Promise<Attempt & { readonly at: number }> => {
+    const tried = await attempt({ [at]: fault })
+    if (tried.applied.length > 0) return { ...tried, at }
+    expect(tried.messages).toBeLessThan(at)
+    return disturbed(tried.messages, fault)
+  }
+
+  test('a fault at a message, then repeated with the key: one effect, one reply', async () => {
+    const usual = await attempt({})
+    const all = Array.from({ length: usual.messages }, (_, n) =>
+      FAULTS.map((fault) => ({ at: n + 1, fault })),
+    )
+    for (const { at, fault } of chosenOf(all.flat(), name)) {
+      const met = await disturbed(at, fault)
+      const { first, last, repeat, rows } = met
+      const told = { SEED, name, at: met.at, of: usual.messages, fault, first: first.status }
+      expect({ ...told, status: last.status, rows }).toEqual({
+        ...{ ...told, status: usual.last.status, rows: usual.rows },
+      })
+      if (first.status < 300) expect([told, known(name, last)]).toEqual([told, known(name, first)])
+      expect([told, known(name, repeat)]).toEqual([told, known(name, last)])
+    }
+  }, 300_000)
+})
+
+test('account.create with mail: an error at each message, then repeated with the key: one mail, since one link was stored', async () => {
+  const as = await callerIn('operator')
+  const invite = async (faults: Readonly<Record<number, Fault>>) => {
+    const [key, email] = [unique('k'), `${unique('mail')}@example.test`]
+    const body = { ...place(), role: 'service', email, mail: true }
+    await awaitQuiet(as)
+    const ask = () => send('POST', as, key, body, '/v1/accounts', node.at)
+    const { last, messages, applied } = await sendAgain(ask, body, faults)
+    expect([last.status, last.body.invitation_url]).toEqual([201, null])
+    return { email, messages, applied }
+  }
+  const { messages } = await invite({})
+  const emails: string[] = []
+  for (let at = 1; at <= messages; at++) {
+    const fault = { error: 'XX000' }
+    const { email, applied, ...sent } = await invite({ [at]: fault })
+    expect([at, applied]).toEqual([at, sent.messages < at ? [] : [fault]])
+    emails.push(email)
+  }
+  // Mails leave in the order in which they were handed over.
+  await mailTo((await invite({})).email, 'Set the password')
+  const counts = await Promise.all(emails.map(async (email) => (await mailsTo(email, '')).length))
+  expect(counts).toEqual(emails.map(() => 1))
+})

@@ -57,7 +57,7 @@ export const createApiKey = adminOperation({
     const { key, insert } = newKey(scope, of, owner)
     return effectOnce(scope, async (inside) => {
       const [, [made] = []] = await inside.batch(expireKeys(workspace_id), insert)
-      if (made === undefined) throw await inactiveProblem(scope, workspace_id)
+      if (made === undefined) throw await inactiveProblem(inside, workspace_id)
       return { ...(made as ApiKey), key }
     })
   },
@@ -205,7 +205,7 @@ export const rotateApiKey = adminOperation({
     const statements = [expireKeys(workspace_id), replace(newId, id, grace), insert]
     const output = await effectOnce(scope, async (inside) => {
       const [, , [made] = []] = await inside.batch(...statements)
-      if (made === undefined) throw irreplaceable(await findApiKey(scope, id))
+      if (made === undefined) throw irreplaceable(await findApiKey(inside, id))
       return { ...(made as ApiKey), key }
     })
     invalidateKey(scope, id)

@@ -61,7 +61,7 @@ export const createFunction = adminOperation({
     const config = configOf(deployment, code.constants)
     if (code.constants.config !== undefined) await checkConfig(scope, config, place)
     const stored = await store(scope, { ...deployment, config }, code, async (inside, row) => {
-      if (row === undefined) throw await inactiveProblem(scope, workspace_id)
+      if (row === undefined) throw await inactiveProblem(inside, workspace_id)
       return { ...withConstants(row), ...(await missingSecrets(inside, config, place)) }
     })
     passOnAfterChange(scope, config, stored)

@@ -66,7 +66,7 @@ type Account = Static<typeof Account>
 const Mail = Type.Optional(
   Type.Boolean({
     description:
-      'true: the link is mailed to the address of the account and not shown here, so that its use verifies the address. Default: false.',
+      'true: the link is mailed to the address of the account and not shown here, so that its use verifies the address. Default: false. A repetition under the same Idempotency-Key mails nothing: if no mail has come, mail a new link under another key, with `POST /v1/accounts/{id}/invite`, or `/reset` for an accepted account.',
   }),
 )
 
@@ -113,11 +113,12 @@ function newLink(scope: AdminScope, mail: boolean): NewLink {
   return { ...issuerAdminOf(scope).invite(), mail }
 }
 
-/** Mails the link, or @returns it for the answer. */
-function deliverLink(scope: AdminScope, { url, mail }: NewLink, { email }: Account): string | null {
-  if (!mail) return url
-  issuerAdminOf(scope).mailLink(email, url)
-  return null
+/** The link for the answer; null if it is mailed. */
+const shown = ({ url, mail }: NewLink): string | null => (mail ? null : url)
+
+/** Mails a link that is stored, if it is to be mailed: not within the transaction, which may be rolled back. */
+function mailLink(scope: AdminScope, { url, mail }: NewLink, { email }: Pick<Account, 'email'>): void {
+  if (mail) issuerAdminOf(scope).mailLink(email, url)
 }
 
 export const createAccount = adminOperation({
@@ -144,14 +145,15 @@ export const createAccount = adminOperation({
         (id, tenant_id, workspace_id, role, email, name, groups, created_by)
       values (${id}, ${tenantId}, ${workspaceId}, ${role}, ${email}, ${name}, ${textArray(groups)}::text[],
         ${scope.actor.subject})`
-    return effectOnce(scope, async (inside) => {
+    const output = await effectOnce(scope, async (inside) => {
       const [, [made] = []] = await inside
         .batch(insert, storeLink(scope, id, link, false))
         .catch(conflictIf({ accounts_email: `There is an account of ${email} already.` }))
       if (made === undefined) throw new TypeError('an insert gave no row')
-      const account = made as unknown as Account
-      return { ...account, invitation_url: deliverLink(scope, link, account) }
+      return { ...(made as unknown as Account), invitation_url: shown(link) }
     })
+    mailLink(scope, link, output)
+    return output
   },
 })
 
@@ -214,11 +216,13 @@ export const inviteAccount = adminOperation({
   http: { method: 'POST', path: '/v1/accounts/{id}/invite', body: '*' },
   run: async (scope, { id, mail = false }) => {
     const link = newLink(scope, mail)
-    return effectOnce(scope, async (inside) => {
+    const output = await effectOnce(scope, async (inside) => {
       const account = await inside.row<Account>(storeLink(scope, id, link, false))
-      if (account === undefined) throw await notInvited(scope, id)
-      return { ...account, invitation_url: deliverLink(scope, link, account) }
+      if (account === undefined) throw await notInvited(inside, id)
+      return { ...account, invitation_url: shown(link) }
     })
+    mailLink(scope, link, output)
+    return output
   },
 })
 
@@ -264,8 +268,9 @@ export const resetAccount = adminOperation({
     const output = await effectOnce(scope, async (inside) => {
       const account = await inside.row<Account>(storeLink(scope, id, link, true))
       if (account === undefined) throw conflict(before.status === 'disabled' ? DISABLED : notAccepted(id))
-      return { ...account, reset_url: deliverLink(scope, link, account) }
+      return { ...account, reset_url: shown(link) }
     })
+    mailLink(scope, link, output)
     issuerAdminOf(scope).forgetSubject(id)
     return output
   },

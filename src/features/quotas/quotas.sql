@@ -158,7 +158,7 @@ begin
   for source in select relation, until from quota_sources s where s.quota = quota_count.quota
       and (s.tenant_id is null or (s.tenant_id = t and s.workspace_id = w)) loop
     -- Dropped with its declaration since the loop began.
-    continue when to_regclass(source.relation::text) is null;
+    continue when not exists (select from pg_catalog.pg_class where oid = source.relation);
     if quota_count.quota = 'document_bytes' then
       n := total_bytes(t, w, source.relation);
     else
@@ -276,6 +276,7 @@ begin
         select from pg_catalog.pg_trigger g where g.tgrelid = s.relation and g.tgenabled = 'D'
         and g.tgname = case s.quota when 'document_bytes' then 'bytes_added' else 'count_added' end)
       order by relation loop
+    continue when not exists (select from pg_catalog.pg_class where oid = source.relation);
     call switch_counting(source.relation, enable_counting.quota, 'enable');
   end loop;
 end $$;

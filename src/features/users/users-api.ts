@@ -19,7 +19,7 @@ import {
 import { type AdminScope, effectOnce } from '../../access/scope.ts'
 import { issuerAdminOf, userInvitationOf } from '../../access/scope-services.ts'
 import type { ByteReply } from '../../core/bytes.ts'
-import { exceedsDepth } from '../../core/json.ts'
+import { exceedsDepth, unstorableAt } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
@@ -56,7 +56,10 @@ export const User = Type.Object({
 type User = Static<typeof User>
 
 const Invited = Type.Interface([User], {
-  invitation_url: Type.String({ description: 'Shown once: there the user sets a password.' }),
+  invitation_url: Type.String({
+    description:
+      'Shown once: there the user sets a password. A repetition under the same Idempotency-Key has it again, and mails nothing.',
+  }),
 })
 
 const COLUMNS = sql`id, tenant_id, workspace_id, email, email_verified_at is not null as email_verified, name, claims,
@@ -87,11 +90,10 @@ function checkClaims(claims: Static<typeof Claims>): void {
   const bytes = Buffer.byteLength(text)
   if (bytes > claimsBytesMax)
     throw bodyProblem('/claims', `has ${bytes} bytes of JSON; at most ${claimsBytesMax} are allowed`)
-  if (UNSTORABLE.test(text)) throw bodyProblem('/claims', 'has a NUL character or half of a surrogate pair')
+  const unstorable = unstorableAt(claims, '/claims')
+  if (unstorable !== undefined)
+    throw bodyProblem(unstorable, 'has a NUL character or half of a surrogate pair')
 }
-
-/** Escapes that PostgreSQL cannot read as text, after an even number of backslashes. */
-const UNSTORABLE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f]..)/i
 
 /** @throws Problem `not_found`; `state_conflict` if the workspace takes no new users */
 async function requireInvitations(scope: AdminScope, workspaceId: string): Promise<{ brandName: string }> {
@@ -132,14 +134,16 @@ export const createUser = adminOperation({
       insert into users (id, tenant_id, workspace_id, email, name, claims, created_by)
       select ${id}, tenant_id, id, ${email}, ${name}, ${JSON.stringify(claims)}::json, ${scope.actor.subject}
       from workspaces where id = ${workspace_id} and ${ACTIVE}`
-    return effectOnce(scope, async (inside) => {
+    const output = await effectOnce(scope, async (inside) => {
       const [, , , [made] = []] = await inside
         .batch(insert, ...storeInvitation(id, digest), sql`select ${COLUMNS} from users where id = ${id}`)
         .catch(conflictIf({ users_email: `There is a user ${email} already.` }))
-      if (made === undefined) throw await inactiveProblem(scope, workspace_id)
-      send(email, brandName)
+      if (made === undefined) throw await inactiveProblem(inside, workspace_id)
       return { ...(made as unknown as User), invitation_url: url }
     })
+    // A link in a mail is a valid one: it is stored by now.
+    send(email, brandName)
+    return output
   },
 })
 
@@ -159,11 +163,12 @@ export const inviteUser = adminOperation({
       })
     const { brandName } = await requireInvitations(scope, user.workspace_id)
     const { url, digest, send } = userInvitationOf(scope)
-    return effectOnce(scope, async (inside) => {
+    const output = await effectOnce(scope, async (inside) => {
       await inside.batch(...storeInvitation(id, digest))
-      send(user.email, brandName)
       return { ...user, invitation_url: url }
     })
+    send(user.email, brandName)
+    return output
   },
 })
 

@@ -11,6 +11,7 @@ import { stopwatch } from '../../support/stopwatch.ts'
 let proxy: Server
 let isSilent = false
 let database: Database
+let proxyUrl: string
 const sockets = new Set<Socket>()
 
 beforeAll(async () => {
@@ -23,7 +24,8 @@ beforeAll(async () => {
   })
   await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done))
   url.port = String((proxy.address() as AddressInfo).port)
-  database = Database.open(url.href, () => {}, 1)
+  proxyUrl = url.href
+  database = Database.open(proxyUrl, () => {}, 1)
 })
 afterAll(async () => {
   await database?.close()
@@ -55,4 +57,19 @@ test('session that holds a lock: takes no connection of the pool, ends by itself
     return left.length === 0 ? true : undefined
   })
   await database.ping()
+})
+
+test('transaction: a statement of the pool within it: refused at once, also if the pool has a connection; afterwards taken', async () => {
+  const context = { role: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 } as const
+  const pool = Database.open(proxyUrl, () => {}, 2)
+  try {
+    const within = pool.transaction('', async (held) => {
+      await held.batch(context, [sql`select 1`])
+      await pool.ping()
+    })
+    await expect(within).rejects.toThrow(TypeError)
+    await pool.ping()
+  } finally {
+    await pool.close()
+  }
 })

@@ -1,5 +1,6 @@
 /** Idempotency-Key: one effect and one reply per request, repeated, concurrent, or by other callers. */
 
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -7,6 +8,7 @@ import { describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
 import { count, DOCUMENTS, deploy, post, replayed, rowsOf } from '../../support/clients/idempotency.ts'
+import { suspendWorkspace } from '../../support/fixtures/suspension.ts'
 import {
   addTestWorkspace,
   asSuperuser,
@@ -262,6 +264,32 @@ test('idempotency key: reads and other repeatable methods: ignored, no cost', as
   expect((await call('PUT', path, { as, headers, body: { n: 3 } })).body.n).toBe(3)
   expect((await call('DELETE', path, { as, headers })).status).toBe(200)
   expect(await rowsOf(workspace)).toHaveLength(1)
+})
+
+test('refusal whose reason is looked up after the effect was not made: with a key: the same problem as without one', async () => {
+  const workspace = await createTestWorkspace()
+  const { workspaceId: workspace_id, tenantId: tenant_id, operator: as } = workspace
+  const made = async (path: string, body: object) => (await call('POST', path, { as, body })).body
+  const key = await made('/v1/api-keys', { workspace_id, kind: 'anon', name: 'x' })
+  const email = `${randomUUID()}@example.test`
+  const account = await made('/v1/accounts', { tenant_id, workspace_id, role: 'service', email })
+  await call('PATCH', `/v1/accounts/${account.id}`, { as, body: { disabled: true } })
+  expect((await suspendWorkspace(workspace, as)).status).toBe(200)
+  const asks: readonly (readonly [string, object])[] = [
+    ['/v1/api-keys', { workspace_id, kind: 'anon', name: 'x' }],
+    [`/v1/api-keys/${key.id}/rotate`, {}],
+    ['/v1/users', { workspace_id, email: 'a@example.test' }],
+    [`/v1/accounts/${account.id}/invite`, {}],
+    ['/v1/schemas', { workspace_id, collection: 'c', store: 'relational', schema: {} }],
+    ['/v1/functions', { workspace_id, name: 'f', source: 'export default () => 1' }],
+  ]
+  for (const [path, body] of asks) {
+    const plain = await call('POST', path, { as, body })
+    const keyed = await post(as, randomUUID(), body, path)
+    const told = ({ status, body: { code, detail } }: typeof plain) => ({ path, status, code, detail })
+    expect(told(keyed)).toEqual(told(plain))
+    expect([403, 409]).toContain(plain.status)
+  }
 })
 
 test('Idempotency-Key: every POST and PATCH with an effect: takes it, as OpenAPI says; function.fetch passes it on', async () => {

@@ -66,3 +66,40 @@ test.each(CASES)(
     }
   },
 )
+
+test.each(Object.entries(QUOTAS))(
+  '%s that waits for one table while another one is dropped: answered with 200',
+  async (_, ask) => {
+    const workspace = await createTestWorkspace()
+    const { workspaceId: workspace_id, operator: as } = workspace
+    const locking = await connectSuperuser(inject('tenon'))
+    try {
+      const ids: string[] = []
+      for (const collection of ['first', 'second']) {
+        const declaration = { workspace_id, collection, store: 'relational', schema: {} }
+        ids.push((await call('POST', '/v1/schemas', { as, body: declaration })).body.id)
+      }
+      const { rows } = await locking.query<{ table: string }>(
+        `select format('tenon_data.%I', relation) as table from tenon.schemas where id = $1`,
+        [ids[0]],
+      )
+      const table = rows[0]?.table
+      await locking.query(`begin; lock table ${table} in access exclusive mode`)
+      const asked = ask(workspace)
+      // By now, it has read which tables there are.
+      await eventually(async () => {
+        const waiting = await locking.query(
+          'select from pg_locks where relation = $1::regclass and not granted',
+          [table],
+        )
+        return waiting.rows.length > 0 || undefined
+      })
+      expect((await call('DELETE', `/v1/schemas/${ids[1]}`, { as })).status).toBe(200)
+      await locking.query('commit')
+      const { status, body } = await asked
+      expect([status, body.code]).toEqual([200, undefined])
+    } finally {
+      await locking.end()
+    }
+  },
+)

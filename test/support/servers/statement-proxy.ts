@@ -14,6 +14,8 @@ export interface StatementProxy {
   readonly url: string
   /** Messages since the last script: all that is sent up to a Sync is one. */
   readonly messages: number
+  /** The faults that have happened since the last script. */
+  readonly applied: readonly Fault[]
   /** @param faults by the number of the message, from 1 */
   script(faults?: Readonly<Record<number, Fault>>): void
   close(): void
@@ -22,7 +24,12 @@ export interface StatementProxy {
 export async function startStatementProxy(database: string): Promise<StatementProxy> {
   const { hostname: host, port } = new URL(database)
   const sockets = new Set<Socket>()
-  const state = { faults: {} as Readonly<Record<number, Fault>>, messages: 0, isDead: false }
+  const state = {
+    faults: {} as Readonly<Record<number, Fault>>,
+    messages: 0,
+    applied: [] as Fault[],
+    isDead: false,
+  }
   const cut = () => {
     for (const socket of sockets) socket.destroy()
   }
@@ -37,6 +44,7 @@ export async function startStatementProxy(database: string): Promise<StatementPr
     }
     const pass = async (message: Buffer) => {
       const fault = isHandshake(message) ? undefined : state.faults[++state.messages]
+      if (fault !== undefined) state.applied.push(fault)
       if (typeof fault === 'function') await fault()
       state.isDead ||= fault === 'death' || fault === 'mute death'
       isMute ||= fault === 'mute death'
@@ -57,7 +65,10 @@ export async function startStatementProxy(database: string): Promise<StatementPr
     get messages() {
       return state.messages
     },
-    script: (faults = {}) => void Object.assign(state, { faults, messages: 0, isDead: false }),
+    get applied() {
+      return state.applied
+    },
+    script: (faults = {}) => void Object.assign(state, { faults, messages: 0, applied: [], isDead: false }),
     close: () => {
       cut()
       server.close()

@@ -66,7 +66,7 @@ export const createSchema = adminOperation({
       const [[row] = []] = await inside.batch(insert, createTable).catch((error: unknown) => {
         throw creationProblem(error, input.collection)
       })
-      if (row === undefined) throw await notCreated(scope, input.workspace_id)
+      if (row === undefined) throw await notCreated(inside, input.workspace_id)
       return withWarnings(row as Schema, built)
     })
     invalidate(scope, refOf(created), memoKey(created.collection))
