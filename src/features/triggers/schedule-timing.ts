@@ -30,18 +30,23 @@ export function cronTiming(
 }
 
 /**
- * What is wrong with an expression that follows the clock and has times so rare, in a month in which the clocks change, that Temporal
+ * What is wrong with an expression that follows the clock, has times when the clocks change, and has them so rarely that Temporal
  * would miss some then; undefined if nothing is.
  * @param text in capitals, with single spaces
  */
 export function cronTimingFault(text: string, timezone: string | undefined): string | undefined {
   if (timezone === undefined || !followsClock(text)) return undefined
   const clock = zoneClock(timezone)
-  const [minutes = [], , , months = []] = cronNumbers(text)
-  if (!months.some((month) => clock.changeMonths.has(month)) || isLeapDay(text)) return undefined
+  const [minutes = [], hours = [], days = [], months = [], weekdays = []] = cronNumbers(text)
+  const isAffected = clock.changes.some(({ month, day, weekday, hour }) => {
+    const isDay = [days.includes(day), weekdays.includes(weekday)]
+    const matches = hasBothDays(text) ? isDay.some(Boolean) : isDay.every(Boolean)
+    return matches && months.includes(month) && hours.includes(hour)
+  })
+  if (!isAffected) return undefined
   if (phasesOf(minutes, clock).length * 24 * gapDaysOf(text) <= LOOKS_MAX) return undefined
   const most = Math.floor(LOOKS_MAX / (24 * gapDaysOf(text) * clock.fullHours.length))
-  return `\`${text}\` has ${minutes.length} minutes of an hour, and in ${timezone} the clocks change in its months: write several expressions of at most ${most} minutes each, such as \`0,30 …\` and \`15,45 …\`, or leave \`timezone\` out.`
+  return `\`${text}\` has ${minutes.length} minutes of an hour, and clocks in ${timezone} change at one of its times: write several expressions of at most ${most} minutes each, such as \`0,30 …\` and \`15,45 …\`, or leave \`timezone\` out.`
 }
 
 function followsClock(text: string): boolean {

@@ -186,6 +186,8 @@ test.each([
 test.each([
   ['* * * JUL *', 'Europe/Berlin'],
   ['0 * 29 2 *', 'Europe/Berlin'],
+  ['* * 1 * *', 'Europe/Berlin'],
+  ['*/5 8-9 * OCT *', 'Europe/Berlin'],
   ['* * * OCT *', 'Asia/Kathmandu'],
 ])('%s in %s: no clock changes then: accepted', async (cron, zone) => {
   const workspace = await createTestWorkspace()
