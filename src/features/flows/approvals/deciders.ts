@@ -84,13 +84,15 @@ export async function requireIndependent(
 }
 
 const confirmation = (by: string): string =>
-  `POST /v1/accounts/${by.startsWith('acct_') ? by : '{id}'}/confirm`
+  `an admin with a higher role, whose own account these people did not make, confirms the account: POST /v1/accounts/${by.startsWith('acct_') ? by : '{id}'}/confirm.`
 
-/** What is said to whoever decides. The next step of an admin is a hint, which pages do not show. */
+/** The errors for each refusal. The next step of an admin is a hint, which pages do not show. */
 const REFUSALS = {
   excluded: (by: string) => ({
     detail: `\`${by}\` may not decide (fourEyes): a person who can act as it, or could, has started the execution or changed its data, perhaps with a key or by an event. Another approver decides.`,
-    hint: `If the only reason is that this person was shown the link of the account, a higher role that this person has not made confirms the account: ${confirmation(by)}.`,
+    hint: by.startsWith('acct_')
+      ? `Another approver decides. Only if \`${by}\` neither acted itself nor made what did, but was made with a link that these people were shown: ${confirmation(by)}`
+      : 'Another approver decides.',
   }),
   decided: (by: string) => ({
     detail: `\`${by}\` may not decide: a person who can act as it, or could, has decided already, under another name.`,
@@ -98,7 +100,7 @@ const REFUSALS = {
   }),
   unconfirmed: (by: string) => ({
     detail: `\`${by}\` may not decide yet: a person who has started the execution made, reset or regrouped its account, or an admin did after this was asked for.`,
-    hint: `A higher role that these people have not made confirms the account: ${confirmation(by)}.`,
+    hint: `Before it decides, ${confirmation(by)}`,
   }),
 }
 
