@@ -30,4 +30,14 @@ export class AttemptThrottle {
     const known = this.#counts.get(name)
     if (known !== undefined) known.count -= 1
   }
+
+  /** Uncounts attempts whose check rejects: the client learned nothing of what it guessed, since too many wait, or a server is away. */
+  async uncountIfFailed<T>(names: readonly string[], check: Promise<T>): Promise<T> {
+    try {
+      return await check
+    } catch (error) {
+      for (const name of names) this.uncount(name)
+      throw error
+    }
+  }
 }

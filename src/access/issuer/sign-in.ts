@@ -225,9 +225,12 @@ export class SignIn {
     }
     if (!attempts.every(([name, max]) => this.#throttle.admit(name, max))) return refuse('too_many')
     const { accounts, users } = this.#parts
-    const { account, accountId } = await (workspace === undefined
-      ? accounts.verifyCredentials(tenant, email, password, network)
-      : users.verifyCredentials(workspace, email, password, network))
+    const { account, accountId } = await this.#throttle.uncountIfFailed(
+      attempts.map(([name]) => name),
+      workspace === undefined
+        ? accounts.verifyCredentials(tenant, email, password, network)
+        : users.verifyCredentials(workspace, email, password, network),
+    )
     if (account === undefined) return refuse('wrong', accountId)
     const [address, here, anywhere] = attempts
     this.#throttle.uncount(address[0])

@@ -28,7 +28,8 @@ export async function checkCode(visit: Visit, { ticket = '', code = '' }: Form):
   const form = { ticket, code, at: atOf(visit), clientId }
   const checked = await issuer.factorService.checkCode(requesterOf(request), workspace, form)
   if (typeof checked !== 'string') return checked.user
-  if (checked === 'expired') return accountSignInPage(workspace, CODE_ERRORS.expired)
+  if (checked === 'expired' || checked === 'changed')
+    return accountSignInPage(workspace, CODE_ERRORS[checked])
   return codePage(workspace, { ticket, action: request.url }, CODE_ERRORS[checked])
 }
 

@@ -61,7 +61,8 @@ export async function enterCode(signIn: UserSignIn, reply: FastifyReply): Promis
   const checked = await issuer.factorService.checkCode(interaction.by, prompt.workspace, form)
   if (typeof checked !== 'string') return complete(signIn, checked.user, checked.identity, reply)
   const path = interactionPath(request)
-  if (checked === 'expired') return show(reply, signInPage(issuer, prompt, path, CODE_ERRORS.expired))
+  if (checked === 'expired' || checked === 'changed')
+    return show(reply, signInPage(issuer, prompt, path, CODE_ERRORS[checked]))
   return show(reply, codeStepPage(prompt, path, ticket, CODE_ERRORS[checked]))
 }
 
@@ -101,7 +102,7 @@ async function complete(
     identity === undefined ||
     (await issuer.providerService.complete(interaction.by, prompt.workspace, user, identity))
   if (isComplete) return loginAs(signIn, user, reply)
-  return show(reply, signInPage(issuer, prompt, interactionPath(request), CODE_ERRORS.expired))
+  return show(reply, signInPage(issuer, prompt, interactionPath(request), CODE_ERRORS.changed))
 }
 
 async function loginAs({ issuer, interaction }: UserSignIn, user: UserAccount, reply: FastifyReply) {

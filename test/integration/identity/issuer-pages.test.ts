@@ -144,6 +144,23 @@ describe('sign-in', () => {
     expect((await guess(password)).status).toBe(429)
   })
 
+  test('sign-in: refused since too many passwords are under way: not counted as guesses', async () => {
+    const person = await addAccount(workspace.operator, { role: 'service', ...inWorkspace(workspace) })
+    const { browser, page } = await opened()
+    const { tenant, email, password } = person
+    const login = (address: string, text: string) =>
+      browser.submit(page, { action: 'login', tenant, email: address, password: text })
+    const others = Array.from({ length: 3 * LIMITS.passwordsPendingMax }, (_, n) => `${n}.${email}`)
+    const busy = others.map((other) => login(other, 'correct horse'))
+    const refused = Array.from({ length: LIMITS.attemptsMax.accountFromAddress }, () =>
+      login(email, 'correct horse'),
+    )
+    await Promise.all([...busy, ...refused])
+    const statuses = (await Promise.all(refused)).map(({ status }) => status)
+    expect(statuses).toContain(429)
+    expect((await login(email, password)).html).toContain('Allow access?')
+  })
+
   test('sign-in: one address in two tenants: two accounts with their own passwords', async () => {
     const other = await createTestWorkspace()
     const as = workspace.operator

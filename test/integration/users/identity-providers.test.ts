@@ -274,7 +274,7 @@ describe('person', () => {
     expect(page.html).toContain('Enter a code')
     await BETWEEN[event]?.(user.id)
     const end = await enterCode(browser, page, await codeOf(user))
-    expect([isSignedIn(end), end.html]).toEqual([false, expect.stringContaining('took too long')])
+    expect([isSignedIn(end), end.html]).toEqual([false, expect.stringContaining('has changed since')])
     const rows = await asSuperuser(
       'select from tenon.user_identities where subject = $1 and disconnected_at is null',
       [provider.person['sub']],

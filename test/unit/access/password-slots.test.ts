@@ -56,3 +56,29 @@ test('slots: a link is in use: refused until the request before has ended', asyn
   const again = await slots.acquire(payer)
   again()
 })
+
+const FULL = LIMITS.passwordsWaitingMax / LIMITS.passwordsPendingMax
+
+test.each([
+  ['16 networks, each in a tenant of its own', (n: number) => ({ network: `n${n}`, realm: `r${n}` })],
+  ['one network in 16 tenants', (n: number) => ({ network: 'n', realm: `r${n}` })],
+  ['16 networks in one tenant', (n: number) => ({ network: `n${n}`, realm: 'r' })],
+])(
+  'slots: as many wait as may, of %s: one of those gives way to another network and tenant',
+  async (_, payer) => {
+    const slots = new PasswordSlots(1)
+    const running = await slots.acquire({ network: 'first', realm: 'first' })
+    const waiting = Array.from({ length: FULL * LIMITS.passwordsPendingMax }, async (_one, n) => {
+      const release = await slots.acquire(payer(n % FULL))
+      release()
+    })
+    const ended = Promise.allSettled(waiting)
+    const other = slots.acquire({ network: 'other', realm: 'other' })
+    await settled()
+    running()
+    const release = await other
+    release()
+    const refused = (await ended).flatMap((one) => (one.status === 'rejected' ? [one.reason.code] : []))
+    expect(refused).toEqual(['rate_limited'])
+  },
+)

@@ -8,6 +8,10 @@ import type { UserWorkspace } from './users-store.ts'
 /** Why a code was not accepted. */
 export const CODE_ERRORS = {
   expired: { status: 401, text: 'It took too long. Sign in again.' },
+  changed: {
+    status: 401,
+    text: 'Your account or this connection has changed since you began. Sign in again.',
+  },
   wrong_code: { status: 401, text: 'This code is not right, or it was used already.' },
   too_many: { status: 429, text: 'Too many attempts. Wait a quarter of an hour, then try again.' },
 } as const

@@ -49,13 +49,14 @@ export class FactorService {
     by: Requester,
     { workspaceId }: UserWorkspace,
     { ticket, code, at, clientId }: CodeForm,
-  ): Promise<Checked | 'expired' | 'wrong_code' | 'too_many'> {
+  ): Promise<Checked | 'expired' | 'changed' | 'wrong_code' | 'too_many'> {
     const { secondFactors, users } = this.#services
     const pending = secondFactors.pending(ticket, at)
     const user = pending && (await users.find(pending.userId))
-    if (user?.generation !== pending?.generation || user?.workspaceId !== workspaceId) return 'expired'
+    if (pending === undefined) return 'expired'
+    if (user?.generation !== pending.generation || user.workspaceId !== workspaceId) return 'changed'
     const checked = await this.#verify(by, user, code, clientId)
-    return typeof checked === 'string' ? checked : { user, identity: pending?.identity }
+    return typeof checked === 'string' ? checked : { user, identity: pending.identity }
   }
 
   /** Switches the second factor on. @returns the recovery codes; undefined if the code is wrong */

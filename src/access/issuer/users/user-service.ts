@@ -126,10 +126,10 @@ export class UserService {
     const { link, workspace } = opened
     const isSignUp = link.purpose === 'sign_up'
     if (isSignUp ? workspace.signUp !== 'open' : link.purpose !== 'email') return { failed: 'invalid' }
-    if (!this.#byLink.admit(hash('sha256', token), LIMITS.attemptsMax.accountFromAddress))
-      return { failed: 'too_many' }
-    if (!(await verifyPassword(password, link.passwordHash ?? undefined, payerOf(by, workspace, token))))
-      return { failed: 'wrong' }
+    const attempt = hash('sha256', token)
+    if (!this.#byLink.admit(attempt, LIMITS.attemptsMax.accountFromAddress)) return { failed: 'too_many' }
+    const check = verifyPassword(password, link.passwordHash ?? undefined, payerOf(by, workspace, token))
+    if (!(await this.#byLink.uncountIfFailed([attempt], check))) return { failed: 'wrong' }
     const { userLinks } = this.#services
     const accept = () => (isSignUp ? userLinks.acceptSignUp(token) : userLinks.confirmEmail(token))
     const user = await accept().catch((error: unknown) => {

@@ -85,14 +85,16 @@ export async function requireIndependent(
 
 function confirmation(by: string): string {
   const id = by.startsWith('acct_') ? by : '{id}'
-  return `POST /v1/accounts/${id}/confirm`
+  return `an admin with a higher role, whose own account these people did not make, confirms the account: POST /v1/accounts/${id}/confirm.`
 }
 
-/** What is said to whoever decides. Approvers who are not admins do not get the next step of an admin. */
+/** The errors for each refusal. Approvers who are not admins do not get the next step of an admin. */
 const REFUSALS = {
   excluded: (by: string) => ({
     detail: `\`${by}\` may not decide (fourEyes): a person who can act as it, or could, has started the execution or changed its data, perhaps with a key or by an event. Another approver decides.`,
-    adminHint: `If the only reason is that this person was shown the link of the account, a higher role that this person has not made confirms the account: ${confirmation(by)}.`,
+    ...(by.startsWith('acct_') && {
+      adminHint: `Another approver decides. Only if \`${by}\` neither acted itself nor made what did, but was made with a link that these people were shown: ${confirmation(by)}`,
+    }),
   }),
   decided: (by: string) => ({
     detail: `\`${by}\` may not decide: a person who can act as it, or could, has decided already, under another name.`,
@@ -100,7 +102,7 @@ const REFUSALS = {
   }),
   unconfirmed: (by: string) => ({
     detail: `\`${by}\` may not decide yet: a person who has started the execution made, reset or regrouped its account, or an admin did after this was asked for.`,
-    adminHint: `A higher role that these people have not made confirms the account: ${confirmation(by)}.`,
+    adminHint: `Before it decides, ${confirmation(by)}`,
   }),
 }
 
