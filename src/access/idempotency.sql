@@ -18,6 +18,8 @@ create table tenon.idempotency (
   done boolean not null default false,
   -- Results of the parts of an effect that are done, by their index, each written in the transaction of its part.
   parts jsonb not null default '{}',
+  -- Of an effect in another store, which has no transaction with this row: which part was about to change which version.
+  begun jsonb,
   -- The final status; null before that.
   status smallint,
   -- The reply, or without a status the output. Encrypted by the platform; null also if it was too large to store.

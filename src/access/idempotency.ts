@@ -92,7 +92,7 @@ export class Idempotency {
     return createHmac('sha256', this.#key).update(request).digest()
   }
 
-  #claim(scope: Scope, id: Buffer, { seed, attempt, made_at, parts }: ClaimRow): Claim {
+  #claim(scope: Scope, id: Buffer, { seed, attempt, made_at, parts, begun }: ClaimRow): Claim {
     // An attempt that outlived its lease, after which another took over, changes nothing.
     const mine = sql`id = ${id} and seed = ${seed} and attempt = ${attempt}`
     const lease = setInterval(() => {
@@ -120,6 +120,16 @@ export class Idempotency {
         keepPart: (index, result) =>
           sql`update idempotency set parts = parts || ${JSON.stringify({ [index]: result })}::jsonb
             where ${mine} returning 1 as held`,
+        marked: (part) => ({
+          mark: createHash('sha256')
+            .update(seed)
+            .update(`/mark/${part}`)
+            .digest('base64url')
+            .slice(0, MARK_CHARS),
+          begunAt: begun?.part === part ? begun.version : undefined,
+          begin: (version) => sql`update idempotency set begun = ${JSON.stringify({ part, version })}::jsonb
+            where ${mine} returning 1 as held`,
+        }),
       },
       store: async (reply) => {
         if (isKept && reply.status < 300) return clearInterval(lease)
@@ -162,6 +172,9 @@ function replyLost(status: number | null): Problem {
   return new Problem('idempotency_reply_lost', { detail, members: { answered: status } })
 }
 
+/** 132 bits. */
+const MARK_CHARS = 22
+
 const purpose = (id: Buffer) => `idempotency:${id.toString('hex')}`
 
 interface ClaimRow {
@@ -169,6 +182,7 @@ interface ClaimRow {
   readonly attempt: number
   readonly made_at: string
   readonly parts: Readonly<Record<number, unknown>>
+  readonly begun: { readonly part: number; readonly version: number } | null
 }
 
 interface StoredClaim {
@@ -217,10 +231,11 @@ function insert({ id, request, seed }: NewClaim): Sql {
       request = excluded.request, held_until = excluded.held_until, status = null, reply = null, done = false,
       attempt = case when known.expires_at <= now() then 1 else known.attempt + 1 end,
       parts = case when known.expires_at <= now() then '{}' else known.parts end,
+      begun = case when known.expires_at <= now() then null else known.begun end,
       ${RESTART_EXPIRED}
     where known.expires_at <= now() or (known.status is null and not known.done and known.request = excluded.request
       and coalesce(known.held_until, '-infinity') <= now())
-    returning seed, attempt, made_at, parts`
+    returning seed, attempt, made_at, parts, begun`
 }
 
 /**

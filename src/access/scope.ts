@@ -8,7 +8,7 @@ import { Statements } from '../infra/postgres/database.ts'
 import type { Sql } from '../infra/postgres/sql.ts'
 import type { BatchGroup, Row, SessionContext } from '../infra/postgres/statement-batch.ts'
 import type { Audit } from './audit/audit.ts'
-import { type Completion, requireHeld } from './completion.ts'
+import type { Completion } from './completion.ts'
 import { attachInternals, internalsOf, type PlatformServices, type ScopeInternals } from './internals.ts'
 import type { BucketState } from './rate-limit/memory-buckets.ts'
 
@@ -199,27 +199,4 @@ export class WorkspaceScope extends Scope {
       work(new WorkspaceScope(this.actor, this.ref, { ...services, statements }, ids)),
     )
   }
-}
-
-/**
- * Runs the effect of an operation. If the request has an idempotency key, the effect and its output are kept in one transaction,
- * so that a repetition of the request is answered from there, and never makes the effect again.
- * @param effect has statements of PostgreSQL as its only effect, and returns the output of the operation; it may run beside others
- * that compile or call servers, which would hold the transaction open
- * @throws Problem `idempotency_in_flight` if another attempt has taken over the request: nothing was changed; TypeError for the scope
- * of a transaction, which may be rolled back after the effect
- */
-export async function effectOnce<S extends AdminScope | WorkspaceScope, T>(
-  scope: S,
-  effect: (inside: S) => Promise<T>,
-): Promise<T> {
-  const { services } = internalsOf(scope)
-  if (services.statements !== services.database) throw new TypeError('effectOnce within a transaction')
-  const { completion } = scope
-  if (completion === undefined) return effect(scope)
-  return scope.transaction(async (inside: AdminScope | WorkspaceScope) => {
-    const output = await effect(inside as S)
-    requireHeld(await inside.rows(completion.keep(output)))
-    return output
-  })
 }

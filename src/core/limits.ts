@@ -291,6 +291,8 @@ export const LIMITS = {
   /** The process of a request renews its lease, so a request may take longer. After a crash, a retry waits this long. */
   idempotencyLeaseSeconds: 5,
   idempotencyRenewMs: 1_500,
+  /** Changes with a key that a document in MongoDB remembers. After as many others, a retry cannot know if its own was made. */
+  idempotencyMarksMax: 50,
   /** How long completing a claim is retried after its connection was lost. */
   idempotencyPatienceMs: 300,
   /** A document of the largest size fits. */

@@ -63,6 +63,11 @@ export const PROBLEMS = {
     'The request was completed, but its reply was too large to be stored',
     'Read what it made; `answered`, if it is there, is the status of its reply. A new key would run the request again.',
   ),
+  idempotency_outcome_unknown: row(
+    409,
+    'It is not known whether the first request made its change',
+    'Read the document. If it lacks the change, send the request with a new key, which would make it again otherwise.',
+  ),
   precondition_failed: row(412, 'It has changed in the meantime', 'Read it again, then retry.'),
   body_too_large: row(413, 'The body is too large', 'See `detail` for the limit.'),
   uri_too_long: row(414, 'The URL is too long', 'Move the query into a body.'),

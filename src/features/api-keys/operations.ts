@@ -1,8 +1,8 @@
 /** API keys of a workspace: create, list, update, rotate, revoke. */
 
 import Type from 'typebox'
+import { effectOnce } from '../../access/effect-once.ts'
 import { adminOperation, Input, Name, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
-import { effectOnce } from '../../access/scope.ts'
 import { invalidateKey } from '../../access/scope-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'

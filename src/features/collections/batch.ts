@@ -116,8 +116,11 @@ async function runAll(
     results: written.map((result, index) => resultOf(ops[index], result)),
   })
   const { completion } = scope
-  const keep = completion && ((written: WriteResult[]) => completion.keep(outputOf(written)))
-  const written = await writeAll(scope, requests, { keep }).catch((error: unknown) => {
+  const once = completion && {
+    keep: (written: readonly WriteResult[]) => completion.keep(outputOf(written)),
+    effect: completion.marked(0),
+  }
+  const written = await writeAll(scope, requests, { once }).catch((error: unknown) => {
     // A single command has no `op_index` yet.
     throw error instanceof Problem && ops.length === 1 ? error.with({ op_index: 0 }) : error
   })
@@ -143,10 +146,12 @@ async function runOneByOne(
       results.push(done)
       continue
     }
-    const keep =
-      completion &&
-      (([written]: WriteResult[]) => completion.keepPart(index, written && resultOf(op, written)))
-    const result = await write(scope, op.collection, commandOf(op), { budget, keep }).then(
+    const once = completion && {
+      keep: ([written]: readonly WriteResult[]) =>
+        completion.keepPart(index, written && resultOf(op, written)),
+      effect: completion.marked(index),
+    }
+    const result = await write(scope, op.collection, commandOf(op), { budget, once }).then(
       (written) => resultOf(op, written),
       (error) => errorResult(op, error),
     )

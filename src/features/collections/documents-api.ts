@@ -39,11 +39,14 @@ function resultDocument({ stored }: WriteResult): Document {
   return toDocument(stored)
 }
 
-/** Makes one change. @returns the document after it, which the claim of the request keeps in the same transaction */
+/** Makes one change. @returns the document after it, which the claim of the request keeps */
 async function change(scope: WorkspaceScope, name: string, command: DocumentCommand): Promise<Document> {
   const { completion } = scope
-  const keep = completion && (([result]: WriteResult[]) => completion.keep(result && resultDocument(result)))
-  return resultDocument(await write(scope, name, command, { keep }))
+  const once = completion && {
+    keep: ([result]: readonly WriteResult[]) => completion.keep(result && resultDocument(result)),
+    effect: completion.marked(0),
+  }
+  return resultDocument(await write(scope, name, command, { once }))
 }
 
 /**

@@ -1,5 +1,6 @@
 /** The port of document stores: collections, queries, changes, outcomes, and the problems that outcomes become. */
 
+import type { MarkedEffect } from '../../access/completion.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Actor } from '../../core/policy.ts'
@@ -117,10 +118,23 @@ export interface Write {
   readonly change: Change
 }
 
+export interface Made {
+  readonly version: number
+  /** The document after a single change. Several documents could exceed the size of a reply. */
+  readonly stored?: Stored
+}
+
+/** Ties changes to the idempotency claim of their request: see `Completion`. */
+export interface Once<T = Outcome> {
+  /** A statement that ends the claim, if all changes were made. */
+  readonly keep: (made: readonly T[]) => Sql
+  /** For a store whose changes share no transaction with that statement. */
+  readonly effect: MarkedEffect
+}
+
 /** The outcome of a change. `current`: the document exists at another version, or would become too large. */
 export type Outcome =
-  /** `stored`: the document after a single change. Several documents could exceed the size of a reply. */
-  | { readonly version: number; readonly stored?: Stored }
+  | Made
   | { readonly missing: true }
   | { readonly current: number; readonly bytes: number }
   /** Another document has the same values in these unique fields. */
@@ -143,15 +157,22 @@ export interface Store {
   }>
   /**
    * Makes all changes or none. If one cannot be made, its outcome has the reason, and the others are undefined.
-   * @param keep a statement for the same transaction, if all changes were made and the store is PostgreSQL: see `Completion`
-   * @throws Problem `idempotency_in_flight` if it returns no row
+   * @param once ends the claim of the request, in PostgreSQL in the same transaction
+   * @throws Problem `idempotency_in_flight` if another attempt has taken the claim over
    * @throws Problem `atomic_not_supported` if there are several and the store has no transactions
    */
-  write(
+  write(scope: WorkspaceScope, writes: readonly Write[], once?: Once): Promise<(Outcome | undefined)[]>
+  /**
+   * What an earlier attempt of the request has made of its change without keeping it; undefined if it has made nothing. A store
+   * whose changes share a transaction with the claim has no such function.
+   * @returns the version that it made, and the document as it is now
+   * @throws Problem `idempotency_outcome_unknown`
+   */
+  findMade?(
     scope: WorkspaceScope,
-    writes: readonly Write[],
-    keep?: (outcomes: readonly Outcome[]) => Sql,
-  ): Promise<(Outcome | undefined)[]>
+    location: DocumentLocation & Pick<Change, 'verb'>,
+    effect: MarkedEffect,
+  ): Promise<Made | undefined>
   /**
    * Adds many new documents. Documents whose id exists stay as they are, and none is read back. PostgreSQL stores all or
    * none; MongoDB may store some before it fails.

@@ -3,6 +3,7 @@
  * another writer came first.
  */
 
+import { requireHeld } from '../../access/completion.ts'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { isPublicRole } from '../../core/policy.ts'
@@ -10,7 +11,6 @@ import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
 import { CpuBudget } from '../../infra/cpu-budget.ts'
 import { refusal } from '../../infra/postgres/errors.ts'
-import type { Sql } from '../../infra/postgres/sql.ts'
 import { retryContended } from '../../infra/retry.ts'
 import {
   type DocumentCommand,
@@ -31,6 +31,7 @@ import type { Index } from './schemas/api-types.ts'
 import { type Format, sortKey } from './schemas/canonical-text.ts'
 import {
   type Collection,
+  type Once,
   type Outcome,
   problemOf,
   type Store,
@@ -47,8 +48,8 @@ export interface WriteRequest {
 interface WriteOptions {
   /** The CPU budget of a request that does more than this write. */
   readonly budget?: CpuBudget
-  /** A statement of the transaction that keeps the results: see `Completion`. */
-  readonly keep?: ((results: WriteResult[]) => Sql) | undefined
+  /** Of a request with an idempotency key. */
+  readonly once?: Once<WriteResult> | undefined
 }
 
 /** The result of a command. */
@@ -68,7 +69,7 @@ export interface WriteResult {
 export function writeAll(
   scope: WorkspaceScope,
   requests: readonly WriteRequest[],
-  { budget = new CpuBudget(), keep }: WriteOptions = {},
+  { budget = new CpuBudget(), once }: WriteOptions = {},
 ): Promise<WriteResult[]> {
   // The ids are the same in every attempt, also of an activity.
   const ids = requests.map(({ command }) =>
@@ -87,7 +88,7 @@ export function writeAll(
     const attemptsOfBatch = Math.max(2, Math.floor(LIMITS.batchOpAttemptsMax / tasks.length))
     return retryContended(
       'Too many writers change this document at once.',
-      () => attemptAll(inside, tasks, { budget, keep }),
+      () => attemptAll(inside, tasks, { budget, once }),
       { ...bounds, attemptsMax: Math.min(attemptsMax, attemptsOfBatch) },
     )
   })
@@ -109,8 +110,10 @@ export async function write(
 async function attemptAll(
   scope: WorkspaceScope,
   tasks: readonly WriteTask[],
-  { budget, keep }: WriteOptions & { readonly budget: CpuBudget },
+  { budget, once }: WriteOptions & { readonly budget: CpuBudget },
 ): Promise<WriteResult[] | undefined> {
+  const earlier = await madeEarlier(scope, tasks, once)
+  if (earlier !== undefined) return earlier
   const isBlind = tasks.every(({ collection, command }) => isBlindWrite(collection, command))
   const plan = isBlind ? planIndependent : planSequential(scope, await readCurrent(scope, tasks))
   const planned = await planAll(scope, tasks, plan, budget)
@@ -118,7 +121,7 @@ async function attemptAll(
   const resultsOf = (made: readonly (Outcome | undefined)[]) =>
     planned.map((plan, index) => resultOf(plan, made[index]))
   const outcomes = await storeOf(tasks)
-    .write(scope, writes, keep && ((made) => keep(resultsOf(made))))
+    .write(scope, writes, once && { ...once, keep: (made) => once.keep(resultsOf(made)) })
     .catch(undefinedOnDeadlock)
   if (outcomes === undefined) return undefined
   const failed = outcomes.findIndex((outcome) => outcome !== undefined && problemOf(outcome) !== undefined)
@@ -127,6 +130,24 @@ async function attemptAll(
   const task = taskAt(tasks, failed)
   if (!isBlind && (await isTransient(scope, task, rejected))) return undefined
   throw withOpIndex(await problemNow(scope, task, planned[failed], rejected), failed, tasks)
+}
+
+/** The result of what an earlier attempt of the request has made in a store that shares no transaction with its claim. */
+async function madeEarlier(
+  scope: WorkspaceScope,
+  [task, ...others]: readonly WriteTask[],
+  once: Once<WriteResult> | undefined,
+): Promise<WriteResult[] | undefined> {
+  if (once === undefined || task === undefined || others.length > 0) return undefined
+  const { store, collection, command } = task
+  const { op } = command
+  const id = 'id' in command ? command.id : task.id
+  const verb = op === 'create' || op === 'delete' ? op : 'update'
+  const made = await store.findMade?.(scope, { collection, id, verb }, once.effect)
+  if (made === undefined) return undefined
+  const results = [{ id, created: op === 'create', ...made }]
+  requireHeld(await scope.rows(once.keep(results)))
+  return results
 }
 
 /** After a deadlock of two batches, the one that PostgreSQL has cancelled is planned again. */

@@ -2,8 +2,9 @@
 
 import Type, { type Static } from 'typebox'
 import { compile } from '../../../flows-dsl/compile/compile.ts'
+import { effectOnce } from '../../access/effect-once.ts'
 import { Id, Input, Ref, Time } from '../../access/operation-builders.ts'
-import { effectOnce, type WorkspaceScope } from '../../access/scope.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'

@@ -1,8 +1,9 @@
 /** Flow versions, compiled at publish and immutable, and aliases that select one or several by weight. */
 
 import Type, { type Static } from 'typebox'
+import { effectOnce } from '../../access/effect-once.ts'
 import { Id, Input, Time } from '../../access/operation-builders.ts'
-import { effectOnce, type WorkspaceScope } from '../../access/scope.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'
 import { notFound, Problem } from '../../core/problem.ts'
 import { violated } from '../../infra/postgres/errors.ts'

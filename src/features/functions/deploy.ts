@@ -2,8 +2,9 @@
 
 import { createHash } from 'node:crypto'
 import Type, { type Static } from 'typebox'
+import { effectOnce } from '../../access/effect-once.ts'
 import { adminOperation, Input, Ref } from '../../access/operation-builders.ts'
-import { type AdminScope, effectOnce } from '../../access/scope.ts'
+import type { AdminScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'

@@ -1,6 +1,7 @@
 /** Accounts of people: invited by an admin, reset by a higher role, disabled or deleted at any time. */
 
 import Type, { type Static } from 'typebox'
+import { effectOnce } from '../../access/effect-once.ts'
 import {
   adminOperation,
   Holder,
@@ -12,7 +13,7 @@ import {
   Ref,
   Time,
 } from '../../access/operation-builders.ts'
-import { type AdminScope, effectOnce } from '../../access/scope.ts'
+import type { AdminScope } from '../../access/scope.ts'
 import { canSendMail, issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'

@@ -2,6 +2,7 @@
 
 import { hash, randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
+import { effectOnce } from '../../access/effect-once.ts'
 import { REDIRECT_URI_RULE, usableRedirectUris } from '../../access/issuer/redirect-uris.ts'
 import {
   adminOperation,
@@ -14,7 +15,6 @@ import {
   Ref,
   Time,
 } from '../../access/operation-builders.ts'
-import { effectOnce } from '../../access/scope.ts'
 import { issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'

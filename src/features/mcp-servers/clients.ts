@@ -2,8 +2,9 @@
 
 import { randomBytes } from 'node:crypto'
 import Type, { type Static } from 'typebox'
+import { effectOnce } from '../../access/effect-once.ts'
 import { Id, Input, Name, Ref, Time } from '../../access/operation-builders.ts'
-import { effectOnce, type WorkspaceScope } from '../../access/scope.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'

@@ -1,8 +1,9 @@
 /** Hosted MCP servers: created as a draft, renamed, suspended, deleted. */
 
 import Type, { type Static } from 'typebox'
+import { effectOnce } from '../../access/effect-once.ts'
 import { AnyName, Id, Input, Name, Ref, Slug, Time } from '../../access/operation-builders.ts'
-import { effectOnce, type WorkspaceScope } from '../../access/scope.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidateMcpServer } from '../../access/scope-cache.ts'
 import { trustedIssuersOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'

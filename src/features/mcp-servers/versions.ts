@@ -1,8 +1,9 @@
 /** Versions of a hosted MCP server: published from the draft, immutable, activated by moving one pointer. */
 
 import Type, { type Static } from 'typebox'
+import { effectOnce } from '../../access/effect-once.ts'
 import { Input, OptionalTime, Time } from '../../access/operation-builders.ts'
-import { effectOnce, type WorkspaceScope } from '../../access/scope.ts'
+import type { WorkspaceScope } from '../../access/scope.ts'
 import { invalidateMcpServer } from '../../access/scope-cache.ts'
 import { signManifest } from '../../access/scope-services.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../core/page.ts'

@@ -1,6 +1,7 @@
 /** End users of a workspace: invited by an admin or by signing up, disabled, signed out, exported or deleted at any time. */
 
 import Type, { type Static } from 'typebox'
+import { effectOnce } from '../../access/effect-once.ts'
 import {
   AUTH_DEFAULTS,
   type StoredAuth,
@@ -16,7 +17,7 @@ import {
   Ref,
   Time,
 } from '../../access/operation-builders.ts'
-import { type AdminScope, effectOnce } from '../../access/scope.ts'
+import type { AdminScope } from '../../access/scope.ts'
 import { issuerAdminOf, userInvitationOf } from '../../access/scope-services.ts'
 import type { ByteReply } from '../../core/bytes.ts'
 import { exceedsDepth, unstorableAt } from '../../core/json.ts'

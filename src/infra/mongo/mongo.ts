@@ -17,6 +17,8 @@ export interface MongoDocument {
   readonly v: number
   readonly created_at: Date
   readonly updated_at: Date
+  /** The latest changes under an idempotency key, oldest first: the mark of each, and the version that it made. */
+  readonly marks?: readonly { readonly by: string; readonly v: number }[]
   /** The end user who created it. Set by the handle that inserts it, or by a service key; no update changes it. */
   readonly owner?: string
 }
@@ -145,7 +147,7 @@ export class DocumentsHandle {
     return this.under(OPEN)
   }
 
-  /** Inserts a document, or returns the one that has its id already. */
+  /** Inserts a document, or returns the one that has its id already; what was to be inserted, if the caller may not read that. */
   async insert(collection: string, document: MongoDocument): Promise<MongoDocument> {
     this.#requireCreate()
     const stamped = this.#stamped(collection, document)
@@ -155,9 +157,7 @@ export class DocumentsHandle {
         return stamped
       } catch (error) {
         if ((error as { code?: unknown }).code !== DUPLICATE) throw error
-        const known = await documents.findOne(this.#own(collection, { id: document.id }, 'read'))
-        if (known === null) throw error
-        return known
+        return (await documents.findOne(this.#own(collection, { id: document.id }, 'read'))) ?? stamped
       }
     })
   }
@@ -185,7 +185,7 @@ export class DocumentsHandle {
     ]
     return this.#run((documents) =>
       bounded(
-        documents.aggregate<StoredDocument>([...stages, { $project: { k: 0 } }], {
+        documents.aggregate<StoredDocument>([...stages, { $project: { k: 0, marks: 0 } }], {
           maxTimeMS: this.#timeoutMs,
         }),
       ),

@@ -2,26 +2,32 @@
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { send } from '../../support/clients/idempotency.ts'
+import { asSuperuser, call, eventually } from '../../support/fixtures/tenants.ts'
 import {
-  asSuperuser,
-  call,
-  createTestWorkspace,
-  eventually,
-  type TestWorkspace,
-} from '../../support/fixtures/tenants.ts'
-import {
-  type Fault,
-  type StatementProxy,
-  startStatementProxy,
-} from '../../support/servers/statement-proxy.ts'
+  batchOf,
+  create,
+  DOCUMENTS,
+  freeze,
+  type Ledger,
+  type Op,
+  openLedger as openLedgerAt,
+  type Place,
+  patchOf,
+  type Request,
+  randomOf,
+  sendAgain,
+  writeElsewhere,
+} from '../../support/fixtures/write-ledger.ts'
+import { type StatementProxy, startStatementProxy } from '../../support/servers/statement-proxy.ts'
 import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
 let proxy: StatementProxy
 let node: Node
+let place: Place
 beforeAll(async () => {
   proxy = await startStatementProxy(inject('tenon').env['DATABASE_APP_URL'] ?? '')
   node = await startInProcessNode({ DATABASE_APP_URL: proxy.url })
+  place = { faulty: node.at, proxy, other: inject('tenon') }
 })
 afterAll(async () => {
   proxy?.script()
@@ -29,111 +35,7 @@ afterAll(async () => {
   proxy?.close()
 })
 
-const DOCUMENTS = '/v1/collections/hot/documents'
-const BATCH = '/v1/collections/hot/batch'
-
-/** A collection with one document that all write, and the number of changes of it that were acknowledged. */
-interface Ledger {
-  readonly workspace: TestWorkspace
-  readonly path: string
-  readonly id: string
-  changes: number
-  increments: number
-}
-
-async function openLedger(): Promise<Ledger> {
-  const workspace = await createTestWorkspace()
-  const schema = { type: 'object', properties: { k: { type: 'string' } }, required: ['k'] }
-  const body = {
-    workspace_id: workspace.workspaceId,
-    collection: 'hot',
-    store: 'relational',
-    schema,
-    unique: [['k']],
-  }
-  expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)
-  const ledger = { workspace, changes: 0, increments: 0 }
-  const id = await create(ledger, 'hot')
-  return { ...ledger, id, path: `${DOCUMENTS}/${id}` }
-}
-
-const create = async ({ workspace }: Pick<Ledger, 'workspace'>, k: string): Promise<string> =>
-  (await call('POST', DOCUMENTS, { as: workspace.service, body: { k, v: 0 } })).body.id
-
-/** Another writer, which is acknowledged by another process. */
-async function writeElsewhere(ledger: Ledger): Promise<void> {
-  const body = { w: ledger.changes }
-  const { status } = await call('PATCH', ledger.path, { as: ledger.workspace.service, body })
-  expect(status).toBe(200)
-  ledger.changes += 1
-}
-
-interface Request {
-  readonly method: 'POST' | 'PATCH'
-  readonly path: string
-  readonly body: unknown
-  /** How many changes of the document it makes, and how many of them are increments. */
-  readonly changes: number
-  readonly increments: number
-}
-
-interface Op {
-  readonly op: string
-  readonly id?: string
-  readonly field?: string
-  readonly on?: readonly string[]
-  readonly data?: Readonly<Record<string, unknown>>
-}
-
-const batchOf = (ledger: Ledger, ops: readonly Op[], atomic = true): Request => ({
-  ...{ method: 'POST', path: BATCH, body: { ops, atomic } },
-  changes: ops.filter(({ id, data }) => id === ledger.id || data?.['k'] === 'hot').length,
-  increments: ops.filter(({ op }) => op === 'increment').length,
-})
-
-const patchOf = ({ path }: Ledger, body: object): Request => ({
-  ...{ method: 'PATCH', path, body, changes: 1, increments: 0 },
-})
-
-/** The node has a connection, and knows the caller and the collection: the first message of the next request is its claim. */
-const warmUp = ({ workspace, path }: Ledger) =>
-  eventually(async () => {
-    const { status } = await call('GET', path, { as: workspace.service, at: node.at })
-    return status === 200 || undefined
-  })
-
-/**
- * Sends the request with the faults, then again until it is answered, and compares the replies and the ledger with what is
- * stored. The leases of a dead process are over at once.
- */
-async function sendAgain(ledger: Ledger, key: string, request: Request, faults: Record<number, Fault>) {
-  const { workspace, path } = ledger
-  const ask = () => send(request.method, workspace.service, key, request.body, request.path, node.at)
-  await warmUp(ledger)
-  proxy.script(faults)
-  const first = await ask()
-  const { messages } = proxy
-  proxy.script()
-  const reply = await eventually(async () => {
-    await asSuperuser(
-      'update tenon.idempotency set held_until = now() where workspace_id = $1 and held_until > now()',
-      [workspace.workspaceId],
-    )
-    const again = await ask()
-    return again.status >= 500 || again.body.code === 'idempotency_in_flight' ? undefined : again
-  })
-  ledger.changes += request.changes
-  ledger.increments += request.increments
-  const told = { key, request, faults }
-  if (first.status < 300) expect({ told, body: reply.body }).toEqual({ told, body: first.body })
-  expect({ told, body: (await ask()).body }).toEqual({ told, body: reply.body })
-  const { body: now } = await call('GET', path, { as: workspace.service })
-  expect({ told, status: reply.status, version: now._version, v: now.v }).toEqual({
-    ...{ told, status: reply.status < 300 ? reply.status : 200 },
-    ...{ version: 1 + ledger.changes, v: ledger.increments },
-  })
-  return { first, reply, messages }
-}
+const openLedger = () => openLedgerAt(place, 'k')
 
 /** After it has read, and before it writes; so the first attempt of a change that reads finds another version. */
 const BEFORE_WRITE = 3
@@ -168,23 +70,6 @@ describe('a change under a key loses its compare-and-swap', () => {
 })
 
 describe('the process of a request freezes', () => {
-  /** Sends the request to the node, which waits for the answer to a message that is held until it wakes up. */
-  const freeze = async (ledger: Ledger, request: Request, at: number) => {
-    await warmUp(ledger)
-    const { promise, resolve: wake } = Promise.withResolvers<void>()
-    let isAsleep = false
-    proxy.script({
-      [at]: () => {
-        isAsleep = true
-        return promise
-      },
-    })
-    const ask = (where = inject('tenon')) =>
-      send(request.method, ledger.workspace.service, 'k', request.body, request.path, where)
-    const first = ask(node.at)
-    await eventually(async () => isAsleep || undefined)
-    return { first, again: ask, wake }
-  }
   const increment = (ledger: Ledger) => batchOf(ledger, [{ op: 'increment', id: ledger.id, field: 'v' }])
   const creation = (ledger: Ledger) => batchOf(ledger, [{ op: 'create', data: { k: 'c' } }])
   const patch = (ledger: Ledger) => patchOf(ledger, { d: 1 })
@@ -237,17 +122,6 @@ describe('the process of a request freezes', () => {
     expect((await again()).body).toEqual(body)
   })
 })
-
-/** A number generator (mulberry32), below `max`. */
-function randomOf(seed: number): (max: number) => number {
-  let state = seed
-  return (max) => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % max
-  }
-}
 
 const FAULTS = ['death', 'mute death', 'cut'] as const
 

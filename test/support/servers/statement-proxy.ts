@@ -1,18 +1,24 @@
-/** A proxy in front of PostgreSQL that acts at a given message of its clients: another write comes first, or all connections end. */
+/** A proxy in front of a database that acts at a given message of its clients: another write comes first, or all connections end. */
 
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
 /**
  * What happens at a message. `death`: it is not passed on, and no connection is made until the next script; `mute death`: it is
- * passed on, but its answer is not; `cut`: only the connections end. `error`: the server fails with this code instead of executing
+ * passed on, but its answer is not; `cut` and `mute cut`: as these, but new connections are made. `error`: PostgreSQL fails with this code instead of executing
  * it. A function is awaited, then the message is passed on.
  */
-export type Fault = 'death' | 'mute death' | 'cut' | { readonly error: string } | (() => Promise<unknown>)
+export type Fault =
+  | 'death'
+  | 'mute death'
+  | 'cut'
+  | 'mute cut'
+  | { readonly error: string }
+  | (() => Promise<unknown>)
 
 export interface StatementProxy {
   /** The URL of the database, through the proxy. */
   readonly url: string
-  /** Messages since the last script: all that is sent up to a Sync is one. */
+  /** Messages since the last script: in PostgreSQL, all that is sent up to a Sync is one. */
   readonly messages: number
   /** The faults that have happened since the last script. */
   readonly applied: readonly Fault[]
@@ -21,7 +27,11 @@ export interface StatementProxy {
   close(): void
 }
 
-export async function startStatementProxy(database: string): Promise<StatementProxy> {
+/** @param isCounted the messages that are counted and can fail; the others are passed on */
+export async function startStatementProxy(
+  database: string,
+  isCounted = isStatement,
+): Promise<StatementProxy> {
   const { hostname: host, port } = new URL(database)
   const sockets = new Set<Socket>()
   const state = {
@@ -43,11 +53,11 @@ export async function startStatementProxy(database: string): Promise<StatementPr
       socket.on('close', () => [client, upstream].map((each) => sockets.delete(each.destroy())))
     }
     const pass = async (message: Buffer) => {
-      const fault = isHandshake(message) ? undefined : state.faults[++state.messages]
+      const fault = isCounted(message) ? state.faults[++state.messages] : undefined
       if (fault !== undefined) state.applied.push(fault)
       if (typeof fault === 'function') await fault()
       state.isDead ||= fault === 'death' || fault === 'mute death'
-      isMute ||= fault === 'mute death'
+      isMute ||= fault === 'mute death' || fault === 'mute cut'
       if (fault === 'death' || fault === 'cut') cut()
       else if (!client.destroyed) upstream.write(typeof fault === 'object' ? failure(fault.error) : message)
     }
@@ -77,7 +87,11 @@ export async function startStatementProxy(database: string): Promise<StatementPr
 }
 
 /** The first message of a connection has no letter; those of the password begin with `p`. */
-const isHandshake = ([letter]: Buffer) => letter === 0 || letter === 'p'.charCodeAt(0)
+const isStatement = ([letter]: Buffer) => letter !== 0 && letter !== 'p'.charCodeAt(0)
+
+/** Commands of the MongoDB protocol that change documents. FerretDB answers nobody any more once the connection of a `find` was cut. */
+export const isMongoChange = (message: Buffer) =>
+  ['insert', 'update', 'delete'].some((name) => message.includes(`\u0002${name}\0`))
 
 /** A simple query that fails with the code. */
 function failure(code: string): Buffer {

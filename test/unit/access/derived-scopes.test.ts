@@ -10,8 +10,9 @@ import {
   withLookups,
 } from '../../../src/access/access.ts'
 import type { Completion } from '../../../src/access/completion.ts'
+import { effectOnce } from '../../../src/access/effect-once.ts'
 import type { PlatformServices } from '../../../src/access/internals.ts'
-import { AdminScope, effectOnce, WorkspaceScope } from '../../../src/access/scope.ts'
+import { AdminScope, WorkspaceScope } from '../../../src/access/scope.ts'
 import { randomIds } from '../../../src/core/ids.ts'
 
 /** A database that only hands out its transactions: no statement is sent here. */

@@ -1,5 +1,7 @@
 /** The document store over the MongoDB wire protocol, if one is configured. */
 
+import { type MarkedEffect, requireHeld } from '../../../access/completion.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import type { DocumentRules, DocumentsHandle, MongoDocument } from '../../../infra/mongo/mongo.ts'
@@ -7,7 +9,7 @@ import { type Fields, isSame, updatedFields } from '../document.ts'
 import type { Permissions } from '../rules/access.ts'
 import { compilePermission } from '../rules/permissions.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
-import type { Change, Outcome, Store, Stored } from '../store.ts'
+import { type Change, type Made, type Outcome, problemOf, type Store, type Stored } from '../store.ts'
 import { compileFilter, compileQuery } from './compile.ts'
 import { FORM, fromStored, keysOf, toStored } from './storage-format.ts'
 
@@ -43,14 +45,26 @@ export function mongoStore(documents: DocumentsHandle): Store {
       return { rows: found.map(toRow), ...(total !== undefined && { total }) }
     },
 
-    write: async (_scope, writes) => {
+    write: async (scope, writes, once) => {
       const [only, ...more] = writes
       if (only === undefined) return []
       if (more.length > 0)
         throw new Problem('atomic_not_supported', {
           detail: 'Documents outside PostgreSQL are changed one by one.',
         })
-      return [await change(documents, only.collection.name, only.change)]
+      const target = { documents, name: only.collection.name, effect: once && heldBy(scope, once.effect) }
+      const outcome = await change(target, only.change)
+      if (once !== undefined && problemOf(outcome) === undefined)
+        requireHeld(await scope.rows(once.keep([outcome])))
+      return [outcome]
+    },
+
+    findMade: async (_scope, { collection: { name }, id, verb }, effect) => {
+      if (effect.begunAt === undefined) return undefined
+      const version = versionMade(await documents.withoutRules.get(name, id), verb, effect)
+      if (version === undefined || verb === 'delete') return version === undefined ? undefined : { version }
+      const shown = await documents.get(name, id)
+      return shown && { version, stored: toRow(shown) }
     },
 
     add: async (_scope, { name }, creates) => {
@@ -63,22 +77,44 @@ export function mongoStore(documents: DocumentsHandle): Store {
   }
 }
 
-async function change(documents: DocumentsHandle, name: string, command: Change): Promise<Outcome> {
-  if (command.verb !== 'create') return changeExisting(documents, name, command)
+/** Where a change is made, and of which keyed request it is the effect. */
+interface Target {
+  readonly documents: DocumentsHandle
+  readonly name: string
+  readonly effect: HeldEffect | undefined
+}
+
+/** @throws Problem `idempotency_in_flight` when it begins and another attempt has taken over */
+interface HeldEffect extends Omit<MarkedEffect, 'begin'> {
+  begin(version: number): Promise<void>
+}
+
+const heldBy = (scope: WorkspaceScope, effect: MarkedEffect): HeldEffect => ({
+  ...effect,
+  begin: async (version) => requireHeld(await scope.rows(effect.begin(version))),
+})
+
+async function change(target: Target, command: Change): Promise<Outcome> {
+  if (command.verb !== 'create') return changeExisting(target, command)
+  const { documents, name, effect } = target
+  await effect?.begin(0)
   return written(await documents.insert(name, toDocument(command.id, command.content.fields)))
 }
 
 /** Reads, changes and writes the document, and repeats that if another writer came first. */
 async function changeExisting(
-  documents: DocumentsHandle,
-  name: string,
+  target: Target,
   command: Exclude<Change, { verb: 'create' }>,
 ): Promise<Outcome> {
+  const { documents, name, effect } = target
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const found = await documents.get(name, command.id)
+    // An earlier attempt may have been delayed until now.
+    const version = effect && versionMade(found, command.verb, effect)
+    if (version !== undefined) return { version, ...(found !== undefined && { stored: toRow(found) }) }
     if (found === undefined) return { missing: true }
     if (command.ifVersions?.includes(found.v) === false) return { current: found.v, bytes: 0 }
-    const outcome = await tryChange(documents, name, found, command)
+    const outcome = await tryChange(target, found, command)
     if (outcome !== undefined) return outcome
   }
   throw new Problem('overloaded', { detail: 'Too many write the same document at once.' })
@@ -86,13 +122,15 @@ async function changeExisting(
 
 /** @returns undefined if another writer came first */
 async function tryChange(
-  documents: DocumentsHandle,
-  name: string,
+  { documents, name, effect }: Target,
   found: MongoDocument,
   command: Exclude<Change, { verb: 'create' }>,
 ): Promise<Outcome | undefined> {
   const { id, v } = found
-  if (command.verb === 'delete') return (await documents.delete(name, id, v)) ? { version: v } : undefined
+  if (command.verb === 'delete') {
+    await effect?.begin(v)
+    return (await documents.delete(name, id, v)) ? { version: v } : undefined
+  }
   const fields = changed(fromStored(found.d), command)
   if (fields === undefined) return written(found)
   const bytes = Buffer.byteLength(JSON.stringify(fields))
@@ -100,7 +138,36 @@ async function tryChange(
   const next = toDocument(id, fields, v + 1, found.created_at)
   const { owner } = found
   const shown: MongoDocument = owner === undefined ? next : { ...next, owner }
-  return (await documents.replace(name, v, next)) ? written(shown) : undefined
+  await effect?.begin(v)
+  const marked = effect === undefined ? next : { ...next, marks: marksAfter(found, effect) }
+  return (await documents.replace(name, v, marked)) ? written(shown) : undefined
+}
+
+const marksAfter = ({ marks = [], v }: MongoDocument, { mark }: HeldEffect) => [
+  ...marks.slice(1 - LIMITS.idempotencyMarksMax),
+  { by: mark, v: v + 1 },
+]
+
+/**
+ * The version that an earlier attempt of the request has made, or has deleted; undefined if it has made none. A deleted document has
+ * no marks: if it was to be deleted and is not there, it does not matter who was first.
+ * @throws Problem `idempotency_outcome_unknown` if the marks do not reach back to the version that it would have made
+ */
+function versionMade(
+  found: MongoDocument | undefined,
+  verb: Change['verb'],
+  { mark, begunAt }: Pick<MarkedEffect, 'mark' | 'begunAt'>,
+): number | undefined {
+  if (begunAt === undefined) return undefined
+  if (found === undefined) return verb === 'delete' ? begunAt : undefined
+  if (verb === 'delete') return undefined
+  if (verb === 'create') return 1
+  const { marks = [] } = found
+  const own = marks.find(({ by }) => by === mark)
+  const isForgotten = marks.length >= LIMITS.idempotencyMarksMax && Number(marks[0]?.v) > begunAt + 1
+  if (own !== undefined || !isForgotten) return own?.v
+  const detail = `The first request was cut off at version ${begunAt} of the document, and ${LIMITS.idempotencyMarksMax} others with keys have changed it since.`
+  throw new Problem('idempotency_outcome_unknown', { detail })
 }
 
 /** @returns undefined if the command leaves the document as it is */
@@ -125,7 +192,7 @@ function toDocument(
   return { id, d: toStored(fields), k: keysOf(fields), f: FORM, v, created_at, updated_at }
 }
 
-const written = (document: MongoDocument): Outcome => ({ version: document.v, stored: toRow(document) })
+const written = (document: MongoDocument): Made => ({ version: document.v, stored: toRow(document) })
 
 function toRow({ id, d, v, created_at, updated_at, owner }: MongoDocument): Stored {
   return {

@@ -66,8 +66,8 @@ export const postgresStore: Store = {
     return { ...counted, rows: rows.map((row) => toStored(table, row)) }
   },
 
-  write: async (scope, writes, keep) => {
-    const outcomes = await tryAll(scope, writes, keep)
+  write: async (scope, writes, once) => {
+    const outcomes = await tryAll(scope, writes, once?.keep)
     await checkDeclarations(
       scope,
       writes.filter((_, index) => 'missing' in (outcomes[index] ?? {})),

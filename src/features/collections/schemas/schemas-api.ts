@@ -1,8 +1,9 @@
 /** Operations on schemas: collections declared with a store, a JSON Schema and what anon keys may do. */
 
 import Type from 'typebox'
+import { effectOnce } from '../../../access/effect-once.ts'
 import { adminOperation, Input, Ref, Wait } from '../../../access/operation-builders.ts'
-import { type AdminScope, effectOnce } from '../../../access/scope.ts'
+import type { AdminScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { hasDocumentStore, hasDocuments } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'

@@ -1,8 +1,9 @@
 /** Sources of tools outside the platform: registered with their pinned definitions, read again, deleted. */
 
 import Type, { type Static } from 'typebox'
+import { effectOnce } from '../../../access/effect-once.ts'
 import { Id, Input, Ref, Slug, Time } from '../../../access/operation-builders.ts'
-import { effectOnce, type WorkspaceScope } from '../../../access/scope.ts'
+import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { PageInput, PageOf } from '../../../core/page.ts'
 import { Problem } from '../../../core/problem.ts'
