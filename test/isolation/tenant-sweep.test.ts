@@ -18,6 +18,8 @@ import { refusalOfUsers, USER_ROWS } from './end-users/user-rows.ts'
 import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 
 let ours: World
+/** A workspace of the tenant, and one of another tenant. */
+let elsewhere: readonly { readonly workspace: TestWorkspace; readonly as: Caller }[]
 let callers: {
   operator: Caller
   tenantAdmin: Caller
@@ -57,13 +59,20 @@ beforeAll(async () => {
     otherUser: await userToken(other, 'mia'),
     siblingUser: await userToken(sibling, 'mia'),
   }
+  elsewhere = [
+    { workspace: sibling, as: callers.siblingWorkspaceAdmin },
+    { workspace: other, as: callers.otherWorkspaceAdmin },
+  ]
 })
 
-async function send(operation: AnyOperation, as: Caller): Promise<Reply> {
+async function send(operation: AnyOperation, as: Caller, world = ours): Promise<Reply> {
   const row = ROWS[operation.name]
   if (row === undefined) throw new Error(`${operation.name} is not in the sweep`)
-  const body = row.body?.(ours)
-  const reply = await call(operation.http.method, row.path(ours), { as, ...(body !== undefined && { body }) })
+  const body = row.body?.(world)
+  const reply = await call(operation.http.method, row.path(world), {
+    as,
+    ...(body !== undefined && { body }),
+  })
   if (operation.http.method !== 'HEAD') return reply
   // A response to HEAD has no body; the code is in a header.
   return { ...reply, body: { code: reply.headers.get('x-problem-code'), domain: operation.domain } }
@@ -206,6 +215,22 @@ describe.each(OPERATIONS.map((operation) => [operation.name, operation] as const
 
 const sameTenant = (caller: Caller) =>
   caller === callers.siblingService || caller === callers.siblingWorkspaceAdmin
+
+test('our ids, below a workspace of the caller: not found', async () => {
+  const found: unknown[] = []
+  let sent = 0
+  for (const operation of OPERATIONS) {
+    const path = ROWS[operation.name]?.path(ours) ?? ''
+    if (!path.includes(ours.workspace.workspaceId) || !ids().some((id) => path.includes(id))) continue
+    for (const { workspace, as } of elsewhere) {
+      const { status, body } = await send(operation, as, { ...ours, workspace })
+      sent += 1
+      if (status !== 404) found.push([operation.name, status, body])
+    }
+  }
+  expect(found).toEqual([])
+  expect(sent).toBeGreaterThan(60)
+})
 
 test('after the sweep: our resources are unchanged', async () => {
   const { workspace, documentId, flowId, executionId, keyId, schemaId, functionId, bucket } = ours
