@@ -16,10 +16,13 @@ import {
 } from '../support/fixtures/tenants.ts'
 import { startCachingProxy } from '../support/servers/caching-proxy.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
+import type { Running } from '../support/stack/start.ts'
 import { refusalOfUsers, USER_ROWS } from './end-users/user-rows.ts'
 import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 
 let ours: World
+/** A workspace of the tenant, and one of another tenant. */
+let elsewhere: readonly { readonly workspace: TestWorkspace; readonly as: Caller }[]
 let callers: {
   operator: Caller
   tenantAdmin: Caller
@@ -59,14 +62,22 @@ beforeAll(async () => {
     otherUser: await userToken(other, 'mia'),
     siblingUser: await userToken(sibling, 'mia'),
   }
+  elsewhere = [
+    { workspace: sibling, as: callers.siblingWorkspaceAdmin },
+    { workspace: other, as: callers.otherWorkspaceAdmin },
+  ]
 })
 
-async function send(operation: AnyOperation, as: Caller, at = inject('tenon')): Promise<Reply> {
+async function send(
+  operation: AnyOperation,
+  as: Caller,
+  { at = inject('tenon'), world = ours }: { at?: Running; world?: World } = {},
+): Promise<Reply> {
   const row = ROWS[operation.name]
   if (row === undefined) throw new Error(`${operation.name} is not in the sweep`)
-  const body = row.body?.(ours)
+  const body = row.body?.(world)
   const options = { as, at, ...(body !== undefined && { body }) }
-  const reply = await call(operation.http.method, row.path(ours), options)
+  const reply = await call(operation.http.method, row.path(world), options)
   if (operation.http.method !== 'HEAD') return reply
   // A response to HEAD has no body; the code is in a header.
   return { ...reply, body: { code: reply.headers.get('x-problem-code'), domain: operation.domain } }
@@ -224,7 +235,7 @@ test('every read, sent by caller after caller through a shared cache: answered a
       // The owner comes first and last: neither its reply nor the refusal of a stranger is served to the next.
       const statuses = []
       for (const as of [owner, stranger, anon, user, {}, owner])
-        statuses.push((await send(operation, as, at)).status)
+        statuses.push((await send(operation, as, { at })).status)
       expect([operation.name, statuses.at(0), statuses.at(-1)]).toEqual([operation.name, direct, direct])
     }
     expect([cache.kept, cache.hits]).toEqual([[], []])
@@ -235,6 +246,22 @@ test('every read, sent by caller after caller through a shared cache: answered a
     cache.close()
   }
 }, 60_000)
+
+test('our ids, below a workspace of the caller: not found', async () => {
+  const found: unknown[] = []
+  let sent = 0
+  for (const operation of OPERATIONS) {
+    const path = ROWS[operation.name]?.path(ours) ?? ''
+    if (!path.includes(ours.workspace.workspaceId) || !ids().some((id) => path.includes(id))) continue
+    for (const { workspace, as } of elsewhere) {
+      const { status, body } = await send(operation, as, { world: { ...ours, workspace } })
+      sent += 1
+      if (status !== 404) found.push([operation.name, status, body])
+    }
+  }
+  expect(found).toEqual([])
+  expect(sent).toBeGreaterThan(60)
+})
 
 test('after the sweep: our resources are unchanged', async () => {
   const { workspace, documentId, flowId, executionId, keyId, schemaId, functionId, bucket } = ours
