@@ -1,6 +1,9 @@
 /** Byte quotas of documents and objects: every write is counted exactly, the limit is never exceeded. */
 
 import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { request } from 'node:http'
+import { join } from 'node:path'
 import { describe, expect, inject, test } from 'vitest'
 import { limit, quota, repeatConcurrently, tally } from '../../support/fixtures/quotas.ts'
 import {
@@ -10,6 +13,7 @@ import {
   createTestWorkspaceWithStorage,
   eventually,
   type TestWorkspace,
+  unique,
 } from '../../support/fixtures/tenants.ts'
 
 const PLATFORM = '{tenant_id,workspace_id,collection,id,version,created_at,updated_at}'
@@ -219,6 +223,50 @@ describe('bytes of objects', () => {
     const foreign = await put(workspace, `/v1/objects/${bucket}x/key`, 10)
     expect(foreign.status).toBeGreaterThanOrEqual(403)
     expect((await quota(workspace, 'object_bytes')).used).toBe(50_000)
+  }, 60_000)
+
+  test('uploads and downloads whose client goes away: nothing is stored, and neither a metric nor the log has an error', async () => {
+    const workspace = await createTestWorkspaceWithStorage()
+    const bucket = await bucketOf(workspace)
+    const { service: as } = workspace
+    await limit(workspace, { object_bytes: 20_000_000 })
+    const url = (key: string) => new URL(`${inject('tenon').url}/v1/objects/${bucket}/${key}`)
+    expect((await put(workspace, `/v1/objects/${bucket}/large`, 8_000_000)).status).toBe(201)
+    const [id, count] = [unique('gone'), 20]
+    const tagged = (n: number) => ({ ...as, 'x-request-id': `${id}.${n}` })
+    const abortUpload = (n: number) =>
+      new Promise<void>((done) => {
+        const headers = { ...tagged(n), 'content-length': '1000000' }
+        const sent = request(url(`part-${n}`), { method: 'PUT', headers, agent: false })
+        sent.on('error', () => {}).once('close', () => done())
+        sent.write(Buffer.alloc(100_000), () => setImmediate(() => sent.destroy()))
+      })
+    const abortDownload = (n: number) =>
+      new Promise<void>((done) => {
+        const sent = request(url('large'), { headers: tagged(n), agent: false }, (response) =>
+          response.once('data', () => sent.destroy()),
+        )
+        sent.on('error', () => {}).once('close', () => done())
+        sent.end()
+      })
+    await repeatConcurrently(count, (n) => (n % 2 === 0 ? abortUpload(n) : abortDownload(n)))
+    const metric = async (name: string, label = '') => {
+      const { body } = await call('GET', `/v1/analytics/query?metric=${name}&window=1h`, { as })
+      const points = body.series.filter(
+        ({ labels }: { labels: { class?: string } }) => (labels.class ?? '') === label,
+      )
+      return points[0].points.reduce((sum: number, [, value]: [string, number]) => sum + (value ?? 0), 0)
+    }
+    // Beside the one that stored the object, and those that read the metric.
+    await eventually(async () => ((await metric('requests')) > count ? true : undefined))
+    expect(await metric('errors', '5xx')).toBe(0)
+    const log = await readFile(join(inject('tenon').logs, 'api.log'), 'utf8')
+    const own = log.split('\n').filter((line) => line.includes(id))
+    expect(own.filter((line) => JSON.parse(line).level >= 40)).toEqual([])
+    expect(await storedBytes(workspace, bucket)).toBe(8_000_000)
+    await eventually(async () =>
+      (await quota(workspace, 'object_bytes')).used === 8_000_000 ? true : undefined,
+    )
   }, 60_000)
 
   test('byte quota: reservation of a dead process: settled by a lookup in the store once the bytes are needed', async () => {
