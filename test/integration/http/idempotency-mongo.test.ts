@@ -144,15 +144,15 @@ describe('the process of a request freezes', () => {
   const creation = (ledger: Ledger) => batchOf(ledger, [{ op: 'create', data: { k: 'c' } }])
 
   test.each([
-    ['increment', increment, BEGIN],
-    ['create', creation, BEGIN],
-    ['PATCH', patch, BEGIN],
+    ['increment', increment],
+    ['create', creation],
+    ['PATCH', patch],
   ] as const)(
-    '%s: another process takes the request over, then it wakes up: it changes nothing more',
-    async (_, requestOf, at) => {
+    '%s: it stops before its change, another process takes it over, then it wakes up: it changes nothing more',
+    async (_, requestOf) => {
       const ledger = await openLedger()
       const request = requestOf(ledger)
-      const { first, again, wake } = await freeze(ledger, request, at)
+      const { first, again, wake } = await freeze(ledger, request, 1, documents)
       const taken = await askUntilAnswered(ledger, again)
       expect(taken.status).toBe(200)
       wake()
