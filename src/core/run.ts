@@ -107,7 +107,7 @@ export interface RunUpdate {
  * The workflow task that an update is of: when its workflow run started, in ms, and how many events the history of that run had.
  * A later task has a higher order. What a task has recorded that Temporal then refused counts no more, even if it is written late.
  */
-export type TaskOrder = readonly [runStartedMs: number, historyLength: number]
+type TaskOrder = readonly [runStartedMs: number, historyLength: number]
 
 /** The members that the record of an execution gets at its end, besides its steps. */
 export type Ending = Pick<
