@@ -1,6 +1,5 @@
 /** The connection pool of the login role. Statements run in batches alone; the first statement of each sets role and tenant. */
 
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient } from 'pg'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
@@ -52,8 +51,6 @@ export class Database implements StatementExecutor {
   /** The share of the pool that one tenant may use. */
   readonly #connectionShares = new KeyedSemaphore(LIMITS.poolPerTenantMax, LIMITS.poolWaitMs)
   readonly #batcher = new TransactionBatcher((...of) => this.#runAlone(...of))
-  /** The transaction around the caller. Its sockets and timers may outlive it, and still have it as their context. */
-  readonly #held = new AsyncLocalStorage<{ isOpen: boolean }>()
 
   private constructor(config: ClientConfig, onError: (error: Error) => void, connectionsMax: number) {
     this.#config = config
@@ -116,23 +113,20 @@ export class Database implements StatementExecutor {
   /**
    * Runs several round trips as one transaction. It ends with `work`, or after `transactionIdleMs` without a statement.
    * @param tenant the tenant whose share of connections it uses
-   * @param work may use the pool neither directly nor through a cache: see {@link Database.#withClient}
+   * @param work should use no other connection: one that holds a connection and waits for another waits for the others that do
    * @throws the error of `work`, or as {@link batch}; then the transaction is rolled back
    */
   transaction<T>(tenant: string, work: (held: StatementExecutor) => Promise<T>): Promise<T> {
     return this.#withClient(tenant, async (client) => {
       await send(client, BEGIN)
-      const held = { isOpen: true }
       try {
         const executor = { batch: (context: SessionContext, of: readonly Sql[]) => run(client, context, of) }
-        const result = await this.#held.run(held, () => work(executor))
+        const result = await work(executor)
         await send(client, 'commit')
         return result
       } catch (error) {
         await send(client, 'rollback')
         throw error
-      } finally {
-        held.isOpen = false
       }
     })
   }
@@ -146,14 +140,8 @@ export class Database implements StatementExecutor {
     await this.#pool.end()
   }
 
-  /**
-   * Statements of no tenant (of operators, or before the tenant is known) are not limited.
-   * @throws TypeError within a transaction: whoever holds a connection and waits for another one waits for the others who do, so
-   * that a few such requests would stop the process
-   */
+  /** Statements of no tenant (of operators, or before the tenant is known) are not limited. */
   async #withClient<T>(tenant: string, work: (client: PoolClient) => Promise<T>): Promise<T> {
-    if (this.#held.getStore()?.isOpen === true)
-      throw new TypeError('a second connection within a transaction: use the scope of the transaction')
     const release = tenant === '' ? undefined : await this.#connectionShares.acquire(tenant, BUSY)
     try {
       return await this.#lend(work)

@@ -143,7 +143,7 @@ test('mcp publish: a version that waits for approval: exit code 2, the command t
   expect(misspelt.stderr).toContain(
     'is not a candidate. Did you mean collections:notes:list? `tenon mcp candidates',
   )
-  expect((await tenon('publish', 'second')).stderr).toContain('`tenon quota set <name> <limit>`')
+  expect((await tenon('publish', 'second')).stderr).toContain('`npx tenon quota set <name> <limit>`')
   await rm(folder, { recursive: true })
 }, 60_000)
 

@@ -58,18 +58,3 @@ test('session that holds a lock: takes no connection of the pool, ends by itself
   })
   await database.ping()
 })
-
-test('transaction: a statement of the pool within it: refused at once, also if the pool has a connection; afterwards taken', async () => {
-  const context = { role: 'tenon_anon', tenant: '', workspace: '', statementTimeoutMs: 2_000 } as const
-  const pool = Database.open(proxyUrl, () => {}, 2)
-  try {
-    const within = pool.transaction('', async (held) => {
-      await held.batch(context, [sql`select 1`])
-      await pool.ping()
-    })
-    await expect(within).rejects.toThrow(TypeError)
-    await pool.ping()
-  } finally {
-    await pool.close()
-  }
-})

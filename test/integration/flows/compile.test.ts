@@ -229,7 +229,7 @@ test('tool flow_validate of the official MCP server: returns the same result as 
   const { body } = await post('validate', { source })
   expect(body.faults).toHaveLength(2)
   try {
-    const args = { ws: workspace.workspaceId, source }
+    const args = { workspace_id: workspace.workspaceId, source }
     const result = await client.callTool({ name: 'flow_validate', arguments: args })
     const [{ text }] = result.content as [{ text: string }]
     expect(JSON.parse(text)).toEqual(body)
