@@ -52,7 +52,6 @@ test('scopes: requested by entry points only', async () => {
 
 test('rights of a service key: assumed for tools of MCP servers and for the lookups of rules only', async () => {
   expect(await filesThat(/\basWorkspaceService\(/)).toEqual([
-    'access/access.ts',
     'features/collections/resolve-store.ts',
     // Results of tools have documents.
     'features/mcp-servers/calls/kept-results.ts',
@@ -63,10 +62,7 @@ test('rights of a service key: assumed for tools of MCP servers and for the look
 })
 
 test('rights to run flows: assumed for keys and tokens with a scope only', async () => {
-  expect(await filesThat(/\basFlowRunner\(/)).toEqual([
-    'access/access.ts',
-    'features/flows/executions/key-operations.ts',
-  ])
+  expect(await filesThat(/\basFlowRunner\(/)).toEqual(['features/flows/executions/key-operations.ts'])
 })
 
 test('rights to keep records of function runs: assumed by the files that start and read runs only', async () => {

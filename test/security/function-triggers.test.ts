@@ -118,7 +118,7 @@ test('triggered run: acts as the trigger with no scopes of a caller', async () =
     subject: `trigger:${id}`,
     role: 'service',
     scopes: [],
-    causes: [expect.any(String), expect.stringMatching(/^key_/)],
+    causes: [expect.any(String), expect.stringMatching(/^key_/), expect.stringMatching(/^since:/)],
   })
 })
 

@@ -67,14 +67,14 @@ async function deployOnce(path: string, { name, config, force, workspace }: Depl
   // An exported `config` is the whole configuration, and only the platform reads it: another may have been set since.
   const same = force === true || bundle.hasConfig ? undefined : await findUnchanged(client, wanted)
   if (same !== undefined) {
-    printWarnings(await missingSecrets(client, workspace_id, same))
+    for (const warning of await missingSecrets(client, workspace_id, same))
+      process.stderr.write(`warning: ${warning}\n`)
     return `${same.name} v${same.version} unchanged (${same.id})`
   }
   const body = { ...wanted, ...(source_map && { source_map }) }
   const made = await client.post<Deployed>('/v1/functions', body).catch((error: unknown) => {
     throw sourceErrorOf(error, path)
   })
-  printWarnings((made.warnings ?? []).map(({ detail }) => detail))
   return `${made.name} v${made.version} ${made.sha256.slice(0, 12)} (${made.id})`
 }
 
@@ -85,10 +85,6 @@ async function configArgument(text: string): Promise<object> {
   throw new Error(
     `The configuration is ${JSON.stringify(config)}. Give its members, such as {"timeout": "9s"}.`,
   )
-}
-
-function printWarnings(warnings: readonly string[]): void {
-  for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`)
 }
 
 /** A warning for each secret that the function names and the workspace lacks, as a deployment has them. */

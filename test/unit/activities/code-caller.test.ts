@@ -8,7 +8,10 @@ import type { FunctionCaller, FunctionTrigger } from '../../../src/core/work.ts'
 import { callerWithoutRights } from '../../../src/features/functions/runs/run.ts'
 import { triggerSubject } from '../../../src/features/functions/triggers/trigger-starts.ts'
 
-const ref = { tenantId: 'ten_1', workspaceId: 'ws_1' } as WorkspaceRef
+const ref = {
+  tenantId: 'ten_01m8d7j9z4ey18tqh5stzxs4vt',
+  workspaceId: 'ws_01m8d7j9z4ey18tqh5stzxs4vt',
+} as WorkspaceRef
 const USER: EndUser = { id: 'mia', email: 'mia@example.com', emailVerified: true, claims: { team: 'a' } }
 const SHOWN = { id: 'mia', email: 'mia@example.com', claims: { team: 'a' } }
 const MIA: FunctionCaller = {
@@ -58,7 +61,7 @@ test('execution of a flow: its id; of the function that a function in it calls, 
 })
 
 test('subject that looks like an execution of another workspace: stays as it is', () => {
-  const subject = FLOW.replace('ws_1', 'ws_2')
+  const subject = FLOW.replace(ref.workspaceId, 'ws_01m8d7j9z4ey18tqh5stzxs4vv')
   expect(shown({ subject, role: 'service' }, { kind: 'api' })).toEqual({ kind: 'service', id: subject })
 })
 
