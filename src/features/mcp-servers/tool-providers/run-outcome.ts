@@ -161,7 +161,9 @@ export async function followRun(
           ...(signal && { signal }),
           onChange: (now) => {
             const begun = now.steps_omitted?.total ?? now.steps?.length ?? 0
-            if (begun > reported) onProgress?.({ progress: begun, message: openStep(now) ?? now.status })
+            // A short step may have ended before it is seen.
+            const step = openStep(now) ?? now.steps?.at(-1)?.name
+            if (begun > reported) onProgress?.({ progress: begun, message: step ?? now.status })
             reported = Math.max(begun, reported)
             return (
               requestedDecisions(now) !== undefined || (stopsAtApprovals && (now.approvals ?? []).length > 0)
