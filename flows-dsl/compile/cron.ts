@@ -56,7 +56,7 @@ export function parseCron(text: string): { readonly cron: string } | { readonly 
   return { cron: words.map(([word]) => word.toUpperCase()).join(' ') }
 }
 
-/** What to write in place of another number of fields: many crons begin with seconds, or have names such as `@daily`. */
+/** The next step for a cron without five fields: many begin with seconds, or are names such as `@daily`. */
 function fieldsHint(words: readonly RegExpExecArray[]): string {
   const [first = '', ...rest] = words.map(([word]) => word)
   const named = fieldOf(CRONS, first.toLowerCase())

@@ -40,7 +40,7 @@ const POINTER_CHARS_MAX = 1_000
 interface ListOptions {
   /** The tasks do not follow each other, so no directive can refer to another of them. */
   readonly areBranches?: boolean
-  /** What is known of the input of the first task. */
+  /** The type of the input of the first task, as far as it is known. */
   readonly first?: Shape | undefined
 }
 

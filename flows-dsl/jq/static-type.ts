@@ -12,7 +12,7 @@ export interface Shape {
   readonly schema?: JsonObject
 }
 
-/** What is known of `.` and of the variables that an expression sees. */
+/** The types of `.` and of the variables that an expression sees, as far as they are known. */
 export interface KnownShapes {
   readonly dot?: Shape | undefined
   readonly variables: Readonly<Record<string, Shape | undefined>>
@@ -39,7 +39,7 @@ const BUILTINS: Readonly<Record<string, Shape>> = Object.fromEntries(
   RESULTS.flatMap(([result, names]) => names.split(' ').map((name) => [name, result])),
 )
 
-/** What a JSON Schema says of the type of a value; undefined if nothing. */
+/** The type that a JSON Schema allows for a value; undefined if it says nothing of the type. */
 export function shapeOfSchema(schema: Json | undefined): Shape | undefined {
   if (schema === undefined || !isObject(schema)) return undefined
   const { type, const: only, enum: some } = schema

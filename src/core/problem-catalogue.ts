@@ -3,7 +3,7 @@
 export interface ProblemRow {
   readonly status: number
   readonly title: string
-  /** The next step for the caller, whoever it is; the hint of problems without their own. */
+  /** The next step for callers of every role; the hint of problems without their own. */
   readonly help: string
   /** One more sentence, which users and visitors of an application do not get: what an admin or an operator does. */
   readonly adminHint?: string
@@ -101,7 +101,7 @@ export const PROBLEMS = {
   api_key_disabled: row(
     401,
     'The API key is disabled',
-    'Use another key, or ask whoever gave you this one to enable it.',
+    'Use another key, or ask the person who gave you this one to enable it.',
     { adminHint: 'An admin enables it with PATCH /v1/api-keys/{id}.' },
   ),
   api_key_revoked: row(401, 'The API key was revoked', 'Create a new one.'),
@@ -371,13 +371,13 @@ export const PROBLEMS = {
   functions_unavailable: row(
     503,
     'Functions are not available',
-    'Ask whoever runs the platform to provide them.',
+    'Ask the operator of the platform to provide them.',
     { adminHint: 'Operators: `npx tenon doctor` shows what Deno is missing.' },
   ),
   containers_unavailable: row(
     503,
     'Container images cannot be run',
-    'Ask whoever runs the platform to provide a container engine.',
+    'Ask the operator of the platform to provide a container engine.',
     {
       adminHint:
         'Operators: install Docker or Podman, and set TENON_CONTAINER_ENGINE for the API and the worker.',

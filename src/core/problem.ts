@@ -15,7 +15,7 @@ export interface InputError {
 interface ProblemOptions {
   /** One sentence about this case. Goes to the client: no SQL, no stack, nothing of another tenant. */
   readonly detail?: string
-  /** The next step of whoever calls, in place of the catalogue's. Anybody may read it. */
+  /** The next step of the caller, in place of the catalogue's. Callers of every role read it. */
   readonly hint?: string
   /** The next step of admins, operators and those who program the application; users and visitors of it do not read it. */
   readonly adminHint?: string

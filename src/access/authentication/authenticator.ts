@@ -217,7 +217,7 @@ export class Authenticator {
   }
 }
 
-/** The rejection of a caller who is known; its roles decide which hint it gets. */
+/** The rejection of a known caller. The roles of the caller decide which hint the response has. */
 export class RejectedCaller extends Problem {
   readonly roles: readonly Role[]
 

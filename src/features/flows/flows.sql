@@ -247,7 +247,7 @@ begin
   return null;
 end $$;
 
--- An execution that has ended stays as it ended, whoever writes. A start that Temporal rejected is the exception: it may be tried again.
+-- The status and the end of an execution that has ended stay. A start that Temporal rejected is the exception: it may be tried again.
 -- A delayed write of a workflow task replaces nothing that a later one has recorded.
 create function tenon.refuse_other_end() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
 begin

@@ -50,7 +50,7 @@ interface IdentityForm {
   readonly provider: string
 }
 
-/** Asks for the password once, since whoever has the address at the provider need not be the user. */
+/** Asks for the password once, since the person with the address at the provider need not be the user. */
 export function connectIdentityPage(
   { brand }: UserWorkspace,
   { ticket, action, formTarget, email, provider }: IdentityForm,

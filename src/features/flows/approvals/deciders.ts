@@ -106,7 +106,7 @@ const REFUSALS = {
   }),
 }
 
-/** The people behind the caller, such as the maker of a key: whoever changes data by it may not decide either. */
+/** The makers of the caller, such as the maker of a key. If the caller changes data, they may not decide either. */
 export async function peopleBehind(scope: WorkspaceScope): Promise<string[]> {
   const { subject } = scope.actor
   const found = await scope.row<{ people: string[] }>(
