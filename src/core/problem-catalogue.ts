@@ -371,13 +371,13 @@ export const PROBLEMS = {
   functions_unavailable: row(
     503,
     'Functions are not available',
-    'Ask the operator of the platform to provide them.',
+    'This installation of the platform does not provide them.',
     { adminHint: 'Operators: `npx tenon doctor` shows what Deno is missing.' },
   ),
   containers_unavailable: row(
     503,
     'Container images cannot be run',
-    'Ask the operator of the platform to provide a container engine.',
+    'This installation of the platform has no container engine.',
     {
       adminHint:
         'Operators: install Docker or Podman, and set TENON_CONTAINER_ENGINE for the API and the worker.',
