@@ -113,9 +113,9 @@ test('a client that leaves, before the code has begun or later: the code gets th
   expect(await client.abort(new Problem('api_key_revoked'))).toBe(false)
   await expect(code.isThere()).rejects.toMatchObject({ code: 'api_key_revoked' })
   const later = await peers('run_3')
-  const reading = later.code.chunks().next()
+  const reading = expect(later.code.chunks().next()).rejects.toMatchObject({ code: 'tenant_suspended' })
   await later.code.isThere()
   expect(await later.client.abort(new Problem('tenant_suspended'))).toBe(true)
-  await expect(reading).rejects.toMatchObject({ code: 'tenant_suspended' })
+  await reading
   for (const one of [client, code, later.client, later.code]) one.close()
 })

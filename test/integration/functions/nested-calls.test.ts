@@ -11,17 +11,21 @@ import { configure } from '../../support/stack/workspace-settings.ts'
 
 test('twenty callers at once, two levels deep: each gets its result', async () => {
   const workspace = await createTestWorkspace()
+  const config = { timeout: '50s' }
   const child = await deployed(
     workspace,
     'export default ({ n }) => new Promise((done) => setTimeout(done, 20, n))',
+    config,
   )
   const parent = await deployed(
     workspace,
     `export default ({ n }, { tenon }) => tenon.functions.invoke('${child}', { n })`,
+    config,
   )
   const top = await deployed(
     workspace,
     `export default ({ n }, { tenon }) => tenon.functions.invoke('${parent}', { n })`,
+    config,
   )
   const numbers = Array.from({ length: 20 }, (_, n) => n)
   const replies = await Promise.all(numbers.map((n) => invoke(workspace.service, top, { n })))
