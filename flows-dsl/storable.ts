@@ -9,9 +9,11 @@ const STORED_BYTES_MAX = 4_194_304
 /** A character of a text takes at most so many bytes as JSON (`\u0001`). */
 const CHAR_BYTES_MAX = 6
 
-/** Why a value cannot be stored. */
+/** The reason why a value cannot be stored. */
 interface Flaw {
   readonly kind: ErrorKind
+  /** It is a character of a text. */
+  readonly isText: boolean
   /** A predicate: `has NUL at /name`. */
   readonly reason: string
 }
@@ -20,18 +22,21 @@ interface Flaw {
 export function storageFlaw(value: Json): Flaw | undefined {
   const walk = new Walk()
   const found = walk.find(value, 1)
-  if (found !== undefined) return { kind: ERRORS.validation, reason: `${found.what}${placeOf(found.keys)}` }
+  if (found !== undefined) {
+    const { what, isText, keys } = found
+    return { kind: ERRORS.validation, isText, reason: `${what}${placeOf(keys)}` }
+  }
   const isSmall = walk.chars * CHAR_BYTES_MAX <= STORED_BYTES_MAX
   const isTooLarge = walk.isTooLarge || (!isSmall && utf8Length(JSON.stringify(value)) > STORED_BYTES_MAX)
   if (!isTooLarge) return undefined
-  return { kind: ERRORS.runtime, reason: `is larger than ${STORED_BYTES_MAX} bytes` }
+  return { kind: ERRORS.runtime, isText: false, reason: `is larger than ${STORED_BYTES_MAX} bytes` }
 }
 
 /** The value with U+FFFD in place of NUL and half surrogate pairs; null if it is too large or too deep. */
 export function toStorable(value: Json): Json {
   const flaw = storageFlaw(value)
   if (flaw === undefined) return value
-  const repaired = new Walk().find(value, 1)?.isText === true ? repair(value, 1) : null
+  const repaired = flaw.isText ? repair(value, 1) : null
   return storageFlaw(repaired) === undefined ? repaired : null
 }
 

@@ -8,7 +8,7 @@ import type { ErrorObject, FlowError } from '../errors.ts'
 import type { Lists } from './children.ts'
 import type { MachineContext } from './machine-context.ts'
 import type { CompletedTask, RunResult, RunState } from './state.ts'
-import { hasUnsettled, remember } from './unsettled-calls.ts'
+import { hasUnsettled, isEnding, remember } from './unsettled-calls.ts'
 
 const ATTEMPTS = 4
 const FIRST_DELAY_MS = 1_000
@@ -31,8 +31,7 @@ export class Compensator {
 
   /** Remembers a completed task, except one that ends the execution: compensations are not compensated themselves. */
   add(undo: CompletedTask): void {
-    const { compensation, ending } = this.#state
-    if ((compensation ?? ending) === undefined) remember(this.#state, undo)
+    if (!isEnding(this.#state)) remember(this.#state, undo)
   }
 
   begin(because: { readonly error: ErrorObject } | { readonly cancelled: true }): void {

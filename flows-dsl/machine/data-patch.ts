@@ -4,8 +4,9 @@ import { FinalError, FlowError } from '../errors.ts'
 import type { Json } from '../ir.ts'
 import { isObject, mergePatch } from '../json.ts'
 import { type MachineContext, taskContextOf } from './machine-context.ts'
-import type { BranchContext, Frame, RunState, TaskFrame } from './state.ts'
+import type { BranchContext, Frame, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
+import { isEnding } from './unsettled-calls.ts'
 
 export interface Patch {
   /** A merge patch (RFC 7396), applied to the `$context` of the flow and of each concurrent branch. */
@@ -85,8 +86,6 @@ interface Skip {
   readonly by?: string
   readonly people?: readonly string[]
 }
-
-const isEnding = ({ compensation, ending }: RunState) => (compensation ?? ending) !== undefined
 
 /** True if the nearest `onFault` is `hold` and no enclosing task catches the error. */
 export function shouldHold(machine: MachineContext, task: TaskFrame, error: FlowError): boolean {

@@ -3,7 +3,8 @@
 import { FlowError, OUTCOME_UNKNOWN } from '../errors.ts'
 import type { Json } from '../json.ts'
 import { toStorable } from '../storable.ts'
-import type { RunBody } from '../tasks/run.ts'
+import { SAFE_METHODS } from '../tasks/call-http.ts'
+import { type RunBody, runOutput } from '../tasks/run.ts'
 import type { StepEvent } from '../tasks/task.ts'
 import type { Evaluation } from './evaluation.ts'
 import type { Frames } from './frames.ts'
@@ -28,8 +29,6 @@ interface CallContext {
   recordAt(call: UnsettledCall, what: Omit<StepEvent, 'step' | 'at_ms'>): void
 }
 
-/** Safe methods (RFC 9110 §9.2.1). */
-const SAFE: readonly unknown[] = ['GET', 'HEAD', 'OPTIONS']
 /** Calls with an `Idempotency-Key`, which is the same for each attempt of a `try`. */
 const KEYED: readonly string[] = ['http', 'openapi']
 
@@ -37,7 +36,7 @@ const KEYED: readonly string[] = ['http', 'openapi']
 function mayHaveEffect(effect: Effect): boolean {
   if (effect.do === 'await') return effect.what === 'workflow'
   if (effect.do !== 'call') return false
-  return effect.function !== 'http' || !SAFE.includes(effect.arguments['method'])
+  return effect.function !== 'http' || !SAFE_METHODS.has(effect.arguments['method'])
 }
 
 /**
@@ -74,7 +73,9 @@ function keepCall(machine: CallContext, frame: EffectFrame, owner: TaskFrame | u
 
 const isKeyed = (effect: Effect): boolean => effect.do === 'call' && KEYED.includes(effect.function)
 
-const isEnding = ({ compensation, ending }: RunState): boolean => (compensation ?? ending) !== undefined
+/** True if the execution compensates its tasks, or runs those at its end. */
+export const isEnding = ({ compensation, ending }: RunState): boolean =>
+  (compensation ?? ending) !== undefined
 
 /** Tests if a call of the task itself is under way and may change something. */
 export function hasOpenCall({ frames }: CallContext, { children }: TaskFrame): boolean {
@@ -147,7 +148,7 @@ function settleOutput(machine: CallContext, call: UnsettledCall, answer: Json): 
   const { evaluation, nodes } = machine
   const node = nodes.at(call.pointer)
   try {
-    const done = node.kind === 'run' && (node.body as RunBody).return === 'none' ? null : answer
+    const done = node.kind === 'run' ? runOutput(node.body as RunBody, answer) : answer
     const variables = evaluation.variablesOfSettled(node, call)
     const output = evaluation.checkStorable(evaluation.filter(node.output?.as, done, variables), 'The output')
     if (call.isOpen) machine.recordAt(call, { phase: 'completed', output, answer })

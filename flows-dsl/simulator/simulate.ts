@@ -58,7 +58,7 @@ class SimulatedRun {
   readonly #missing = new Map<number, MissingAnswer>()
   /** Calls and sub-flows among those without an answer. */
   readonly #missingCalls = new Set<number>()
-  readonly #open = new Set<number>()
+  readonly #open = new Map<number, Effect>()
   /** Calls that were cancelled and whose outcome is awaited, since they can be compensated. */
   readonly #settling = new Set<number>()
   /** Open timers that are timeouts. */
@@ -66,8 +66,6 @@ class SimulatedRun {
   /** Decisions without a time that no task waits for yet. */
   readonly #early: PlannedDecision[] = []
   readonly #lifecycle: LifecycleEvent[] | undefined
-  /** All calls so far. */
-  readonly #calls = new Map<number, Extract<Effect, { do: 'call' }>>()
   #events: number = EVENTS.run
   #remainingChars = TRACE_CHARS_MAX
   #measuredChars = 0
@@ -238,19 +236,19 @@ class SimulatedRun {
     { id, settles }: Extract<Command, { cancel: unknown }>,
     isUnsent: boolean,
   ): (readonly [id: number, outcome: EffectOutcome | undefined])[] {
+    const effect = this.#open.get(id)
     this.#open.delete(id)
     const isMissing = this.#missing.delete(id)
     this.#missingCalls.delete(id)
     if (settles !== true) return []
-    const call = isUnsent || isMissing ? undefined : this.#calls.get(id)
+    const call = isUnsent || isMissing || effect?.do !== 'call' ? undefined : effect
     if (call?.finishes !== true) return [[id, call && { error: cancelled() }]]
     this.#settling.add(id)
     return []
   }
 
   #begin(id: number, effect: Effect, step: StepRef): void {
-    this.#open.add(id)
-    if (effect.do === 'call') this.#calls.set(id, effect)
+    this.#open.set(id, effect)
     this.#events += EVENTS[effect.do]
     if (effect.do === 'sleep') {
       if (effect.limits) this.#limits.add(id)

@@ -25,6 +25,8 @@ export interface OpenApiBody {
 }
 
 export const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+/** Safe methods (RFC 9110 §9.2.1). */
+export const SAFE_METHODS: ReadonlySet<unknown> = new Set(['GET', 'HEAD', 'OPTIONS'])
 export const HTTP_OUTPUTS = ['content', 'response', 'raw']
 export const HTTP_ERRORS = ['fault', 'data']
 /** How often a request is sent if its worker is lost. */

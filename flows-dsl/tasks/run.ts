@@ -3,6 +3,7 @@
 import type { CompileContext } from '../compile/compile-context.ts'
 import { type MapNode, type SourceNode, valueAt } from '../compile/source-nodes.ts'
 import type { Template } from '../ir.ts'
+import type { Json } from '../json.ts'
 import type { TaskType } from './task.ts'
 
 export interface RunBody {
@@ -49,12 +50,15 @@ export const run: TaskType<RunBody> = {
   },
   onChildEnd(body, _own, { output }, task) {
     if (!body.await) return { done: task.input }
-    return { done: body.return === 'none' ? null : output }
+    return { done: runOutput(body, output) }
   },
   summary({ namespace, name, version }) {
     return `run ${namespace}/${name} ${version}`
   },
 }
+
+/** The output of the task for the output of its flow. */
+export const runOutput = (body: RunBody, output: Json): Json => (body.return === 'none' ? null : output)
 
 /** Reports an unsupported process once, without diagnostics for its content. */
 function reportProcess(map: MapNode, context: CompileContext): boolean {

@@ -11,6 +11,7 @@ import {
 import { ERRORS, FlowError, OUTCOME_UNKNOWN } from '../../../flows-dsl/errors.ts'
 import { isObject, type Json, type JsonObject, omitUndefined } from '../../../flows-dsl/json.ts'
 import type { CallRequest } from '../../../flows-dsl/machine/driver.ts'
+import { SAFE_METHODS } from '../../../flows-dsl/tasks/call-http.ts'
 import { MCP } from '../../../flows-dsl/tasks/call-mcp.ts'
 import type { Activities, CallFailure, FunctionCall, InlineResult } from '../../activities/contract.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -27,8 +28,6 @@ export const SUBFLOW = '$subflow'
 export const OPEN_CALLBACK_CALL = '$callback'
 
 const SLOW = new Set(['http', 'openapi', 'function.invoke', MCP])
-/** Safe methods (RFC 9110 §9.2.1). */
-const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
 const RETRY = {
   initialInterval: '200ms',
   backoffCoefficient: 2,
@@ -189,7 +188,7 @@ function httpActivity(request: CallRequest, options: ActivityOptions) {
   const attempts = { ...RETRY, maximumAttempts: repeats ? REQUESTS_MAX : 1 }
   const heartbeatTimeout = repeats ? LIMITS.callHeartbeatMs : LIMITS.singleCallHeartbeatMs
   const startToCloseTimeout = timeLimitOf(request) + LIMITS.httpCallGraceMs
-  const settles = SAFE.has(methodOf(request)) ? {} : SETTLES
+  const settles = SAFE_METHODS.has(methodOf(request)) ? {} : SETTLES
   const limits = { ...CALLS_QUEUE, heartbeatTimeout, retry: attempts, startToCloseTimeout }
   return proxyActivities<Activities>({ ...options, ...limits, ...settles })
 }
@@ -209,7 +208,7 @@ const methodOf = ({ arguments: given }: CallRequest) => String(given['method'] ?
 /** True if a request may be sent again if its worker was lost: by `delivery`, and without it if its method is safe. */
 function isRepeatable(request: CallRequest): boolean {
   const { delivery } = request.arguments
-  return delivery === undefined ? SAFE.has(methodOf(request)) : delivery === 'at_least_once'
+  return delivery === undefined ? SAFE_METHODS.has(methodOf(request)) : delivery === 'at_least_once'
 }
 
 /** A second attempt waits for the function run that the first one started: the code runs once. */
@@ -243,7 +242,7 @@ function workerLost(request: CallRequest): FlowError {
   const { function: name, arguments: given, step } = request
   const endpoint = String(given['endpoint'] ?? '').replace(/[?#].*$/s, '')
   const method = methodOf(request)
-  const isUnknown = name === 'http' ? !SAFE.has(method) : name !== 'openapi'
+  const isUnknown = name === 'http' ? !SAFE_METHODS.has(method) : name !== 'openapi'
   const subject = name === 'http' ? `${method} ${endpoint}` : name
   const outcome = isUnknown ? ' The request may have arrived.' : ''
   const detail = `${subject}: the worker was lost before the answer arrived.${outcome}`
