@@ -1,5 +1,6 @@
 /** Helpers that operations of several features use: declare one, read one record or a page, translate conflicts. */
 
+import { hash } from 'node:crypto'
 import type { TObject, TSchema } from 'typebox'
 import { workspaceOperation } from '../access/operation-builders.ts'
 import type { WorkspaceScope } from '../access/scope.ts'
@@ -85,3 +86,9 @@ export function nextChainDepth(depth: number, detail: string): number {
   if (depth < LIMITS.chainDepthMax) return depth + 1
   throw new Problem('state_conflict', { detail })
 }
+
+export const LIST_DIGEST_CHARS = 22
+
+/** The digest of the list that a cursor belongs to, by all that distinguishes it from others. */
+export const listDigest = (...of: readonly unknown[]): string =>
+  hash('sha256', JSON.stringify(of), 'base64url').slice(0, LIST_DIGEST_CHARS)

@@ -166,7 +166,7 @@ function resultOf(op: Op | undefined, { id, version, created }: WriteResult): St
 
 function errorResult(op: Op, error: unknown): Static<typeof Result> {
   // A server error would hit the other operations, too.
-  // Nor does a claim that another attempt has taken over come back.
+  // A claim that another attempt has taken over is lost for the other operations, too.
   if (!(error instanceof Problem) || error.status >= 500 || error.code === 'idempotency_in_flight')
     throw error
   const { code, detail, errors, status } = error

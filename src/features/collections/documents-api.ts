@@ -55,16 +55,16 @@ async function change(scope: WorkspaceScope, name: string, command: DocumentComm
  */
 function fieldsFor(id: string, document: Fields): { readonly data: Fields; readonly version?: number } {
   const { id: named, _version, ...fields } = document
-  const data = Object.fromEntries(Object.entries(fields).filter(([name]) => !READ_BACK.has(name)))
   if (named !== undefined && named !== id)
     throw new Problem('validation_failed', { detail: 'id in the body differs from the one in the path.' })
   if (_version === undefined) return { data: fields }
-  if (Number.isSafeInteger(_version)) return { data, version: Number(_version) }
+  if (Number.isSafeInteger(_version)) {
+    const { _created_at, _updated_at, _owner, _warnings, ...data } = fields
+    return { data, version: Number(_version) }
+  }
   const errors = [{ in: 'body', name: '_version', pointer: '/_version', detail: 'is not a version' }] as const
   throw new Problem('validation_failed', { detail: '_version is not a version.', errors })
 }
-
-const READ_BACK: ReadonlySet<string> = new Set(['_created_at', '_updated_at', '_owner', '_warnings'])
 
 /** The versions that both the headers and the body accept. @returns undefined for any */
 function versionsFor(when: Conditions, version: number | undefined): readonly number[] | undefined {

@@ -1,12 +1,12 @@
 /** Reads one page of a query: total order, sealed cursor, and the extra row that shows if there is a next page. */
 
-import { createHash } from 'node:crypto'
 import type { WorkspaceScope } from '../../access/scope.ts'
 import { decryptFor, encryptFor } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { CountedPage } from '../../core/page.ts'
 import { Problem } from '../../core/problem.ts'
 import type { Json } from '../../core/work.ts'
+import { listDigest } from '../operation-helpers.ts'
 import { type SelectedDocument, toDocument } from './document.ts'
 import { type Filter, type OrderKey, type Path, pathsOf, pathText } from './query/filter.ts'
 import { project, type Selection } from './query/order-and-selection.ts'
@@ -33,7 +33,7 @@ export async function pageOf(
 ): Promise<CountedPage<SelectedDocument>> {
   const { filter, selection, size, count } = request
   const order = totalOrder(request.order)
-  const digest = digestOf(name, filter, order)
+  const digest = listDigest(name, filter, order)
   const after = request.after === undefined ? undefined : readCursor(scope, digest, request.after)
   const query = {
     ...{ filter, order, limit: size + 1 },
@@ -95,14 +95,6 @@ const same = (a: Path, b: Path) => a.length === b.length && a.every((name, index
 
 const PURPOSE = 'cursor'
 const PREFIX = 'c1_'
-
-/** The digest of the query that a cursor belongs to. */
-function digestOf(collection: string, filter: Filter, order: readonly OrderKey[]): string {
-  return createHash('sha256')
-    .update(JSON.stringify([collection, filter, order]))
-    .digest('base64url')
-    .slice(0, 22)
-}
 
 /** @throws Problem `cursor_too_large` if its values would not fit into a URL */
 function writeCursor(scope: WorkspaceScope, digest: string, values: readonly Json[]): string {

@@ -134,9 +134,11 @@ function merged(collection: Collection, at: At, current: Current, patch: Fields)
 }
 
 function replacedOn(collection: Collection, at: At, current: Current, fields: Fields): Planned {
-  return isSame(checkFields(fields).fields, current.fields)
-    ? partialUpdate(collection, at, current, {})
-    : replacement(collection, at, fields)
+  const { content, warnings } = validated(collection, fields)
+  const change: Change = isSame(content.fields, current.fields)
+    ? { verb: 'update', ...at, ...NOTHING }
+    : { verb: 'replace', ...at, content }
+  return { change, warnings }
 }
 
 function creation(collection: Collection, data: Fields, id: string): Planned {

@@ -163,7 +163,7 @@ export interface Store {
    */
   write(scope: WorkspaceScope, writes: readonly Write[], once?: Once): Promise<(Outcome | undefined)[]>
   /**
-   * What an earlier attempt of the request has made of its change without keeping it; undefined if it has made nothing. A store
+   * Finds the change that an earlier attempt of the request has made but not kept; undefined if it has made none. A store
    * whose changes share a transaction with the claim has no such function.
    * @returns the version that it made, and the document as it is now
    * @throws Problem `idempotency_outcome_unknown`

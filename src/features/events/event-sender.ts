@@ -8,10 +8,10 @@ import { type Entry, START, type StreamKey, type Streams, timeOf } from '../../i
 /** True if an event may be sent now; a promise if that takes a query. */
 export type EventFilter = (entry: Entry) => boolean | Promise<boolean>
 
-/** A position after which a subscriber starts; `unknown` if what it sent is none; undefined: it starts now. */
+/** The position after which a subscriber starts. `unknown`: its cursor is not of these streams. Undefined: it starts now. */
 export type Start = string | undefined
 
-const UNKNOWN = 'unknown'
+export const UNKNOWN = 'unknown'
 
 /** @param after what the subscriber has sent, or the position that it has reached */
 export const gapFrame = (after: string, earliest: string): string =>
@@ -100,7 +100,7 @@ export class EventSender {
   async #hasLost(start: string): Promise<boolean> {
     if (start === START) return false
     const { dropped } = await this.#streams.following(this.#key, start)
-    return dropped !== undefined && mayHaveDropped(dropped, this.#selection.acceptsTopic)
+    return mayHaveDropped(dropped, this.#selection.acceptsTopic)
   }
 
   /** Moves the position past entries of other topics, if the subscriber has got all that were for it. */
@@ -135,8 +135,8 @@ export class EventSender {
       const newest = this.#newest
       const { entries, dropped } = await this.#streams.following(this.#key, this.#last)
       // A subscription from the beginning has no gap.
-      const isReported = dropped !== undefined && this.#last !== START
-      if (isReported && mayHaveDropped(dropped, this.#selection.acceptsTopic)) await this.#sendGap(sink)
+      if (this.#last !== START && mayHaveDropped(dropped, this.#selection.acceptsTopic))
+        await this.#sendGap(sink)
       if (entries.length === 0) this.#last = newest
       for (const entry of entries) {
         const isAccepted = await this.#selection.accepts(entry)

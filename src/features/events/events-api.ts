@@ -14,7 +14,7 @@ import { changeFilter, requireReadable } from '../collections/rules/change-event
 import { bodyProblem } from '../operation-helpers.ts'
 import { consumeQuota } from '../quotas/quotas-api.ts'
 import type { EventFilter } from './event-sender.ts'
-import { cloudEvent, eventsIn, isChangeTopic, isPlatformTopic, matchesTopic } from './events.ts'
+import { cloudEvent, eventsIn, isChangeTopic, isPlatformTopic, matchesAny } from './events.ts'
 
 const WORD = '[A-Za-z0-9_-]+'
 const Topic = Type.String({
@@ -134,8 +134,7 @@ function topicFilter(scope: WorkspaceScope, topics: readonly string[]): EventFil
     return allowed
   }
   return ({ topic }) => {
-    const isAllowed = (patterns: readonly string[]) =>
-      patterns.some((pattern) => matchesTopic(pattern, topic))
+    const isAllowed = (patterns: readonly string[]) => matchesAny(patterns, topic)
     const allowed = known.get('allowed')
     return allowed === undefined ? ask().then(isAllowed) : isAllowed(allowed)
   }

@@ -14,7 +14,7 @@ import {
   type StreamKey,
   type Streams,
 } from '../../infra/valkey/streams.ts'
-import { type EventFilter, EventSender, gapFrame, type Start } from './event-sender.ts'
+import { type EventFilter, EventSender, gapFrame, type Start, UNKNOWN } from './event-sender.ts'
 
 /** The events of the tenant, and the workspace's own changes. */
 export function eventsIn(scope: WorkspaceScope): Events {
@@ -132,7 +132,7 @@ export class Events {
     return stream === 'events' ? eventsOf(this.#ref.tenantId) : changesOf(this.#ref)
   }
 
-  /** @param causes the subjects behind the event, whom subscribers do not get to know */
+  /** @param causes the subjects that have caused the event; subscribers do not receive them */
   async publish(event: CloudEvent, causes: readonly string[]): Promise<void> {
     const { type: topic, source } = event
     const message = {
@@ -167,7 +167,7 @@ export class Events {
     }
     try {
       for (const [index, part] of parts.entries()) {
-        const acceptsTopic = (topic: string) => part.topics.some((pattern) => matchesTopic(pattern, topic))
+        const acceptsTopic = (topic: string) => matchesAny(part.topics, topic)
         const accepts: EventFilter = (entry) =>
           acceptsTopic(entry.topic) &&
           (!ownWorkspace || entry.source === this.source) &&
@@ -202,10 +202,11 @@ const IS_CURSOR = new RegExp(CURSOR)
 function startsOf(after: string, streams: number): readonly Start[] {
   if (after === '') return []
   const ids = IS_CURSOR.test(after) ? after.split(',') : []
-  return ids.length === streams ? ids : Array.from({ length: streams }, () => 'unknown')
+  return ids.length === streams ? ids : Array.from({ length: streams }, () => UNKNOWN)
 }
 
-/** `orders.created` matches itself, `orders.*` every topic below `orders`. */
-export function matchesTopic(pattern: string, topic: string): boolean {
-  return pattern.endsWith('.*') ? topic.startsWith(pattern.slice(0, -1)) : topic === pattern
-}
+/** True if a topic matches one of the patterns: `orders.created` matches itself, `orders.*` every topic below `orders`. */
+export const matchesAny = (patterns: readonly string[], topic: string): boolean =>
+  patterns.some((pattern) =>
+    pattern.endsWith('.*') ? topic.startsWith(pattern.slice(0, -1)) : topic === pattern,
+  )

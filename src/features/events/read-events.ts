@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts'
 import { isBefore } from '../../core/run.ts'
 import { mayHaveDropped } from '../../infra/valkey/stream-log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
-import { type Events, isWorkspaceTopic, matchesTopic, type StreamName } from './events.ts'
+import { type Events, isWorkspaceTopic, matchesAny, type StreamName } from './events.ts'
 
 export interface EventsRequest {
   /** Topics and patterns, as of a subscription. */
@@ -90,7 +90,7 @@ async function withinMs(ms: number, { arrived, wake, signal }: Waiting): Promise
 
 function partsOf({ source }: Events, { topics, ownWorkspace }: EventsRequest): Part[] {
   const partOf = (stream: StreamName, own: readonly string[]) => {
-    const acceptsTopic = (topic: string) => own.some((pattern) => matchesTopic(pattern, topic))
+    const acceptsTopic = (topic: string) => matchesAny(own, topic)
     const accepts = (entry: Entry) => acceptsTopic(entry.topic) && (!ownWorkspace || entry.source === source)
     return { stream, accepts, acceptsTopic }
   }
@@ -171,9 +171,9 @@ async function scan(
   let [last, bytes, hasGap] = [after, 0, false]
   while (found.length <= limit && bytes <= bytesMax && Date.now() < untilMs) {
     const { entries, dropped } = await events.following(stream, last)
-    // Nobody has read up to a time.
+    // No reader has read the entries before a start time, so their loss is no gap.
     const isKnown = since === undefined || last !== after
-    hasGap ||= isKnown && dropped !== undefined && mayHaveDropped(dropped, acceptsTopic)
+    hasGap ||= isKnown && mayHaveDropped(dropped, acceptsTopic)
     last = entries.at(-1)?.id ?? last
     if (entries.length === 0) return { found, last, isAtEnd: true, hasGap }
     for (const entry of entries.filter(accepts)) {

@@ -247,7 +247,7 @@ begin
   return null;
 end $$;
 
--- The status and the end of an execution that has ended stay. A start that Temporal rejected is the exception: it may be tried again.
+-- No writer changes how an execution has ended, except that a start which Temporal rejected may be tried again.
 -- A delayed write of a workflow task replaces nothing that a later one has recorded.
 create function tenon.refuse_other_end() returns trigger language plpgsql set search_path = tenon, pg_temp as $$
 begin

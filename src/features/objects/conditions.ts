@@ -67,7 +67,7 @@ export function isExpectedVersion(
 
 /**
  * The condition of a change, which the store checks as it makes it.
- * @param known what the store has now; undefined if there is no object; a Problem if it did not say
+ * @param known what the store has now; undefined if there is no object; a Problem if the store did not answer
  * @throws Problem `PreconditionFailed`; `known`, if it is a Problem and its date is needed
  */
 export function writeConditions(

@@ -22,13 +22,13 @@ const BYTES = { md5: 16, sha256: 32, sha512: 64 }
 /**
  * Passes an upload on, the last chunk only after the digest of all bytes was compared: of a body that differs, the store never
  * gets the end.
- * @throws Problem `digest_mismatch`; `header_invalid` for a header that is malformed, or has no known algorithm
+ * @throws Problem `digest_mismatch`
  */
 export async function* verified(
   chunks: AsyncIterable<Uint8Array>,
-  announced: AnnouncedDigests,
+  announced: readonly Expected[],
 ): AsyncGenerator<Uint8Array> {
-  const expected = expectedDigests(announced).map((one) => ({ ...one, hash: createHash(one.algorithm) }))
+  const expected = announced.map((one) => ({ ...one, hash: createHash(one.algorithm) }))
   if (expected.length === 0) return yield* chunks
   let last: Uint8Array | undefined
   for await (const chunk of chunks) {
@@ -44,7 +44,7 @@ export async function* verified(
   if (last !== undefined) yield last
 }
 
-/** @throws Problem `header_invalid` */
+/** @throws Problem `header_invalid` for a header that is malformed, or has no known algorithm */
 export function expectedDigests({
   content_md5,
   content_digest,

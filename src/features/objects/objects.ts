@@ -1,6 +1,5 @@
 /** Objects: binary streams in the workspace's bucket; problems have S3's own names. */
 
-import { createHash } from 'node:crypto'
 import Type from 'typebox'
 import { requirePublic } from '../../access/anon-settings.ts'
 import { Input, Time, workspaceOperation } from '../../access/operation-builders.ts'
@@ -12,6 +11,7 @@ import { checkBucket } from '../../core/object-key.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { DATA_ROLES, WRITERS_AND_USERS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
+import { LIST_DIGEST_CHARS, listDigest } from '../operation-helpers.ts'
 import { objectsOf } from './workspace-objects.ts'
 
 // `run` checks the names, since the problem has S3's code.
@@ -213,7 +213,7 @@ export const listObjects = workspaceOperation({
   http: { method: 'GET', path: '/v1/objects/{bucket}' },
   run: async (scope, { bucket, page_size: size = LIMITS.pageSizeDefault, page_after, prefix = '' }) => {
     await requireReadable(scope, prefix)
-    const digest = digestOf(bucket, prefix)
+    const digest = listDigest(bucket, prefix)
     const after = page_after === undefined ? {} : { after: readCursor(digest, page_after) }
     const { data, next } = await objectsOf(scope).list(checkBucket(bucket), { prefix, size, ...after })
     return {
@@ -223,22 +223,13 @@ export const listObjects = workspaceOperation({
   },
 })
 
-/** The digest of the list that a cursor belongs to. A store takes its own token for any prefix, and would show another part. */
-const digestOf = (bucket: string, prefix: string) =>
-  createHash('sha256')
-    .update(JSON.stringify([bucket, prefix]))
-    .digest('base64url')
-    .slice(0, DIGEST_CHARS)
-
-const DIGEST_CHARS = 22
-
-/** @param token the store's continuation token */
+/** @param token the store's continuation token, which the store takes for any prefix, and would show another part */
 const cursor = (digest: string, token: string) => `c1_${Buffer.from(digest + token).toString('base64url')}`
 
 /** @throws Problem `cursor_invalid` if the text is not a cursor, `cursor_mismatch` if it is of another list */
 function readCursor(digest: string, text: string): string {
   const content = Buffer.from(text.replace(/^c1_/, ''), 'base64url').toString()
-  const token = content.slice(DIGEST_CHARS)
+  const token = content.slice(LIST_DIGEST_CHARS)
   if (token === '' || cursor('', content) !== text) throw new Problem('cursor_invalid')
   if (!content.startsWith(digest)) throw new Problem('cursor_mismatch')
   return token

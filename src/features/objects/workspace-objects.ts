@@ -73,9 +73,9 @@ export class WorkspaceObjects {
   ): Promise<{ etag: string; size: number; created: boolean }> {
     const max = LIMITS.objectBytesMax
     if ((source.length ?? 0) > max) throw tooLarge(max)
-    expectedDigests(options)
+    const expected = expectedDigests(options)
     const target = targetOf(object)
-    const checked = { ...source, chunks: verified(source.chunks, options) }
+    const checked = { ...source, chunks: verified(source.chunks, expected) }
     const upload = await this.#ledger.begin({ bucket: target.Bucket, key: target.Key }, checked)
     return upload.during(() => this.#upload(target, upload, options))
   }

@@ -2,7 +2,7 @@
 
 import { cronNumbers } from '../../../flows-dsl/compile/cron.ts'
 import type { Timing } from '../../infra/temporal/schedules.ts'
-import { type ZoneClock, zoneClock } from './zone-clock.ts'
+import { spelledZone, type ZoneClock, zoneClock } from './zone-clock.ts'
 
 /** By default, a start that is late by more than this is skipped. */
 export const CATCH_UP_MS = 60_000
@@ -15,7 +15,8 @@ const LOOKS_MAX = 40_000
 
 /**
  * The times of an expression. As in Vixie cron, one whose minute or hour begins with `*` follows the clock: it has each time that a
- * clock in the zone shows, also those that it shows twice. A fixed time, such as `30 2 * * *`, that a change of the clocks skips is skipped on that day, and one that it repeats has the second of the two times.
+ * clock in the zone shows, also those that it shows twice. A fixed time, such as `30 2 * * *`, that a change of the clocks skips is
+ * skipped on that day, and one that it repeats has the second of the two times.
  * @param text in capitals, with single spaces
  */
 export function cronTiming(
@@ -30,8 +31,8 @@ export function cronTiming(
 }
 
 /**
- * What is wrong with an expression that follows the clock, has times when the clocks change, and has them so rarely that Temporal
- * would miss some then; undefined if nothing is.
+ * Describes the fault of an expression that follows the clock, has times when the clocks change, and has them so rarely that
+ * Temporal would miss some then; undefined if it has none.
  * @param text in capitals, with single spaces
  */
 export function cronTimingFault(text: string, timezone: string | undefined): string | undefined {
@@ -44,8 +45,9 @@ export function cronTimingFault(text: string, timezone: string | undefined): str
     return matches && months.includes(month) && hours.includes(hour)
   })
   if (!isAffected) return undefined
-  if (phasesOf(minutes, clock).length * 24 * gapDaysOf(text) <= LOOKS_MAX) return undefined
-  const most = Math.floor(LOOKS_MAX / (24 * gapDaysOf(text) * clock.fullHours.length))
+  const gapDays = gapDaysOf(days, months)
+  if (phasesOf(minutes, clock).length * 24 * gapDays <= LOOKS_MAX) return undefined
+  const most = Math.floor(LOOKS_MAX / (24 * gapDays * clock.fullHours.length))
   return `\`${text}\` has ${minutes.length} minutes of an hour, and clocks in ${timezone} change at one of its times: write several expressions of at most ${most} minutes each, such as \`0,30 …\` and \`15,45 …\`, or leave \`timezone\` out.`
 }
 
@@ -63,7 +65,8 @@ function followsClock(text: string): boolean {
 function clockTimes(text: string, clock: ZoneClock): Pick<Timing, 'intervals' | 'skip'> | undefined {
   const [minutes = [], hours = [], days = [], months = [], weekdays = []] = cronNumbers(text)
   const phases = phasesOf(minutes, clock)
-  if (isLeapDay(text) || phases.length * 24 * gapDaysOf(text) > LOOKS_MAX) return undefined
+  if (isLeapDay(text, days, months) || phases.length * 24 * gapDaysOf(days, months) > LOOKS_MAX)
+    return undefined
   const others = {
     minute: without(minutes, 0, 59),
     hour: without(hours, 0, 23),
@@ -106,14 +109,12 @@ const without = (numbers: readonly number[], from: number, to: number): number[]
   Array.from({ length: to - from + 1 }, (_, n) => from + n).filter((one) => !numbers.includes(one))
 
 /** The most days between two days of the expression. */
-function gapDaysOf(text: string): number {
-  const [, , days = [], months = []] = cronNumbers(text)
+function gapDaysOf(days: readonly number[], months: readonly number[]): number {
   return months.length < 12 ? 366 : days.length < 31 ? 62 : 7
 }
 
 /** It has a day in four years, on which no clock changes. */
-function isLeapDay(text: string): boolean {
-  const [, , days = [], months = []] = cronNumbers(text)
+function isLeapDay(text: string, days: readonly number[], months: readonly number[]): boolean {
   return months.join() === '2' && Math.min(...days) === 29 && text.endsWith(' *')
 }
 
@@ -128,7 +129,3 @@ function cronsOf(text: string): string[] {
   const [minute, hour, day, month, weekday] = text.split(' ')
   return [`${minute} ${hour} ${day} ${month} *`, `${minute} ${hour} * ${month} ${weekday}`]
 }
-
-/** The canonical spelling of a time zone, which Temporal requires. */
-const spelledZone = (timezone: string): string =>
-  new Intl.DateTimeFormat('en', { timeZone: timezone }).resolvedOptions().timeZone

@@ -7,7 +7,6 @@ import type { Database } from '../../infra/postgres/database.ts'
 import { type Leadership, LeaderTask } from '../../infra/postgres/leader-task.ts'
 import type { SystemScope } from '../../infra/postgres/system-scope.ts'
 import { Backoff } from '../../infra/retry.ts'
-import { mayHaveDropped } from '../../infra/valkey/stream-log.ts'
 import {
   changesOf,
   type Entry,
@@ -272,9 +271,7 @@ class StreamConsumer {
   }
 
   #gapFor(state: ConsumerState, after: string, following: Following): StreamGap | undefined {
-    const gap = gapBetween(after, following)
-    const concerns = (topic: string) => this.#consumption.concerns?.(state, topic) ?? true
-    return gap !== undefined && mayHaveDropped(gap.dropped, concerns) ? gap : undefined
+    return gapBetween(after, following, (topic) => this.#consumption.concerns?.(state, topic) ?? true)
   }
 
   /** Wakes the consumer when the stream gets an entry. */

@@ -22,14 +22,20 @@ const DAYS_AHEAD = 3_653
 /** Hours before and after a change in which a search of calendar times goes astray. */
 const AROUND = [-2, -1, 0, 1, 2]
 
+/** By the canonical spelling. */
 const known = new Map<string, ZoneClock>()
 
 /** @param timezone an IANA name */
 export function zoneClock(timezone: string): ZoneClock {
-  const clock = known.get(timezone) ?? readClock(readerOf(timezone), Date.now())
-  known.set(timezone, clock)
+  const name = spelledZone(timezone)
+  const clock = known.get(name) ?? readClock(readerOf(name), Date.now())
+  known.set(name, clock)
   return clock
 }
+
+/** The canonical spelling of a time zone, which Temporal requires. */
+export const spelledZone = (timezone: string): string =>
+  new Intl.DateTimeFormat('en', { timeZone: timezone }).resolvedOptions().timeZone
 
 type Reader = (atMs: number) => ClockHour & { readonly offset: number }
 

@@ -184,9 +184,9 @@ export class TenantWorkflows {
    */
   update(id: string, update: { id: string; name: string; value: unknown }): Promise<unknown> {
     const args = withPurpose(`update:${update.name}`, update.value)
-    const updateId = update.id
     return this.#unlessGone(id, (handle) => {
-      const send = () => handle.executeUpdate(update.name, { args, updateId }).catch(undefinedIfEnded)
+      const send = () =>
+        handle.executeUpdate(update.name, { args, updateId: update.id }).catch(undefinedIfEnded)
       return retryTransient(CALL_DEADLINE_MS, send, isDiscardedUpdate, DISCARDED_PAUSE_MS)
     })
   }

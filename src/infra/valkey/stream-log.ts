@@ -138,9 +138,11 @@ const READER_NAMES = ['anon', 'user'] as const
 /** The topics of which entries were dropped; `any` if it is not known which. */
 export type DroppedTopics = ReadonlySet<string> | 'any'
 
-/** True if entries of a topic that is accepted may have been dropped. */
-export const mayHaveDropped = (dropped: DroppedTopics, accepts: (topic: string) => boolean): boolean =>
-  dropped === 'any' || [...dropped].some(accepts)
+/** True if entries of a topic that is accepted may have been dropped. @param dropped undefined if none were */
+export const mayHaveDropped = (
+  dropped: DroppedTopics | undefined,
+  accepts: (topic: string) => boolean,
+): boolean => dropped !== undefined && (dropped === 'any' || [...dropped].some(accepts))
 
 /** The state of a stream and its log at one time. */
 export interface StreamFacts {

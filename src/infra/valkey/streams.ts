@@ -13,6 +13,7 @@ import {
   droppedAfter,
   logOf,
   type Message,
+  mayHaveDropped,
   type StreamFacts,
   type StreamKey,
 } from './stream-log.ts'
@@ -240,11 +241,11 @@ const msOf = ([seconds = 0, us = 0]: readonly (string | number)[]): number =>
 function factsOf(log: unknown, info: unknown): StreamFacts {
   const facts = Array.isArray(info) ? info : []
   const of = (name: string): unknown => facts[facts.indexOf(name) + 1]
-  const [first] = facts.length > 0 ? ((of('first-entry') ?? []) as string[]) : []
+  const [first] = (of('first-entry') ?? []) as string[]
   return {
     log: (log ?? {}) as Record<string, string>,
-    added: facts.length > 0 ? Number(of('entries-added')) : 0,
-    length: facts.length > 0 ? Number(of('length')) : 0,
+    added: Number(of('entries-added') ?? 0),
+    length: Number(of('length') ?? 0),
     first,
   }
 }
@@ -270,9 +271,18 @@ export interface StreamGap {
   readonly dropped: DroppedTopics
 }
 
-/** The gap between the last entry that was read and the oldest that the stream still has; undefined if nothing was dropped. */
-export const gapBetween = (after: string, { entries, dropped }: Following): StreamGap | undefined =>
-  dropped && { from: timeTextOf(after), to: timeTextOf(entries[0]?.id ?? after), dropped }
+/**
+ * The gap between the last entry that was read and the oldest that the stream still has.
+ * @returns undefined if nothing was dropped of a topic that concerns the reader
+ */
+export const gapBetween = (
+  after: string,
+  { entries, dropped }: Following,
+  concerns: (topic: string) => boolean,
+): StreamGap | undefined =>
+  dropped !== undefined && mayHaveDropped(dropped, concerns)
+    ? { from: timeTextOf(after), to: timeTextOf(entries[0]?.id ?? after), dropped }
+    : undefined
 
 const timeTextOf = (id: string): string => new Date(timeOf(id)).toISOString()
 

@@ -150,7 +150,7 @@ const marksAfter = ({ marks = [], v }: MongoDocument, { mark }: HeldEffect) => [
 
 /**
  * The version that an earlier attempt of the request has made, or has deleted; undefined if it has made none. A deleted document has
- * no marks: if it was to be deleted and is not there, it does not matter who was first.
+ * no marks: if a document that is to be deleted is absent, the deletion counts as made by this request.
  * @throws Problem `idempotency_outcome_unknown` if the marks do not reach back to the version that it would have made
  */
 function versionMade(

@@ -139,7 +139,7 @@ class NotMadeError extends Error {
   }
 }
 
-/** Makes the changes and keeps what came of them in one transaction; a change that only reports why it was not made ends it. */
+/** Makes the changes and keeps their results in one transaction, which is rolled back if a change was not made. */
 function runAndKeep(
   scope: WorkspaceScope,
   run: (inside: WorkspaceScope) => Promise<Outcome[]>,

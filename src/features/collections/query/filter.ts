@@ -63,7 +63,7 @@ export type Filter =
   | { readonly kind: 'unknown'; readonly path: Path; readonly not: boolean }
   /**
    * Compared with the document before an update. Until the result is known it admits every document, with and without `not`;
-   * it is never folded, so that whoever has such a permission must look at the document.
+   * it is never folded, so a permission with it is always tested against the document.
    */
   | { readonly kind: 'deferred'; readonly path: Path; readonly not: boolean }
 

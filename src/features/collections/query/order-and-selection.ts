@@ -117,7 +117,7 @@ export function readSelection(
   return tree
 }
 
-/** Rejects what other products take for renaming, related documents and aggregates. */
+/** Rejects the syntax by which other products rename fields, embed related documents or aggregate. */
 function refuseEmbedding(part: string, source: Source): void {
   if (part.startsWith('"')) return
   const [, kind] = /([:(])/.exec(part) ?? []

@@ -45,31 +45,28 @@ const PAGING: Readonly<Record<string, string>> = { limit: PAGE_SIZE, offset: PAG
 
 /** Names of other backends that may as well be fields, and what they are called here. */
 const FOREIGN: Readonly<Record<string, string>> = {
-  ...{
-    page_size: PAGE_SIZE,
-    per_page: PAGE_SIZE,
-    page: PAGE_AFTER,
-    page_after: PAGE_AFTER,
-    after: PAGE_AFTER,
-  },
-  ...{ cursor: PAGE_AFTER, sort: 'order=a.desc', order_by: 'order=a.desc', fields: 'select=a,b' },
+  page_size: PAGE_SIZE,
+  per_page: PAGE_SIZE,
+  page: PAGE_AFTER,
+  page_after: PAGE_AFTER,
+  after: PAGE_AFTER,
+  cursor: PAGE_AFTER,
+  sort: 'order=a.desc',
+  order_by: 'order=a.desc',
+  fields: 'select=a,b',
 }
-/** Parameters of other backends for what is not there. */
-const ABSENT: Readonly<Record<string, string>> = {
-  expand: 'Relations',
-  include: 'Relations',
-  populate: 'Relations',
-}
+/** Parameters by which other backends embed related documents. */
+const RELATIONS: ReadonlySet<string> = new Set(['expand', 'include', 'populate'])
 const PARAMETERS = ['select', 'order', 'count', 'page[size]', 'page[after]']
 
 /** Rejects a pair that is no filter because its name is meant as a parameter. */
 function refuseMisspelt(key: string, text: string, source: Source): void {
   const [, , operator = ''] = EXPRESSION.exec(text) ?? []
   if (isOperator(operator)) return
-  const absent = Object.hasOwn(ABSENT, key) ? ABSENT[key] : undefined
+  const isRelation = RELATIONS.has(key)
   const meant = Object.hasOwn(FOREIGN, key) ? FOREIGN[key] : nearest(key, PARAMETERS)
-  if (absent === undefined && meant === undefined) return
-  const detail = absent === undefined ? '' : ` ${absent} are not there yet: ask for each document by its id.`
+  if (!isRelation && meant === undefined) return
+  const detail = isRelation ? ' Relations are not there yet: ask for each document by its id.' : ''
   const field = `A filter of a field of that name has an operator: ${key.slice(0, 50)}=eq.${text.slice(0, 50)}`
   const hint = meant === undefined ? field : `Did you mean ${meant}? ${field}`
   throw refusal(

@@ -9,7 +9,15 @@ import { type Filter, type Path, pathText } from '../query/filter.ts'
 import type { Declaration } from '../schemas/declaration-cache.ts'
 import { declaredNames, typed } from '../typed-query.ts'
 import { type AccessRules, type Lookup, type Right, ROLE_NAMES, type RoleName, within } from './access.ts'
-import { fieldsOf, type Rule, ruleProblem, variableIn, variablesOf, wholeLookupsOf } from './rule-language.ts'
+import {
+  fieldsOf,
+  ownName,
+  type Rule,
+  ruleProblem,
+  variableIn,
+  variablesOf,
+  wholeLookupsOf,
+} from './rule-language.ts'
 import { type PolicyCondition, policyCondition, transitionCondition } from './rule-policy.ts'
 
 /**
@@ -49,8 +57,7 @@ function checkRule(
     throw ruleProblem('$old is for update, which alone has a document before.')
   if (role === 'anon' && variables.some(([kind]) => kind !== 'now' && kind !== 'old'))
     throw ruleProblem('An anon key has no user: of the variables, it can use $now and $old alone.')
-  for (const [kind, name = ''] of variables)
-    if (kind === 'lookups') checkLookupName(name.slice(declared.collection.length + 1), declared)
+  for (const [kind, name = ''] of variables) if (kind === 'lookups') checkLookupName(ownName(name), declared)
   const old = variables.flatMap(([kind, name = '']): Path[] => (kind === 'old' ? [[name]] : []))
   checkFieldsOf([...fieldsOf(rule), ...old], declared)
   checkTypes(rule, declared)
@@ -178,7 +185,7 @@ export function rulesOfWholeLookups(declared: Declaration): DeclarationWarning[]
       const names = typeof rule === 'object' ? [...new Set(wholeLookupsOf(rule))] : []
       return names.map((name) => ({
         pointer: `/access/${role}/${right}`,
-        detail: `It needs the whole list $lookups.${name.slice(declared.collection.length + 1)}. For a user with more than ${LIMITS.ruleLookupValuesMax} values there, the test matches no document.`,
+        detail: `It needs the whole list $lookups.${ownName(name)}. For a user with more than ${LIMITS.ruleLookupValuesMax} values there, the test matches no document.`,
       }))
     }),
   )

@@ -20,7 +20,7 @@ import { createdBy, documentNotFound, type Stored, valueAt } from '../store.ts'
 import { type Permissions, RIGHT_NAMES, type Right } from './access.ts'
 import { bindRule, type RuleCaller } from './bind-rule.ts'
 import { admits, admitsForSure, updateOf } from './permissions.ts'
-import { type Rule, wholeLookupsOf } from './rule-language.ts'
+import { ownName, type Rule, wholeLookupsOf } from './rule-language.ts'
 
 const As = Type.Union(
   [
@@ -53,7 +53,7 @@ const Explanation = Type.Object({
       '`depends`: an update whose rule compares with `$old` is decided when its result is known; send it as `document`.',
   }),
   reason: Type.String({
-    description: 'One sentence: what decides, and what to send or to change for another answer.',
+    description: 'One sentence: it names the rule that decides and, for `depends`, the input to send.',
   }),
   decided_by: Type.String({
     description:
@@ -220,7 +220,7 @@ function testsOf(rule: Rule, on: TestedOn): Explanation['tests'] {
   const { test, not } =
     rule.kind === 'compared'
       ? {
-          test: { [rule.field]: { [rule.operator]: plainOperand(rule.operand, on.declared) } },
+          test: { [rule.field]: { [rule.operator]: plainOperand(rule.operand, on.declared.collection) } },
           not: rule.not,
         }
       : rule.source
@@ -232,15 +232,14 @@ const RESULT_UNKNOWN =
   'It compares the result of the update with the document before, and no result was sent.'
 
 /** Lookups are told which list was too long. */
-function truncationOf(rule: Rule, { caller: { lookups }, declared }: TestedOn): string | undefined {
+function truncationOf(rule: Rule, { caller: { lookups } }: TestedOn): string | undefined {
   const cut = wholeLookupsOf(rule).find((name) => lookups?.[name]?.isTruncated === true)
   if (cut === undefined) return undefined
-  const name = cut.slice(declared.collection.length + 1)
-  return `The lookup ${name} has more than ${LIMITS.ruleLookupValuesMax} values for this user, so the test matches no document.`
+  return `The lookup ${ownName(cut)} has more than ${LIMITS.ruleLookupValuesMax} values for this user, so the test matches no document.`
 }
 
 /** The operand as the rule spells it: names of lookups without their collection. */
-function plainOperand(operand: unknown, { collection }: Pick<Declaration, 'collection'>): unknown {
-  if (Array.isArray(operand)) return operand.map((one) => plainOperand(one, { collection }))
+function plainOperand(operand: unknown, collection: string): unknown {
+  if (Array.isArray(operand)) return operand.map((one) => plainOperand(one, collection))
   return typeof operand === 'string' ? operand.replace(`$lookups.${collection}/`, '$lookups.') : operand
 }

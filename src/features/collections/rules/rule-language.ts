@@ -204,6 +204,9 @@ function callerTest(key: string, value: unknown, not: boolean): Rule {
   }
 }
 
+/** The name of a lookup without its collection, which {@link qualified} has put before it. */
+export const ownName = (name: string): string => name.slice(name.indexOf('/') + 1)
+
 /** The rule with the names of lookups as callers have them: `<collection>/<name>`, since two collections may use one name. */
 export function qualified(rule: Rule, collection: string): Rule {
   if ('of' in rule) return { ...rule, of: rule.of.map((part) => qualified(part, collection)) }

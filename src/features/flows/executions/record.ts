@@ -144,7 +144,7 @@ const json = (value: unknown) => (value === undefined ? null : storable(redacted
 
 /**
  * Replaces NUL and half surrogates, which `JSON.stringify` writes as escapes, by U+FFFD: PostgreSQL refuses them. The interpreter
- * lets no value of a flow have any (flows-dsl/storable.ts), so this keeps only what it does not check from losing a record.
+ * lets no value of a flow have any (flows-dsl/storable.ts), so this only saves records whose other texts the interpreter does not check.
  */
 const storable = (text: string): string =>
   text.replace(/\\\\|\\u0000|\\ud[89a-f][0-9a-f]{2}/g, (found) => (found === '\\\\' ? found : '\\ufffd'))

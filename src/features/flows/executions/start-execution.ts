@@ -228,14 +228,13 @@ function insertExecution(start: AdmittedStart, selected: Sql): Sql {
 
 /** The causes of an execution, and those of the executions among them and its starter, and of the one that it repeats, in SQL. */
 function causesBehind({ by, causes, rerunOf, ref }: AdmittedStart): Sql {
-  const executions = [by, ...causes].flatMap<{ id: string; workspaceId: string }>((subject) => {
-    const run = runBehind(subject)
-    return run === undefined ? [] : [{ id: run.id, workspaceId: run.ref.workspaceId }]
-  })
-  if (rerunOf !== undefined) executions.push({ id: rerunOf, workspaceId: ref.workspaceId })
-  if (executions.length === 0) return sql`${textArray(causes)}::text[]`
-  return sql`tenon.causes_with(${textArray(causes)}::text[], ${textArray(executions.map(({ id }) => id))}::text[],
-    ${textArray(executions.map(({ workspaceId }) => workspaceId))}::text[])`
+  const runs: { id: string; ref: WorkspaceRef }[] = [by, ...causes].flatMap(
+    (subject) => runBehind(subject) ?? [],
+  )
+  if (rerunOf !== undefined) runs.push({ id: rerunOf, ref })
+  if (runs.length === 0) return sql`${textArray(causes)}::text[]`
+  return sql`tenon.causes_with(${textArray(causes)}::text[], ${textArray(runs.map(({ id }) => id))}::text[],
+    ${textArray(runs.map((run) => run.ref.workspaceId))}::text[])`
 }
 
 /** Writes an execution together with its slot, or queues it. @returns true if it may start */

@@ -15,7 +15,6 @@ import {
   type StreamOffsets,
 } from '../../../core/run.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
-import { mayHaveDropped } from '../../../infra/valkey/stream-log.ts'
 import { type Entry, gapBetween, type StreamGap } from '../../../infra/valkey/streams.ts'
 import { eventsIn, isWorkspaceTopic, STREAMS, type StreamName } from '../../events/events.ts'
 import { recordGapOf } from './event-gaps.ts'
@@ -168,8 +167,8 @@ class PastReader {
     while (isBefore(reached, this.#end[stream]) && !this.#isFull) {
       const following = await eventsIn(this.#scope).following(stream, reached)
       const { entries } = following
-      const gap = gapBetween(reached, following)
-      if (gap !== undefined && mayHaveDropped(gap.dropped, this.#concerns)) this.gaps.push(gap)
+      const gap = gapBetween(reached, following, this.#concerns)
+      if (gap !== undefined) this.gaps.push(gap)
       if (entries.length === 0) return this.#end[stream]
       for (const entry of entries) {
         await this.#add(stream, entry)

@@ -124,16 +124,16 @@ async function withNext(
   schedules: readonly Schedule[],
 ): Promise<Static<typeof ListedSchedule>[]> {
   const { atOnce, ms } = LIMITS.scheduleReads
+  const untilMs = Date.now() + ms
   const late = delay(ms, null, { ref: false })
-  let isLate = false
-  void late.then(() => {
-    isLate = true
-  })
   const listed: Static<typeof ListedSchedule>[] = []
   const left = schedules.entries()
   const read = async () => {
     for (const [index, schedule] of left) {
-      const times = isLate ? null : await Promise.race([nextTimes(scope, schedule).catch(nullIfAway), late])
+      const times =
+        Date.now() >= untilMs
+          ? null
+          : await Promise.race([nextTimes(scope, schedule).catch(nullIfAway), late])
       listed[index] = { ...schedule, next: times }
     }
   }
@@ -151,7 +151,7 @@ const statusOf = (scope: WorkspaceScope, { flow_id, id }: Schedule) =>
 const timesOf = ({ paused }: Schedule, status: ScheduleStatus | undefined): string[] =>
   paused ? [] : (status?.next ?? []).map((time) => time.toISOString())
 
-/** @throws what is no problem of Temporal */
+/** @throws every error that is not a Problem */
 function nullIfAway(error: unknown): null {
   if (error instanceof Problem) return null
   throw error

@@ -5,7 +5,7 @@ import { isTimezone } from '../../../../flows-dsl/compile/timezones.ts'
 import { checkJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { sentences } from '../../../core/sentences.ts'
-import { isChangeTopic, isWorkspaceTopic, matchesTopic, type StreamName } from '../../events/events.ts'
+import { isChangeTopic, isWorkspaceTopic, matchesAny, type StreamName } from '../../events/events.ts'
 import { TOPIC_PATTERN } from '../../events/events-api.ts'
 import { cronTimingFault } from '../../triggers/schedule-timing.ts'
 
@@ -86,5 +86,4 @@ export function eventSpec(triggers: NonNullable<DeclaredTriggers['triggers']>): 
 }
 
 /** True if the trigger starts runs for events of the topic. */
-export const matchesTrigger = ({ topics }: EventSpec, topic: string): boolean =>
-  topics.some((pattern) => matchesTopic(pattern, topic))
+export const matchesTrigger = ({ topics }: EventSpec, topic: string): boolean => matchesAny(topics, topic)

@@ -4,7 +4,7 @@ import type { TenantId, WorkspaceId } from '../../../core/tenant.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import type { Entry, StreamGap } from '../../../infra/valkey/streams.ts'
-import { matchesTopic } from '../../events/events.ts'
+import { matchesAny } from '../../events/events.ts'
 import type { ConsumerKind, ConsumerState, Consumption } from '../../triggers/stream-consumer.ts'
 import type { EventSpec } from './declared.ts'
 
@@ -55,7 +55,7 @@ function consumptionOf(id: string, handle: FunctionEventHandler): Consumption<Pr
       const trigger = await findTrigger(system, id)
       return trigger && { ...trigger, result: NOTHING }
     },
-    concerns: ({ spec }, topic) => spec.topics.some((pattern) => matchesTopic(pattern, topic)),
+    concerns: ({ spec }, topic) => matchesAny(spec.topics, topic),
     handle: async (state, entries) => {
       const result = await handle(state, entries)
       return { state: { ...state, result }, busyMs: 0, count: result.count }
