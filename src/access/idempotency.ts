@@ -104,31 +104,26 @@ export class Idempotency {
       clearInterval(lease)
       await retryTransient(LIMITS.idempotencyPatienceMs, () => scope.batch(statement))
     }
+    const digest = (label: string) => createHash('sha256').update(seed).update(label).digest()
+    const held = sql`where ${mine} returning 1 as held`
     let isKept = false
     return {
-      ids: seededIds(Date.parse(made_at), (n) =>
-        createHash('sha256').update(seed).update(`/${n}`).digest().subarray(0, 16),
-      ),
+      ids: seededIds(Date.parse(made_at), (n) => digest(`/${n}`).subarray(0, 16)),
       attempt,
       completion: {
         parts,
         keep: (output) => {
           isKept = true
           return sql`update idempotency set done = true, reply = ${this.#encrypt(id, output)}, held_until = null
-            where ${mine} returning 1 as held`
+            ${held}`
         },
         keepPart: (index, result) =>
-          sql`update idempotency set parts = parts || ${JSON.stringify({ [index]: result })}::jsonb
-            where ${mine} returning 1 as held`,
+          sql`update idempotency set parts = parts || ${JSON.stringify({ [index]: result })}::jsonb ${held}`,
         marked: (part) => ({
-          mark: createHash('sha256')
-            .update(seed)
-            .update(`/mark/${part}`)
-            .digest('base64url')
-            .slice(0, MARK_CHARS),
+          mark: digest(`/mark/${part}`).toString('base64url').slice(0, MARK_CHARS),
           begunAt: begun?.part === part ? begun.version : undefined,
-          begin: (version) => sql`update idempotency set begun = ${JSON.stringify({ part, version })}::jsonb
-            where ${mine} returning 1 as held`,
+          begin: (version) =>
+            sql`update idempotency set begun = ${JSON.stringify({ part, version })}::jsonb ${held}`,
         }),
       },
       store: async (reply) => {

@@ -241,7 +241,7 @@ const VARY = 'Authorization, apikey, Accept, Origin'
 
 /** Sends the problem of an error, and logs an internal one. */
 function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const problem = toProblem(error, request.routeOptions?.bodyLimit ?? LIMITS.bodyBytesMax)
+  const problem = toProblem(error, request.routeOptions.bodyLimit)
   if (problem.status >= 500 && !problem.row.final)
     request.log.error({ err: problem.cause ?? problem, request_id: request.id }, problem.code)
   // Fastify would close the connection before the sender reads the reply.
@@ -254,35 +254,19 @@ function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyRepl
     showsAdminHint: roles.some((role) => !isPublicRole(role)),
   })
   const text = redactText(JSON.stringify(wire.body))
+  reply.headers({
+    ...PROBLEM_HEADERS,
+    ...wire.headers,
+    'x-request-id': request.id,
+    'x-problem-code': problem.code,
+  })
   if (endsAsStream(problem, request))
-    return reply
-      .headers({
-        ...BROWSER_GUARDS,
-        ...wire.headers,
-        ...EVENT_STREAM_HEADERS,
-        'x-problem-code': problem.code,
-      })
-      .send(endedStream(text, wire.headers['retry-after']))
+    return reply.headers(EVENT_STREAM_HEADERS).send(endedStream(text, wire.headers['retry-after']))
   const page = problemPage(problem, request)
-  if (page !== undefined) {
-    const { 'content-type': _type, ...headers } = wire.headers
-    reply.headers({
-      ...PROBLEM_HEADERS,
-      ...headers,
-      'x-request-id': request.id,
-      'x-problem-code': problem.code,
-    })
-    return show(reply, page)
-  }
+  if (page !== undefined) return show(reply, page)
   return reply
     .code(wire.status)
-    .headers({
-      ...PROBLEM_HEADERS,
-      ...wire.headers,
-      'x-request-id': request.id,
-      'x-problem-code': problem.code,
-      'content-length': Buffer.byteLength(text),
-    })
+    .header('content-length', Buffer.byteLength(text))
     .send(replyBeforeBody(text, request))
 }
 

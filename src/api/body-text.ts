@@ -12,9 +12,8 @@ export function parseText(
   app: FastifyInstance,
   types: readonly string[],
   parse: (text: string) => unknown,
-  options: { readonly bodyLimit?: number } = {},
 ): void {
-  app.addContentTypeParser([...types], { parseAs: 'buffer', ...options }, (request, body, done) => {
+  app.addContentTypeParser([...types], { parseAs: 'buffer' }, (request, body, done) => {
     try {
       const text = textOf(request, body as Buffer)
       done(null, text === '' ? undefined : parse(text))

@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache'
 import { idPattern } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { isWorkspaceId, type TenantId, type WorkspaceId, type WorkspaceRef } from '../../core/tenant.ts'
-import { type ScopedTool, umbrellasOf } from '../../core/tool-access.ts'
+import { type ScopedTool, type Umbrellas, umbrellasOf } from '../../core/tool-access.ts'
 import type { Database } from '../../infra/postgres/database.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { SystemScope } from '../../infra/postgres/system-scope.ts'
@@ -35,9 +35,6 @@ export interface PublishedServer {
   /** The `iss` of the external issuer of its tokens; null: the embedded one. */
   readonly authorizationServer: string | null
 }
-
-/** Scopes by the one that stands for them (core/tool-access.ts). */
-export type Umbrellas = ReadonlyMap<string, readonly string[]>
 
 /** A version of a server, by the id of the server: another one may be published later at the same URL. */
 export interface ServerVersion {
@@ -118,7 +115,7 @@ export class McpServerRegistry {
         and v.version = ${version}`)
   }
 
-  /** What the umbrella scopes stand for in a version. */
+  /** Returns the scopes that each umbrella scope of a version stands for. */
   async umbrellas(server: PublishedServer, version: number): Promise<Umbrellas> {
     const key = `${server.id}@${version}`
     const known = this.#umbrellas.get(key)

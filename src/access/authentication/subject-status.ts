@@ -6,7 +6,7 @@
 import { decodeJwt, errors } from 'jose'
 import { idPattern } from '../../core/ids.ts'
 import { Problem } from '../../core/problem.ts'
-import { expandScopes } from '../../core/tool-access.ts'
+import { expandScopes, isUmbrella } from '../../core/tool-access.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
 import { TtlCache } from '../../infra/ttl-cache.ts'
 import { type AccountsStore, generationId } from '../issuer/accounts-store.ts'
@@ -168,7 +168,7 @@ export class McpClients {
     server: PublishedServer,
     { version, grantable }: { readonly version: number; readonly grantable: readonly string[] | null },
   ): Promise<ReadonlySet<string>> {
-    if (![...named].some((scope) => scope.includes('/'))) return named
+    if (![...named].some(isUmbrella)) return named
     const all = expandScopes(named, await this.#mcpServers.umbrellas(server, version))
     return grantable === null ? all : new Set([...all].filter((scope) => grantable.includes(scope)))
   }

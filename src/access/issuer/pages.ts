@@ -5,7 +5,14 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Problem } from '../../core/problem.ts'
 import { PROBLEMS } from '../../core/problem-catalogue.ts'
 import { mixesScripts } from '../../core/scripts.ts'
-import { EFFECTS, type Effect, effectInWords, effectOf, type ScopedTool } from '../../core/tool-access.ts'
+import {
+  EFFECTS,
+  type Effect,
+  effectInWords,
+  effectOf,
+  isUmbrella,
+  type ScopedTool,
+} from '../../core/tool-access.ts'
 import { documentHostOf } from './client-ids.ts'
 import type { ScopeAccess } from './grants.ts'
 import { destinationOf, staysOnDevice, webOriginOf } from './redirect-uris.ts'
@@ -119,7 +126,7 @@ export const usernameField = (value = '') =>
     `name="email" type="email" maxlength="320" autocomplete="username" value="${escapeHtml(value)}" required`,
   )
 
-/** What a person entered in a form that was refused, but for the password. */
+/** The fields of a refused form that the page fills in again; never the password. */
 export interface Entered {
   readonly tenant?: string
   readonly email?: string
@@ -254,7 +261,7 @@ function headingOf({ tools }: ScopeAccess): string | undefined {
 /** Of a scope that stands for many (core/tool-access.ts), whose tools have nothing else in common. */
 function effectHeading({ scope, tools }: ScopeAccess): string | undefined {
   const [strongest] = tools.toSorted((a, b) => strengthOf(b) - strengthOf(a))
-  if (strongest === undefined || !scope.includes('/')) return undefined
+  if (strongest === undefined || !isUmbrella(scope)) return undefined
   return EFFECT_HEADINGS[effectOf(strongest.annotations)]
 }
 

@@ -2,10 +2,17 @@
 
 import { type Client, errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider'
 import { LIMITS } from '../../core/limits.ts'
-import { expandScopes, isCovered, type ScopedTool, scopeOf, umbrellasOf } from '../../core/tool-access.ts'
+import {
+  expandScopes,
+  isCovered,
+  type ScopedTool,
+  scopeOf,
+  type Umbrellas,
+  umbrellasOf,
+} from '../../core/tool-access.ts'
 import { publicUrl } from '../../infra/config.ts'
 import { OPERATOR_CLIENT } from '../../infra/crypto/secrets.ts'
-import type { ServerVersion, Umbrellas } from '../authentication/mcp-server-registry.ts'
+import type { ServerVersion } from '../authentication/mcp-server-registry.ts'
 import { canonicalResource, OFFICIAL_SCOPES, officialResource } from '../authentication/official-resource.ts'
 import { type Account, belongsTo, generationId, isWithin } from './accounts-store.ts'
 import type { IssuerServices } from './issuer-services.ts'
@@ -120,12 +127,12 @@ export class ResourceIndicators {
       mcpServers.tools(server, consented.version),
       mcpServers.tools(server, server.version),
     ])
-    const [consentedScopes, activeScopes] = [shown, active].map((tools) =>
-      expandScopes(scopes, umbrellasOf(server.slug, tools)),
-    )
-    const isNew = (tool: ScopedTool) =>
-      !(consentedScopes?.has(scopeOf(server.slug, tool)) && isCovered(tool, shown))
-    return active.some((tool) => activeScopes?.has(scopeOf(server.slug, tool)) && isNew(tool))
+    const reached = (tools: readonly ScopedTool[]) => expandScopes(scopes, umbrellasOf(server.slug, tools))
+    const [before, now] = [reached(shown), reached(active)]
+    return active.some((tool) => {
+      const scope = scopeOf(server.slug, tool)
+      return now.has(scope) && !(before.has(scope) && isCovered(tool, shown))
+    })
   }
 
   #isOfficial(resource: string): boolean {

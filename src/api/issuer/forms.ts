@@ -35,9 +35,10 @@ declare module 'fastify' {
 export function readForms(app: FastifyInstance): void {
   app.addHook('onRoute', (route) => {
     route.config = { ...route.config, isPage: true }
+    route.bodyLimit ??= FORM_BYTES_MAX
   })
   app.removeAllContentTypeParsers()
-  parseText(app, ['application/x-www-form-urlencoded'], formFields, { bodyLimit: FORM_BYTES_MAX })
+  parseText(app, ['application/x-www-form-urlencoded'], formFields)
 }
 
 function formFields(text: string): Form {

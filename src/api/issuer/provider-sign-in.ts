@@ -5,6 +5,7 @@ import type { AuthServices } from '../../access/authentication/auth-services.ts'
 import type { EmbeddedIssuer } from '../../access/issuer/embedded-issuer.ts'
 import { formTargetOf, LOGIN_ERRORS, type Page } from '../../access/issuer/pages.ts'
 import { confirmByMailPage, connectIdentityPage } from '../../access/issuer/users/identity-pages.ts'
+import type { Identified } from '../../access/issuer/users/provider-service.ts'
 import type { Refusal } from '../../access/issuer/users/user-pages.ts'
 import { networkOf } from '../../access/rate-limit/memory-buckets.ts'
 import { formOf, show } from './forms.ts'
@@ -61,8 +62,7 @@ async function end(signIn: UserSignIn, reply: FastifyReply): Promise<FastifyRepl
   if ('text' in result) return show(reply, signInPage(issuer, prompt, path, result))
   if (!('ask' in result)) return continueSignIn(signIn, result.user, result.identity, reply)
   if (result.ask === 'mail') return show(reply, confirmByMailPage(prompt.workspace, result.provider, path))
-  const asked = await issuer.providerService.unconfirmed(answer, result.ticket)
-  return show(reply, asked === undefined ? EXPIRED : passwordStepPage(signIn, asked, result.ticket))
+  return show(reply, passwordStepPage(signIn, result.asked, result.ticket))
 }
 
 /** Takes the password of the user whose address the identity has. The identity is connected when all steps are passed. */
@@ -82,7 +82,7 @@ export async function connectIdentity(signIn: UserSignIn, reply: FastifyReply): 
 
 function passwordStepPage(
   { prompt, request }: UserSignIn,
-  { user, identity }: Asked,
+  { user, identity }: Identified,
   ticket: string,
   refused?: Refusal,
 ): Page {
@@ -94,8 +94,6 @@ function passwordStepPage(
     refused,
   )
 }
-
-type Asked = NonNullable<Awaited<ReturnType<EmbeddedIssuer['providerService']['unconfirmed']>>>
 
 const visitOf = ({ interaction, prompt, request }: UserSignIn) => ({
   by: interaction.by,

@@ -36,6 +36,6 @@ call tenon.allow('tenon_operator', 'tenon.api_keys', 'all', 'select, insert,
   update (name, scopes, rate_limit, expires_at, disabled_at, revoked_at, ended_at, replaced_by, last_used_at)');
 create policy owner on tenon.api_keys for select to tenon_owner using (true);
 call tenon.add_row_quota('api_keys', 'tenon.api_keys', 'ended_at');
--- Everybody has an anon key, so nobody is behind it.
+-- Anon keys are public, so their creator is not recorded as a subject that can act as them.
 create trigger record_maker after insert on tenon.api_keys for each row when (new.kind <> 'anon')
   execute function tenon.record_creator();

@@ -22,7 +22,7 @@ create table tenon.accounts (
   invited_until timestamptz(3),
   -- When a higher role last reset the password.
   reset_at timestamptz(3),
-  -- Whether the link was mailed to the address, and not shown to the admin who made it, and who that was.
+  -- True if the link was mailed to the address, not shown to the admin who made it. `linked_by` is that admin.
   link_mailed boolean not null default false,
   linked_by text,
   -- When the password was set by a link that was mailed: only then does the account decide by its address.

@@ -1,5 +1,5 @@
 -- The makers of keys, machine clients and accounts of a tenant: the subjects that could act as them, or change what they may do. The
--- rows outlive their subject: deleting a key does not hide the person who has acted with it.
+-- rows outlive their subject: the makers of a deleted key still count.
 
 create table tenon.subject_makers (
   tenant_id text not null,

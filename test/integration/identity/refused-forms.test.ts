@@ -73,3 +73,11 @@ describe('form of another site', () => {
     },
   )
 })
+
+test('form of more bytes than a page takes: 413, the page names the limit of forms', async () => {
+  const { url } = inject('tenon')
+  const headers = { accept: 'text/html', 'content-type': 'application/x-www-form-urlencoded', origin: url }
+  const body = `email=${'x'.repeat(8_192)}`
+  const reply = await fetch(`${url}/auth/password`, { method: 'POST', headers, body })
+  expect([reply.status, await reply.text()]).toEqual([413, expect.stringContaining('at most 8192 bytes')])
+})

@@ -5,6 +5,7 @@ import type { IssuerAudit, Requester } from '../audit-events.ts'
 import type { IssuerServices } from '../issuer-services.ts'
 import type { ProvenIdentity } from './identities-store.ts'
 import type { TotpSetup } from './second-factors.ts'
+import { tellSignInChanged } from './sign-in-changes.ts'
 import type { UserAccount, UserWorkspace } from './users-store.ts'
 
 type Services = Pick<IssuerServices, 'config' | 'users' | 'secondFactors' | 'passkeys' | 'userMails'>
@@ -142,7 +143,7 @@ export class FactorService {
     operation: string,
     text: string,
   ): void {
-    this.#audit.userChanged(by, user, operation)
-    this.#services.userMails.factorsChanged({ to: user.email, brandName: brand.name }, text)
+    const { userMails } = this.#services
+    tellSignInChanged({ audit: this.#audit, userMails }, { by, user, brand }, operation, text)
   }
 }

@@ -12,6 +12,7 @@ import type { ProvenIdentity } from './identities-store.ts'
 import { providerName } from './identity-pages.ts'
 import type { StoredProvider } from './identity-provider-settings.ts'
 import type { Identity } from './identity-providers.ts'
+import { tellSignInChanged } from './sign-in-changes.ts'
 import { Tickets } from './tickets.ts'
 import type { Refusal } from './user-pages.ts'
 import { isUserEmail, isUserName } from './user-service.ts'
@@ -40,7 +41,7 @@ interface Answer extends Visit {
 }
 
 /** A user whom a provider has identified. The sign-in ends with {@link ProviderService.complete}. */
-interface Identified {
+export interface Identified {
   readonly user: UserAccount
   readonly identity: ProvenIdentity
 }
@@ -50,7 +51,7 @@ interface Identified {
  * the page asks for the password of the user. `mail`: the user, who has no password, gets a mail with a link.
  */
 export type Confirmation =
-  | { readonly ask: 'password'; readonly ticket: string }
+  | { readonly ask: 'password'; readonly asked: Identified; readonly ticket: string }
   | { readonly ask: 'mail'; readonly provider: string }
 
 /** An identity that a user with a password has not connected yet. */
@@ -158,9 +159,8 @@ export class ProviderService {
     const { identitiesStore, userMails } = this.#services
     if (!(await identitiesStore.complete(user, identity))) return false
     if (!identity.isNew) return true
-    this.#audit.userChanged(by, user, 'user.connect_identity')
-    const recipient = { to: user.email, brandName: brand.name }
-    userMails.factorsChanged(recipient, `${identity.provider} can sign in to it now.`)
+    const text = `${identity.provider} can sign in to it now.`
+    tellSignInChanged({ audit: this.#audit, userMails }, { by, user, brand }, 'user.connect_identity', text)
     return true
   }
 
@@ -214,12 +214,10 @@ export class ProviderService {
     return { user, identity: proven }
   }
 
-  #askPassword({ id, generation }: UserAccount, identity: ProvenIdentity, at: string) {
-    const asked: Unconfirmed = { userId: id, generation, identity, at }
-    return {
-      ask: 'password',
-      ticket: this.#tickets.issue('identity', asked, LIMITS.users.factorSeconds),
-    } as const
+  #askPassword(user: UserAccount, identity: ProvenIdentity, at: string) {
+    const sealed: Unconfirmed = { userId: user.id, generation: user.generation, identity, at }
+    const ticket = this.#tickets.issue('identity', sealed, LIMITS.users.factorSeconds)
+    return { ask: 'password', asked: { user, identity }, ticket } as const
   }
 
   async #askByMail(
@@ -246,9 +244,9 @@ export class ProviderService {
     const { identitiesStore, userMails } = this.#services
     const identity = await identitiesStore.setConnected(user, id, isConnected)
     if (identity === undefined) return false
-    this.#audit.userChanged(by, user, isConnected ? 'user.connect_identity' : 'user.disconnect_identity')
+    const operation = isConnected ? 'user.connect_identity' : 'user.disconnect_identity'
     const text = `${providerName(providers, identity)} can ${isConnected ? 'sign in to it again' : 'no longer sign in to it'}.`
-    userMails.factorsChanged({ to: user.email, brandName: brand.name }, text)
+    tellSignInChanged({ audit: this.#audit, userMails }, { by, user, brand }, operation, text)
     return true
   }
 

@@ -168,8 +168,13 @@ export function linkPage(
   const fields = setsPassword
     ? [hidden, ...NEW_PASSWORD, button('set', 'Set the password')]
     : [hidden, ...(purpose === 'identity' ? [] : [CURRENT_PASSWORD]), button('confirm', 'Confirm')]
-  const confirms = purpose === 'identity' ? 'Confirm your sign-in' : 'Confirm your e-mail address'
-  const title = setsPassword ? 'Set your password' : confirms
+  const title = {
+    sign_up: 'Confirm your e-mail address',
+    email: 'Confirm your e-mail address',
+    invitation: 'Set your password',
+    identity: 'Confirm your sign-in',
+    reset: 'Set your password',
+  }[purpose]
   const body = `${paragraph(text)}${errorText(refused?.text ?? '')}${form(fields.join(''))}`
   return renderPage(title, body, { brand, status: refused?.status ?? 200 })
 }

@@ -11,6 +11,7 @@ import type { IssuerServices } from '../issuer-services.ts'
 import type { Payer } from '../password-slots.ts'
 import { hashPassword, verifyPassword } from '../passwords.ts'
 import { USER_EMAIL_PATTERN } from './auth-settings.ts'
+import { tellSignInChanged } from './sign-in-changes.ts'
 import type { UserLink } from './user-links.ts'
 import type { UserAccount, UserWorkspace } from './users-store.ts'
 
@@ -164,9 +165,10 @@ export class UserService {
     const user = opened && (await this.#services.userLinks.connectIdentity(token))
     if (opened === undefined || user === undefined) return { failed: 'invalid' }
     const { link, workspace } = opened
-    this.#audit.userChanged(by, user, 'user.connect_identity')
-    const recipient = { to: user.email, brandName: workspace.brand.name }
-    this.#services.userMails.factorsChanged(recipient, `${link.name} can sign in to it now.`)
+    const { userMails } = this.#services
+    const text = `${link.name} can sign in to it now.`
+    const change = { by, user, brand: workspace.brand }
+    tellSignInChanged({ audit: this.#audit, userMails }, change, 'user.connect_identity', text)
     return { done: link, workspace }
   }
 
