@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
-import { setTimeout } from 'node:timers/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker'
 import { openPlatform, type Platform } from '../app/platform.ts'
@@ -26,10 +26,10 @@ import { patchSdk } from './sdk-patches/index.ts'
 import { Scopes, tenantInterceptor } from './tenant-interceptor.ts'
 import { buildBundle } from './workflow-bundle.ts'
 
-/** The path of a build file in the folder of this program (cli/stack/build.ts). */
 /** For the ends of executions that Temporal has not confirmed when the worker stops. */
 const SETTLE_MS = 5_000
 
+/** The path of a build file in the folder of this program (cli/stack/build.ts). */
 const buildFile = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
 async function main(): Promise<void> {
@@ -111,7 +111,7 @@ async function main(): Promise<void> {
   log.info({ queues: Object.values(QUEUES) }, 'worker ready')
   await Promise.all(workers.map((worker) => worker.run()))
   // The reconciler confirms the ends that are not settled soon.
-  await Promise.race([records.settled(), setTimeout(SETTLE_MS, undefined, { ref: false })])
+  await Promise.race([records.settled(), delay(SETTLE_MS, undefined, { ref: false })])
   await connection.close()
   await platform.close()
 }

@@ -2,7 +2,9 @@
 
 import { LIMITS } from './limits.ts'
 import { Problem } from './problem.ts'
-import { checkNothingLost, numberFault } from './strict-json.ts'
+import { checkNothingLost, escapePointer, numberFault } from './strict-json.ts'
+
+export { escapePointer }
 
 /**
  * Rejects values that are too large or too deep. Measures the serialised size, not that of the request: `1e20` becomes 21
@@ -58,7 +60,7 @@ export function unstorableAt(value: unknown, pointer: string): string | undefine
 /** True for a text without NUL and half surrogate pairs, which PostgreSQL stores. */
 export const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes('\u0000')
 
-/** What is wrong with the first faulty number in a value, which would be stored as null. */
+/** Returns the fault of the first number that JSON would store as null. */
 function faultyNumberIn(value: unknown): string | undefined {
   if (typeof value === 'number') return numberFault(value)
   if (typeof value !== 'object' || value === null) return undefined
@@ -158,9 +160,6 @@ export function canonical(value: unknown): string {
   }
   return `{${members}}`
 }
-
-/** Escapes a token of a JSON pointer (RFC 6901 §3). */
-export const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
 
 /** Escapes and truncates a name that a caller chose, so that the response does not grow with it. */
 export const shortPointer = (name: string): string => escapePointer(name.slice(0, 100))

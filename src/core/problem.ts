@@ -48,16 +48,21 @@ export class Problem extends Error {
     this.headers = options.headers ?? {}
   }
 
-  /** The same problem with further extension members. */
-  with(members: Readonly<Record<string, unknown>>): Problem {
-    const { detail, hint, adminHint, errors, headers, cause } = this
+  /** The same problem with these parts in place of its own. */
+  changed(parts: ProblemOptions): Problem {
+    const { detail, hint, adminHint, errors, members, headers, cause } = this
     return new Problem(this.code, {
       ...(detail !== undefined && { detail }),
       ...(hint !== undefined && { hint }),
       ...(adminHint !== undefined && { adminHint }),
-      ...{ errors, headers, cause },
-      members: { ...this.members, ...members },
+      ...{ errors, members, headers, cause },
+      ...parts,
     })
+  }
+
+  /** The same problem with further extension members. */
+  with(members: Readonly<Record<string, unknown>>): Problem {
+    return this.changed({ members: { ...this.members, ...members } })
   }
 
   get row(): ProblemRow {

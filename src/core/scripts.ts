@@ -17,14 +17,19 @@ const lettersOf = (scripts: readonly string[]) => {
   const classes = [...scripts, 'Common', 'Inherited'].map((name) => `\\p{Script_Extensions=${name}}`)
   return new RegExp(`^[${classes.join('')}]*$`, 'u')
 }
-const FITTING = [...SCRIPTS.map((name) => [name]), ...SYSTEMS].map(lettersOf)
 /** Scripts that are no longer in common use count as one. */
-const OF_NONE = new RegExp(`^[^${SCRIPTS.map((name) => `\\p{Script_Extensions=${name}}`).join('')}]*$`, 'u')
+const ofNone = () =>
+  new RegExp(`^[^${SCRIPTS.map((name) => `\\p{Script_Extensions=${name}}`).join('')}]*$`, 'u')
+
+/** Built on first use: a few milliseconds that most processes do not need. */
+let systems: readonly RegExp[] | undefined
+const systemsOf = () =>
+  (systems ??= [...[...SCRIPTS.map((name) => [name]), ...SYSTEMS].map(lettersOf), ofNone()])
 
 /** The level "highly restrictive" (UTS #39 §5.2): one script, or Latin beside Chinese, Japanese or Korean. */
 function isOfOneSystem(text: string): boolean {
   const letters = text.replaceAll(/[^\p{L}\p{M}]+/gu, '')
-  return [...FITTING, OF_NONE].some((fitting) => fitting.test(letters))
+  return systemsOf().some((system) => system.test(letters))
 }
 
 /** True if a word has letters of several scripts, which no language writes. */

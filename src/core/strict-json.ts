@@ -25,20 +25,18 @@ export function readsBack(literal: string): boolean {
   return /[.eE]/.test(literal) || Number.isSafeInteger(number) || String(number) === literal
 }
 
-/** What is wrong with a number that no JSON can hold. Literals are checked as they are parsed, computed numbers nowhere before. */
+/** Returns the fault of a number that JSON cannot hold. The parser checks literals; nothing else checks computed numbers. */
 export function numberFault(value: number): string | undefined {
   return Number.isFinite(value) ? undefined : 'is a number too large to be kept'
 }
 
 const [QUOTE, COLON, BACKSLASH, COMMA] = [0x22, 0x3a, 0x5c, 0x2c]
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d]
+const isDigit = (code: number) => code >= 0x30 && code <= 0x39
+const MINUS = 0x2d
+/** Besides digits: `.`, `e`, `E`, `+` and `-`. */
 const isNumberChar = (code: number) =>
-  (code >= 0x30 && code <= 0x39) ||
-  code === 0x2e ||
-  code === 0x65 ||
-  code === 0x45 ||
-  code === 0x2b ||
-  code === 0x2d
+  isDigit(code) || code === 0x2e || code === 0x65 || code === 0x45 || code === 0x2b || code === MINUS
 
 /** Counts colons outside of texts, one for each member, and looks for numbers that are long or have a long exponent. */
 function scan(text: string): { members: number; hasLongNumber: boolean } {
@@ -48,7 +46,7 @@ function scan(text: string): { members: number; hasLongNumber: boolean } {
     const code = text.charCodeAt(at)
     if (code === QUOTE) at = textEnd(text, at)
     else if (code === COLON) members += 1
-    else if (code >= 0x30 && code <= 0x39) {
+    else if (isDigit(code)) {
       const end = numberEnd(text, at)
       hasLongNumber ||= end - at > 15 || /[eE]/.test(text.slice(at, end))
       at = end - 1
@@ -115,7 +113,7 @@ class LossFinder {
     else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) this.#open.pop()
     else if (code === COMMA && typeof inside?.at === 'number') inside.at += 1
     else if (code === QUOTE) return this.#string(at, inside)
-    else if (code === 0x2d || (code >= 0x30 && code <= 0x39)) return this.#number(at)
+    else if (code === MINUS || isDigit(code)) return this.#number(at)
     return at
   }
 
@@ -146,12 +144,15 @@ class LossFinder {
 
   #problem(code: 'body_invalid' | 'number_unsafe', detail: string): Problem {
     const names = this.#open.slice(0, POINTER_NAMES_MAX).map(({ at }) => String(at).slice(0, 100))
-    const pointer = names.map((name) => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
+    const pointer = names.map((name) => `/${escapePointer(name)}`).join('')
     const errors: InputError[] = [{ in: 'body', name: names[0] ?? '', pointer, detail }]
     const hint = code === 'body_invalid' ? { hint: 'Send each member once.' } : {}
     return new Problem(code, { detail: `${pointer || 'The value'} ${detail}.`, errors, ...hint })
   }
 }
+
+/** Escapes a token of a JSON pointer (RFC 6901 §3). */
+export const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
 
 const COLON_NEXT = /\s*:/y
 

@@ -64,15 +64,17 @@ export function effectInWords(annotations: Annotations): string {
 /** The full scope of a tool, `mcp:<slug>:<scope>`. The slug of a server never changes. */
 export const scopeOf = (slug: string, { scope }: Pick<ScopedTool, 'scope'>) => `mcp:${slug}:${scope}`
 
+/** Scopes of tools by the umbrella scope that stands for them. */
+export type Umbrellas = ReadonlyMap<string, readonly string[]>
+
+export const isUmbrella = (scope: string): boolean => scope.includes('/')
+
 /**
  * Scopes that stand for many, `mcp:<slug>/read` and `mcp:<slug>/write`: those of all tools that only read, and all others. A name of
  * a tool's scope has no slash. What they stand for is fixed by the version of the server that a token names.
  * @returns the scopes by the one that stands for them, without those that would stand for none
  */
-export function umbrellasOf(
-  slug: string,
-  tools: readonly ScopedTool[],
-): ReadonlyMap<string, readonly string[]> {
+export function umbrellasOf(slug: string, tools: readonly ScopedTool[]): Umbrellas {
   const byScope = Map.groupBy(tools, (tool) => scopeOf(slug, tool))
   const onlyReads = (scope: string) =>
     byScope.get(scope)?.every(({ annotations }) => effectOf(annotations) === 'reads') === true
@@ -80,10 +82,8 @@ export function umbrellasOf(
 }
 
 /** The scopes of tools that scopes stand for: umbrellas are replaced. */
-export const expandScopes = (
-  scopes: Iterable<string>,
-  umbrellas: ReadonlyMap<string, readonly string[]>,
-): ReadonlySet<string> => new Set([...scopes].flatMap((scope) => umbrellas.get(scope) ?? [scope]))
+export const expandScopes = (scopes: Iterable<string>, umbrellas: Umbrellas): ReadonlySet<string> =>
+  new Set([...scopes].flatMap((scope) => umbrellas.get(scope) ?? [scope]))
 
 const isStronger = (tool: ScopedTool, was: ScopedTool): boolean =>
   EFFECTS.indexOf(effectOf(tool.annotations)) > EFFECTS.indexOf(effectOf(was.annotations)) ||

@@ -55,13 +55,12 @@ export class SecretMask {
   }
 
   /** Texts that were cut may end within a secret, whose beginning is left out. */
-  #withoutBegun({ code, detail, hint, errors, members, headers, cause }: Problem): Problem {
+  #withoutBegun(problem: Problem): Problem {
+    const { detail, members } = problem
     const { logs, error } = members as { readonly logs?: readonly string[]; readonly error?: object }
     const name = error === undefined ? undefined : (error as { readonly name?: unknown }).name
-    return new Problem(code, {
+    return problem.changed({
       ...(detail !== undefined && { detail: this.#message(detail) }),
-      ...(hint !== undefined && { hint }),
-      ...{ errors, headers, cause },
       members: {
         ...members,
         ...(logs !== undefined && { logs: logs.map((text) => (isCutLine(text) ? this.line(text) : text)) }),

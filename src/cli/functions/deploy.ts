@@ -5,6 +5,7 @@ import { watch } from 'node:fs/promises'
 import { dirname, relative, sep } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { Command } from 'commander'
+import { isObject } from '../../core/json.ts'
 import { type ApiClient, ApiError } from '../client.ts'
 import { JSON_NOTATION, jsonArgument } from '../json-argument.ts'
 import { callerPath, workspaceClient } from '../settings.ts'
@@ -17,7 +18,6 @@ interface Deployed {
   readonly version: number
   readonly sha256: string
   readonly config: Readonly<Record<string, unknown>> & { readonly secrets?: readonly string[] }
-  readonly warnings?: readonly { readonly detail: string }[]
 }
 
 interface Fault {
@@ -81,7 +81,7 @@ async function deployOnce(path: string, { name, config, force, workspace }: Depl
 /** @throws Error if it is no object */
 async function configArgument(text: string): Promise<object> {
   const config = await jsonArgument(text, 'The configuration')
-  if (typeof config === 'object' && config !== null && !Array.isArray(config)) return config
+  if (isObject(config)) return config
   throw new Error(
     `The configuration is ${JSON.stringify(config)}. Give its members, such as {"timeout": "9s"}.`,
   )

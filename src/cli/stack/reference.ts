@@ -9,7 +9,8 @@ import type { JsonObject } from '../../../flows-dsl/ir.ts'
 import { flowSchema } from '../../api/docs.ts'
 import { openApi } from '../../api/openapi.ts'
 import type { AnyOperation } from '../../core/operation.ts'
-import { PROBLEMS, type ProblemRow } from '../../core/problem-catalogue.ts'
+import { Problem } from '../../core/problem.ts'
+import { PROBLEMS, type ProblemCode, type ProblemRow } from '../../core/problem-catalogue.ts'
 import { diagnosticDocs } from '../../features/flows/analyze.ts'
 import { OPERATIONS } from '../../features/index.ts'
 import { describeConfig } from '../../infra/config.ts'
@@ -71,8 +72,8 @@ function scopesOf({ requiredScope = '-', conditionalScope }: AnyOperation): stri
 
 function problems(): string {
   const rows = Object.entries<ProblemRow>(PROBLEMS).map(
-    ([code, { status, title, help, adminHint = '' }]) =>
-      `| \`${code}\` | ${status} | ${title} | ${`${help} ${adminHint}`.trim()} |`,
+    ([code, { status, title }]) =>
+      `| \`${code}\` | ${status} | ${title} | ${new Problem(code as ProblemCode).fullHint} |`,
   )
   return `# Problems\n\nEvery error is \`application/problem+json\` (RFC 9457); \`code\` never changes its meaning.\n\n| code | status | title | help |\n|---|---|---|---|\n${rows.join('\n')}\n`
 }

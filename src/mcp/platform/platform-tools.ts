@@ -5,10 +5,11 @@ import { isObject } from '../../core/json.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { inDomain, isPublicRole, type Principal, roleFor } from '../../core/policy.ts'
 import { portableInput } from '../../core/portable-schema.ts'
-import { Problem } from '../../core/problem.ts'
+import type { Problem } from '../../core/problem.ts'
 import { REDACTED } from '../../core/redact.ts'
 import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
 import { OPERATIONS } from '../../features/index.ts'
+import { bodyProblem } from '../../features/operation-helpers.ts'
 import type { McpTool } from '../protocol/mcp-server.ts'
 
 /** `runs`: a flow or a tool of others, which may change anything and reach other systems. */
@@ -145,10 +146,7 @@ export function inputOf(
   if (!namesByPath(tool)) return args
   if (args['ws'] !== undefined) {
     const detail = `A tool takes a workspace as ${WORKSPACE}, not as ws.`
-    const errors = [
-      { in: 'body', name: WORKSPACE, pointer: `/${WORKSPACE}`, detail: 'is missing; ws is not known' },
-    ] as const
-    throw new Problem('validation_failed', { detail, errors })
+    throw bodyProblem(`/${WORKSPACE}`, 'is missing; ws is not known', detail)
   }
   const { [WORKSPACE]: ws, ...others } = args
   return ws === undefined ? others : { ...others, ws }
@@ -156,14 +154,11 @@ export function inputOf(
 
 /** A problem with the names of the tool's arguments. */
 export function inWordsOf(tool: PlatformTool, problem: Problem): Problem {
-  const { code, detail, hint, adminHint, errors, members, headers, cause } = problem
+  const { detail, errors } = problem
   if (!namesByPath(tool) || !errors.some(({ name }) => name === 'ws')) return problem
-  return new Problem(code, {
+  return problem.changed({
     ...(detail !== undefined && { detail: detail.replaceAll(/\bws(?=:)/g, WORKSPACE) }),
-    ...(hint !== undefined && { hint }),
-    ...(adminHint !== undefined && { adminHint }),
     errors: errors.map((error) => ({ ...error, name: named(error.name) })),
-    ...{ members, headers, cause },
   })
 }
 

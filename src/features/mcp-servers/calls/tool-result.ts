@@ -31,16 +31,20 @@ export async function withinBudget(
   return less === undefined ? { ...output, bytes, text } : withinBudget(tool, toSmallerInput, less, runWith)
 }
 
+/** The next steps after a time limit of a tool. */
+export const MORE_TIME = {
+  hint: 'Ask for less at once.',
+  adminHint: `An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${LIMITS.mcpToolSecondsMax}.`,
+} as const
+
 /** @throws Problem `tool_timeout` if the tool has a time limit; what it does is not stopped */
 export async function withinTime<T>({ limits }: Tool, work: Promise<T>): Promise<T> {
   const seconds = limits?.timeout_seconds
   if (seconds === undefined) return work
   const { promise, reject } = Promise.withResolvers<never>()
   const detail = `The tool took longer than ${seconds} s. What it began may still take effect.`
-  const hint = 'Ask for less at once.'
-  const adminHint = `An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${LIMITS.mcpToolSecondsMax}.`
   const timer = setTimeout(
-    () => reject(new Problem('tool_timeout', { detail, hint, adminHint })),
+    () => reject(new Problem('tool_timeout', { detail, ...MORE_TIME })),
     seconds * 1_000,
   )
   return Promise.race([work, promise]).finally(() => clearTimeout(timer))

@@ -3,9 +3,9 @@
  * here the ids of its requests become unique, since all share one connection.
  */
 
-import { isObject, parseForeignJson } from '../../../core/json.ts'
+import { isObject } from '../../../core/json.ts'
 import { Problem } from '../../../core/problem.ts'
-import { asksBack, type Post } from '../remote/mcp/json-rpc.ts'
+import { asksBack, type Post, parsedOrUndefined } from '../remote/mcp/json-rpc.ts'
 import type { RunningServer, ServerListener } from './runtime.ts'
 
 type Message = Readonly<Record<string, unknown>>
@@ -36,7 +36,7 @@ export class StdioConversation implements ServerListener {
   readonly onEnd = (problem: Problem): void => this.fail(problem)
 
   readonly onMessage = (line: string): void => {
-    const message = parsed(line)
+    const message = parsedOrUndefined(line)
     if (!isObject(message)) this.fail(noMessage())
     else if (typeof message['method'] === 'string') this.#answer(message['method'], message['id'])
     else this.#take(message)
@@ -72,15 +72,6 @@ export class StdioConversation implements ServerListener {
 
   #send(message: Message): void {
     this.#server?.send(JSON.stringify({ jsonrpc: '2.0', ...message }))
-  }
-}
-
-/** Undefined if it is not JSON, or has names that could pollute prototypes. */
-function parsed(line: string): unknown {
-  try {
-    return parseForeignJson(line)
-  } catch {
-    return undefined
   }
 }
 

@@ -9,6 +9,7 @@ import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
 import type { Progress } from '../calls/call-client.ts'
 import { Content } from '../calls/content.ts'
+import { MORE_TIME } from '../calls/tool-result.ts'
 import type { Definition, FrozenDefinition } from '../remote/definitions.ts'
 import { kindOf } from '../remote/kinds.ts'
 import { findCachedSource } from '../remote/source-store.ts'
@@ -73,9 +74,7 @@ const timedOut = (seconds: number) =>
 function withTimeHint(error: unknown): never {
   if (!(error instanceof Problem) || error.code !== 'upstream_timeout') throw error
   const { code, message: detail, members, cause } = error
-  const hint = 'Ask for less at once.'
-  const adminHint = `An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${LIMITS.mcpToolSecondsMax}.`
-  throw new Problem(code, { detail, hint, adminHint, members, cause })
+  throw new Problem(code, { detail, ...MORE_TIME, members, cause })
 }
 
 const readSource = previewOperation({

@@ -129,7 +129,7 @@ class ResponseEvents {
 function messageIn({ status, headers, body }: Inbound): Message | undefined {
   if (!/^application\/json\b/i.test(headers['content-type'] ?? '') || body.length === 0) return undefined
   const isFailure = status < 200 || status > 299
-  const message = isFailure ? parsed(body.toString()) : parse(body.toString())
+  const message = isFailure ? parsedOrUndefined(body.toString()) : parse(body.toString())
   if (isObject(message) && (message['id'] === ID || (isFailure && isObject(message['error'])))) return message
   if (isFailure) return undefined
   throw notJsonRpc('The id of the response is not that of the request.')
@@ -145,13 +145,13 @@ function memberOf({ result, error }: Message): Pick<RpcReply, 'result' | 'error'
 }
 
 function parse(text: string): unknown {
-  const value = parsed(text)
+  const value = parsedOrUndefined(text)
   if (value === undefined) throw notJsonRpc('It is not valid JSON.')
   return value
 }
 
 /** Undefined if it is not JSON, or has names that could pollute prototypes. */
-function parsed(text: string): unknown {
+export function parsedOrUndefined(text: string): unknown {
   try {
     return parseForeignJson(text)
   } catch {
