@@ -9,13 +9,13 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createEntry, Runs, type Shown } from '../../support/fixtures/executions.ts'
 import {
-  call,
   createTestWorkspace,
   eventually,
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
+import { configure } from '../../support/stack/workspace-settings.ts'
 
 /** A payment server: a charge of an account takes as many milliseconds as `ms` says, and is counted when it arrives. */
 class PaymentServer {
@@ -69,8 +69,7 @@ beforeAll(async () => {
   workspace = await createTestWorkspace()
   runs = new Runs(workspace)
   await server.open()
-  const body = { workspace_id: workspace.workspaceId, egress: { allow: [server.host] } }
-  expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
+  await configure(workspace, { egress: { allow: [server.host] } })
 })
 afterAll(() => server.close())
 

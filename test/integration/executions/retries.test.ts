@@ -3,10 +3,11 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Runs } from '../../support/fixtures/executions.ts'
-import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { repeated } from '../../support/stack/soak.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
+import { configure } from '../../support/stack/workspace-settings.ts'
 
 const RUNS = repeated(50, 200)
 
@@ -26,8 +27,7 @@ beforeAll(async () => {
       return count < 3 ? { status: 503 } : { json: { count } }
     },
   })
-  const body = { workspace_id: workspace.workspaceId, egress: { allow: [server.host] } }
-  expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
+  await configure(workspace, { egress: { allow: [server.host] } })
 })
 afterAll(() => server.close())
 
