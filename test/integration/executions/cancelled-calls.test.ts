@@ -126,7 +126,7 @@ test('150 calls when one branch faults: every charge is refunded, and none arriv
   const of = unique('many')
   const branches = Array.from({ length: 150 }, (_, n) => `{ b${n}: { ${server.pay(`${of}-${n}`, 20)} } }`)
   const tasks = `  - f: { fork: { branches: [{ ${bad(200)} }, ${branches.join(', ')}] } }`
-  const run = await eventuallyEnded(await runs.start(await runs.publish(tasks)))
+  const run = await runs.ended(await runs.start(await runs.publish(tasks)), 120_000)
   const charges = server.charges.filter(({ account }) => account.startsWith(`${of}-`))
   const refunds = server.refunds.filter((account) => account.startsWith(`${of}-`))
   expect(refunds.toSorted()).toEqual(charges.map(({ account }) => account).toSorted())
@@ -173,9 +173,3 @@ test('workflow that ends while a call waits for its token: the call is not sent,
   await server.arrived(other.account)
   expect(server.charges.filter(({ account }) => account === gone.account)).toEqual([])
 })
-
-const eventuallyEnded = (id: string): Promise<Shown> =>
-  eventually(async () => {
-    const run = await runs.read(id)
-    return run.ended_at === null ? undefined : run
-  }, 120_000)
