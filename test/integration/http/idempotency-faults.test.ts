@@ -15,10 +15,10 @@ import {
   type Place,
   patchOf,
   type Request,
-  randomOf,
   sendAgain,
   writeElsewhere,
 } from '../../support/fixtures/write-ledger.ts'
+import { randomOf } from '../../support/random.ts'
 import { type StatementProxy, startStatementProxy } from '../../support/servers/statement-proxy.ts'
 import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 

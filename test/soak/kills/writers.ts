@@ -1,6 +1,7 @@
 /** Writers of documents in the kill drill, the ledger of what was acknowledged to them, and its comparison with what is stored. */
 
-import type { Drill, Random } from './drill.ts'
+import type { Random } from '../../support/random.ts'
+import type { Drill } from './drill.ts'
 
 interface Kept {
   readonly code: string
