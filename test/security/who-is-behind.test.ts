@@ -6,7 +6,7 @@
 
 import { beforeAll, expect, test } from 'vitest'
 import { sign } from '../../src/features/flows/triggers/standard-webhooks.ts'
-import { addAccount } from '../support/clients/browser.ts'
+import { addAccount, bearer } from '../support/clients/browser.ts'
 import {
   askToken,
   callTool,
@@ -15,6 +15,7 @@ import {
   publishMcpServer,
   scopesOf,
 } from '../support/clients/mcp.ts'
+import { Admins, post } from '../support/fixtures/admins.ts'
 import { Runs } from '../support/fixtures/executions.ts'
 import { functionScheduleId } from '../support/fixtures/function-triggers.ts'
 import { onlyScheduleOf, publishScheduled, scheduleId } from '../support/fixtures/schedules.ts'
@@ -25,10 +26,10 @@ import {
   createTestWorkspace,
   eventually,
   type TestWorkspace,
-  tokenOf,
   unique,
 } from '../support/fixtures/tenants.ts'
 import { withReadingClient } from '../support/stack/temporal.ts'
+import { configure } from '../support/stack/workspace-settings.ts'
 
 type Person = 'starter' | 'publisher' | 'deployer' | 'repeater'
 /** What a route comes from: a request of the starter or a due time, an execution, or a run of a function. */
@@ -176,13 +177,6 @@ let webhook: { readonly url: string; readonly secret: string }
 let failing: string
 let asPublisher: TestWorkspace
 
-const post = (as: Caller, path: string, body: object) => ok(call('POST', path, { as, body }))
-
-async function person() {
-  const { id } = await addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
-  return { id, as: await tokenOf({ sub: id, roles: ['tenant_admin'], tenant_id: workspace.tenantId }) }
-}
-
 async function deploy(name: string, source: string, more: object = {}): Promise<string> {
   const config = {
     scopes: ['events:write', 'collections:write', 'flows:run', 'functions:write'],
@@ -198,7 +192,7 @@ async function toolCaller(): Promise<Caller> {
   const made = await post(people.starter.as, `${server.base}/clients`, { name: 'agent' })
   const wanted = { resource: server.url, scope: scopesOf(server, 'run_hop', 'call_hop') }
   const { body } = await askToken(wanted, { id: made.client_id, secret: made.client_secret })
-  return { authorization: `Bearer ${body['access_token']}` }
+  return bearer(body['access_token'])
 }
 
 beforeAll(async () => {
@@ -206,9 +200,11 @@ beforeAll(async () => {
   const [starter, publisher, deployer, repeater] = await Promise.all([person(), person(), person(), person()])
   people = { starter, publisher, deployer, repeater }
   asPublisher = { ...workspace, operator: publisher.as }
-  const at = { workspace_id: workspace.workspaceId }
-  await post(workspace.operator, '/v1/services/configure', { ...at, experimental: ['mcp.flow_tools'] })
-  key = { apikey: (await post(starter.as, '/v1/api-keys', { ...at, kind: 'service', name: 'k' })).key }
+  const admins = new Admins(workspace)
+  const claims = { role: 'tenant_admin', tenant_id: workspace.tenantId }
+  const person = () => admins.person(addAccount(workspace.operator, claims))
+  await configure(workspace, { experimental: ['mcp.flow_tools'] })
+  key = { apikey: (await admins.newKey(starter.as)).key }
   failing = await deploy('failing', "export default () => { throw new Error('not yet') }")
   await deploy('hop', FUNCTION, { triggers: [{ topics: ['hop.fn', 'collections.tofn.created'] }] })
   const runs = new Runs(asPublisher)

@@ -5,6 +5,7 @@ import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import {
   closeSubscriptions,
+  findEnd,
   messages,
   type ReceivedEvent,
   subscribeToStream,
@@ -57,7 +58,6 @@ const watch = (id: string, after?: number) => {
   return subscribeToStream(workspace.operator, `${workspace.flows}/executions/${id}/events`, headers)
 }
 
-const findEnd = (frames: readonly ReceivedEvent[]) => frames.find(({ event }) => event === 'end')
 /** All frames of an execution's stream, to its end. */
 async function toEnd(id: string, after?: number): Promise<ReceivedEvent[]> {
   const frames = await watch(id, after)
