@@ -232,7 +232,9 @@ export async function compareLedger(drill: Drill, ledger: Ledger): Promise<void>
       )
   }
   for (const document of stored.values())
-    drill.find(`${ledger.collection}: nobody was told of ${JSON.stringify(document)}`)
+    drill.find(
+      `${ledger.collection}: stored, but its creation was not acknowledged: ${JSON.stringify(document)}`,
+    )
   drill.count('documents compared', ledger.documents.size)
 }
 
