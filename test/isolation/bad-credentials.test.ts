@@ -347,7 +347,7 @@ test('counters of store requests: they count accepted requests', async () => {
     expect((await node.app.inject(publish)).statusCode).toBe(202),
   )
   // A script that the server does not know yet is sent twice.
-  expect(storeRequests.streams).toBeGreaterThan(0)
+  expect([1, 2]).toContain(storeRequests.streams)
 })
 
 test('log at its finest level: contains no credential', async () => {

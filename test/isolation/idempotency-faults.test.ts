@@ -6,7 +6,7 @@
 
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { endLeases, send } from '../support/clients/idempotency.ts'
+import { send } from '../support/clients/idempotency.ts'
 import { mailsTo, mailTo } from '../support/clients/mails.ts'
 import {
   asSuperuser,
@@ -18,6 +18,7 @@ import {
   tokenOf,
   unique,
 } from '../support/fixtures/tenants.ts'
+import { askUntilAnswered } from '../support/fixtures/write-ledger.ts'
 import { type Fault, type StatementProxy, startStatementProxy } from '../support/servers/statement-proxy.ts'
 import { type Node, startInProcessNode } from '../support/stack/in-process-node.ts'
 import { repeated } from '../support/stack/soak.ts'
@@ -127,17 +128,13 @@ const FAULTS: readonly Fault[] = [
   ...['XX000', '57014', '40001'].map((error) => ({ error })),
 ]
 
-/** Sends the request with the faults, then again until it is answered. The leases of a dead process are over at once. */
+/** Sends the request with the faults, then again until it is answered. */
 async function sendAgain(ask: () => Promise<Reply>, input: object, faults: Readonly<Record<number, Fault>>) {
   proxy.script(faults)
   const first = await ask()
   const { messages, applied } = proxy
   proxy.script()
-  const last = await eventually(async () => {
-    await endLeases(world.workspace, input)
-    const again = await ask()
-    return again.status >= 500 || again.body.code === 'idempotency_in_flight' ? undefined : again
-  })
+  const last = await askUntilAnswered(world, ask, input)
   return { first, last, messages, applied }
 }
 

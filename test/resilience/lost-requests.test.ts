@@ -7,6 +7,7 @@ import { Runs } from '../support/fixtures/executions.ts'
 import { call, eventually } from '../support/fixtures/tenants.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
+import { stopwatch } from '../support/stopwatch.ts'
 
 let own: OwnPlatform
 let runs: Runs
@@ -102,7 +103,9 @@ test('worker killed during requests: POST is reported as unknown, GET and at_lea
   await eventually(async () => (PATHS.every((path) => keys.has(path)) ? true : undefined), 30_000)
   const pid = own.started.stack.supervisor.pid('worker')
   if (pid !== undefined) process.kill(pid, 'SIGKILL')
+  const elapsedMs = stopwatch()
   const ended = await Promise.all([posted, repeated, got, once].map(endOf))
+  expect(elapsedMs()).toBeLessThan(60_000)
   expect(ended.map(({ status }) => status)).toEqual(['faulted', 'completed', 'completed', 'faulted'])
   expect(ended[0].error).toMatchObject({
     type: expect.stringMatching(/communication$/),

@@ -1,12 +1,12 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: definitions hold expressions
 /**
- * The people behind what starts by something else: walks every pair of routes on which flows, functions, events, documents and
- * tools start one another, and asks at each execution who may not decide in it (`fourEyes`).
+ * Walks every pair of routes on which flows, functions, events, documents and tools start one another, and checks that the
+ * people behind each execution, who may not decide in it (`fourEyes`), are those who took part.
  */
 
 import { beforeAll, expect, test } from 'vitest'
 import { sign } from '../../src/features/flows/triggers/standard-webhooks.ts'
-import { addAccount } from '../support/clients/browser.ts'
+import { addAccount, bearer } from '../support/clients/browser.ts'
 import {
   askToken,
   callTool,
@@ -15,6 +15,7 @@ import {
   publishMcpServer,
   scopesOf,
 } from '../support/clients/mcp.ts'
+import { Admins, post } from '../support/fixtures/admins.ts'
 import { Runs } from '../support/fixtures/executions.ts'
 import { functionScheduleId } from '../support/fixtures/function-triggers.ts'
 import { onlyScheduleOf, publishScheduled, scheduleId } from '../support/fixtures/schedules.ts'
@@ -25,13 +26,13 @@ import {
   createTestWorkspace,
   eventually,
   type TestWorkspace,
-  tokenOf,
   unique,
 } from '../support/fixtures/tenants.ts'
 import { withReadingClient } from '../support/stack/temporal.ts'
+import { configure } from '../support/stack/workspace-settings.ts'
 
 type Person = 'starter' | 'publisher' | 'deployer' | 'repeater'
-/** What a route comes from: a request of the starter or a due time, an execution, or a run of a function. */
+/** A route begins at a request of the starter or a due time (`outside`), at an execution, or at a run of a function. */
 type From = 'outside' | 'flow' | 'fn'
 
 interface Route {
@@ -39,7 +40,7 @@ interface Route {
   /** `how>what it starts`. */
   readonly name: string
   readonly to: 'flow' | 'fn'
-  /** Whom it brings, besides those behind what it comes from. */
+  /** The people whom the route adds to those behind its beginning. */
   readonly brings: readonly Person[]
 }
 
@@ -86,10 +87,13 @@ const route = (from: From, name: string) =>
 /** The route from outside that leads to an execution, or to a run. */
 const ENTRY = { flow: route('outside', 'start>flow'), fn: route('outside', 'invoke>fn') }
 
-/** How something was started, as what it starts next can tell: an event has the same form whatever wrote it. */
+/**
+ * The way in which a flow or function was started, as its input shows it: an event has one form, whether it was published or
+ * written, and a webhook or a schedule starts a flow that runs `hop` as a subflow.
+ */
 const cameBy = ({ name }: Route): string =>
   name.replace(/^(?:publish|write)>/, 'event>').replace(/^(?:webhook|schedule)>flow/, 'sub>flow')
-/** What follows: an event of one kind is written in one way, whoever waits for it. */
+/** The step with which a flow or function begins a route: it publishes and writes in one way, whichever trigger waits. */
 const goesBy = ({ from, name }: Route): string => `${from} ${name.replace(/^(publish|write)>.*/, '$1')}`
 const keysOf = (a: Route | undefined, b: Route): string[] => [
   ...(a === undefined ? [] : [`${cameBy(a)} ${goesBy(b)}`]),
@@ -176,13 +180,6 @@ let webhook: { readonly url: string; readonly secret: string }
 let failing: string
 let asPublisher: TestWorkspace
 
-const post = (as: Caller, path: string, body: object) => ok(call('POST', path, { as, body }))
-
-async function person() {
-  const { id } = await addAccount(workspace.operator, { role: 'tenant_admin', tenant_id: workspace.tenantId })
-  return { id, as: await tokenOf({ sub: id, roles: ['tenant_admin'], tenant_id: workspace.tenantId }) }
-}
-
 async function deploy(name: string, source: string, more: object = {}): Promise<string> {
   const config = {
     scopes: ['events:write', 'collections:write', 'flows:run', 'functions:write'],
@@ -198,17 +195,19 @@ async function toolCaller(): Promise<Caller> {
   const made = await post(people.starter.as, `${server.base}/clients`, { name: 'agent' })
   const wanted = { resource: server.url, scope: scopesOf(server, 'run_hop', 'call_hop') }
   const { body } = await askToken(wanted, { id: made.client_id, secret: made.client_secret })
-  return { authorization: `Bearer ${body['access_token']}` }
+  return bearer(body['access_token'])
 }
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
+  const admins = new Admins(workspace)
+  const claims = { role: 'tenant_admin', tenant_id: workspace.tenantId }
+  const person = () => admins.person(addAccount(workspace.operator, claims))
   const [starter, publisher, deployer, repeater] = await Promise.all([person(), person(), person(), person()])
   people = { starter, publisher, deployer, repeater }
   asPublisher = { ...workspace, operator: publisher.as }
-  const at = { workspace_id: workspace.workspaceId }
-  await post(workspace.operator, '/v1/services/configure', { ...at, experimental: ['mcp.flow_tools'] })
-  key = { apikey: (await post(starter.as, '/v1/api-keys', { ...at, kind: 'service', name: 'k' })).key }
+  await configure(workspace, { experimental: ['mcp.flow_tools'] })
+  key = { apikey: (await admins.newKey(starter.as)).key }
   failing = await deploy('failing', "export default () => { throw new Error('not yet') }")
   await deploy('hop', FUNCTION, { triggers: [{ topics: ['hop.fn', 'collections.tofn.created'] }] })
   const runs = new Runs(asPublisher)
@@ -292,7 +291,7 @@ async function rerun(mark: string, plan: readonly string[]): Promise<void> {
   await post(people.repeater.as, `${workspace.flows}/executions/${id}/rerun`, { input: { mark, plan } })
 }
 
-/** Those that the routes up to each execution have brought. */
+/** The people behind each execution of a chain: those whom the routes up to it add. */
 function expectedOf(chain: readonly Route[]): Omit<Found, 'id' | 'ended'>[] {
   return chain.flatMap(({ to }, at) => {
     if (to !== 'flow') return []
@@ -318,7 +317,7 @@ async function redriveAll(count: number): Promise<void> {
   }
 }
 
-test('routes: after each pair of them: the people behind an execution are those whom its routes have brought', async () => {
+test('people behind an execution: after each pair of routes: they are those whom the routes up to it add', async () => {
   const chains = chainsOfAllPairs().map((chain) => ({ chain, mark: unique('chain') }))
   const walk = async ({ chain, mark }: (typeof chains)[number]) => {
     const plan = chain.map(({ name }) => name)

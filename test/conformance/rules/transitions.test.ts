@@ -6,6 +6,7 @@
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { publishMcpServer } from '../../support/clients/mcp.ts'
+import { exported, importInto, lines } from '../../support/clients/ndjson.ts'
 import {
   type Caller,
   call,
@@ -247,24 +248,16 @@ async function filled(
   }
   const declared = await call('POST', '/v1/schemas', { as: await operator(at), body, at })
   expect(declared.status, JSON.stringify(declared.body)).toBe(201)
-  const lines = changes.map(({ key, old }) => JSON.stringify({ key, ...old })).join('\n')
-  const headers = { 'content-type': 'application/x-ndjson' }
-  const path = `/v1/collections/${collection}`
-  const made = await call('POST', `${path}/import`, { as: workspace.service, at, body: lines, headers })
+  const rows = lines(...changes.map(({ key, old }) => ({ key, ...old })))
+  const made = await importInto(collection, rows, { as: workspace.service, at })
   expect(made.body.created, JSON.stringify(made.body)).toBe(changes.length)
   const ids = new Map((await documentsIn(collection, at)).map(({ key, id }) => [key, id]))
   return { at, collection, as: await callerOf(role, at), ids, schemaId: declared.body.id }
 }
 
 type Row = State & { readonly id: string; readonly key: string }
-async function documentsIn(collection: string, at: Running): Promise<Row[]> {
-  const path = `/v1/collections/${collection}/export`
-  const { body } = await call('GET', path, { as: workspace.service, at })
-  return String(body)
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line))
-}
+const documentsIn = (collection: string, at: Running): Promise<Row[]> =>
+  exported(collection, { as: workspace.service, at })
 
 const isAdmitted = ({ before = () => true, admits }: Form, { old, next }: Pick<Change, 'old' | 'next'>) =>
   before(old) && admits(old, next)

@@ -1,6 +1,7 @@
 /** Lookups: rules that compare a field with values of another collection, such as the projects that a user is a member of. */
 
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { exported, importInto, lines } from '../../support/clients/ndjson.ts'
 import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import { closeSubscriptions, messages, subscribeToEvents } from '../../support/clients/sse.ts'
 import {
@@ -126,13 +127,12 @@ describe('a rule with a lookup', () => {
     ]
     const batch = await call('POST', '/v1/collections/tasks/batch', { as: mia, body: { ops } })
     expect([batch.status, batch.body.op_index]).toEqual([403, 1])
-    const body = '{"project":"red","title":"g"}\n{"project":"blue","title":"h"}\n'
-    const headers = { 'content-type': 'application/x-ndjson' }
-    const imported = await call('POST', '/v1/collections/tasks/import', { as: mia, body, headers })
+    const body = lines({ project: 'red', title: 'g' }, { project: 'blue', title: 'h' })
+    const imported = await importInto('tasks', body, { as: mia })
     expect([imported.body.created, imported.body.failed]).toEqual([1, 1])
-    const exported = await call('GET', '/v1/collections/tasks/export', { as: mia })
-    expect(exported.body).toContain('"g"')
-    expect(exported.body).not.toContain('blue')
+    const seen = JSON.stringify(await exported('tasks', { as: mia }))
+    expect(seen).toContain('"g"')
+    expect(seen).not.toContain('blue')
     const question = { workspace_id: workspace.workspaceId, as: { id: 'mia' }, op: 'create' }
     const explained = await call('POST', '/v1/collections/tasks/access/explain', {
       as: workspace.operator,
@@ -207,13 +207,8 @@ describe('a lookup below, at and above its limit', () => {
       ...{ whole: ['other', 'p0'], part: [] },
     },
   ]
-  const lines = (rows: object[]) => rows.map((row) => JSON.stringify(row)).join('\n')
   const load = (collection: string, rows: object[]) =>
-    call('POST', `/v1/collections/${collection}/import`, {
-      as: workspace.service,
-      body: lines(rows),
-      headers: { 'content-type': 'application/x-ndjson' },
-    })
+    importInto(collection, lines(...rows), { as: workspace.service })
 
   test('rules: positive, negated and nested, over lists of 499 to 501: what is not known to be listed or unlisted matches nothing', async () => {
     await declare('blocks', {

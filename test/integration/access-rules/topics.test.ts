@@ -4,6 +4,7 @@ import { afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import { addAccount } from '../../support/clients/browser.ts'
 import {
   closeSubscriptions,
+  endOf,
   messages,
   type ReceivedEvent,
   receivedAtLeast,
@@ -15,7 +16,6 @@ import {
   type Caller,
   call,
   createTestWorkspace,
-  eventually,
   type Reply,
   type TestWorkspace,
   tokenOf,
@@ -48,8 +48,6 @@ const publish = (as: Caller, topic: string, data: unknown = 1): Promise<Reply> =
   call('POST', '/v1/events/publish', { as, body: { topic, data } })
 const subscribing = (as: Caller, topic: string) => call('GET', `/v1/events/subscribe?topic=${topic}`, { as })
 const topicsOf = (frames: readonly ReceivedEvent[]) => messages(frames).map(({ data }) => data.topic)
-const endOf = (frames: readonly ReceivedEvent[]) =>
-  eventually(async () => frames.find(({ event }) => event === 'end')?.data.code as string | undefined, 6_000)
 
 function expectClosed({ status, body }: Reply, setting: string): void {
   expect([status, body.code], JSON.stringify(body)).toEqual([403, 'forbidden'])
@@ -191,7 +189,7 @@ describe('rules that change', () => {
     for (const frames of streams) await receivedAtLeast(frames, 1)
     const elapsedMs = stopwatch()
     await configure(ws, { topics: { user: { subscribe: ['lobby'] } } })
-    for (const frames of streams) expect(await endOf(frames)).toBe('forbidden')
+    for (const frames of streams) expect(await endOf(frames, 6_000)).toBe('forbidden')
     expect(elapsedMs()).toBeLessThan(5_500)
     await publish(ws.service, 'news.b')
     await receivedAtLeast(service, 2)
@@ -268,7 +266,7 @@ describe('stream of a user ends within 5 s', () => {
     const other = await subscribeToEvents(ben, 'topic=lobby')
     const elapsedMs = stopwatch()
     await end()
-    expect(await endOf(frames)).toBe(code)
+    expect(await endOf(frames, 6_000)).toBe(code)
     expect(elapsedMs()).toBeLessThan(5_000)
     await publish(workspace.service, 'lobby', 'after')
     await receivedAtLeast(other, 1)

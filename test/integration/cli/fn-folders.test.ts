@@ -13,6 +13,7 @@ import {
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
 import { bucketOf } from '../../support/stack/workspace-settings.ts'
+import { slowdown } from '../../support/stopwatch.ts'
 
 let workspace: TestWorkspace
 let dir: string
@@ -209,9 +210,11 @@ test('dev and logs --follow: a change is deployed, and what it prints is shown',
     const followed = startCli(['fn', 'logs', 'greet', '--follow'], { env, callerDir: dir })
     try {
       await write('names.ts', 'export const ANYBODY: string = "everybody"\n')
-      await eventually(async () => {
-        return /^greet v2 .* in \d+ ms$/m.test(started.stdout()) ? true : undefined
+      const tookMs = await eventually(async () => {
+        const [, ms] = /^greet v2 .* in (\d+) ms$/m.exec(started.stdout()) ?? []
+        return ms
       }, 10_000)
+      expect(Number(tookMs)).toBeLessThan(1_000 * slowdown())
       await tenon('invoke', 'greet')
       await eventually(
         async () => (followed.stdout().includes('greeting everybody') ? true : undefined),

@@ -10,7 +10,7 @@ import { launchPlatform } from '../../../src/cli/stack/launch-platform.ts'
 import { onFreePorts, Ports } from '../../../stack/ports.ts'
 import type { Stack } from '../../../stack/start.ts'
 import { Supervisor } from '../../../stack/supervise.ts'
-import { withoutServers } from '../stack/support.ts'
+import { listenOn, withoutServers } from '../stack/support.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -42,23 +42,18 @@ function up(env: NodeJS.ProcessEnv, ...args: string[]): Started {
   return { child, begun, ended: ended.then((code) => ({ code, output })) }
 }
 
-const listenOn = (server: Server, port: number): Promise<void> =>
-  new Promise((listening, failed) => {
-    server.once('error', failed).listen(port, '127.0.0.1', () => listening())
-  })
-
 test('another process takes the port of the API while the servers start: the API has another one', async () => {
   const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
   const { begun, ended } = up(withoutServers(process.env), '--port', String(port))
-  const other = createServer()
+  let other: Server | undefined
   try {
     await begun
-    await listenOn(other, port)
+    other = await listenOn(port)
     const { code, output } = await ended
     expect([code, output]).toEqual([0, expect.stringMatching(/^ {2}API +http:\/\/127\.0\.0\.1:\d+$/m)])
     expect(output).not.toContain(`http://127.0.0.1:${port}\n`)
   } finally {
-    other.close()
+    other?.close()
   }
 }, 180_000)
 
@@ -69,8 +64,7 @@ test('another process takes the port of the API while the API starts: both proce
   const stack = { env: { ...env, DATABASE_URL: databaseUrl }, supervisor } as unknown as Stack
   const ports = new Ports({ remembered: {}, any: true })
   const [taken, free] = await Promise.all([ports.take('taken', 0), ports.take('free', 0)])
-  const other = createServer()
-  await listenOn(other, taken)
+  const other = await listenOn(taken)
   const left = [taken, free]
   const reasons: string[] = []
   try {
@@ -93,7 +87,7 @@ test('a server does not start while a download hangs: ends with the error, and d
   const registry = createServer(() => {
     downloads += 1
   })
-  await listenOn(registry, 0)
+  await listenOn(0, registry)
   const { port } = registry.address() as { port: number }
   const { databaseUrl: DATABASE_URL, env: servers } = inject('tenon')
   const { REDIS_URL, TEMPORAL_ADDRESS } = servers

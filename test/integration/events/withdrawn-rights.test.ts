@@ -3,8 +3,8 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import {
   closeSubscriptions,
+  endOf,
   messages,
-  type ReceivedEvent,
   receivedAtLeast,
   subscribeToEvents,
 } from '../../support/clients/sse.ts'
@@ -14,16 +14,12 @@ import {
   type Caller,
   call,
   createTestWorkspace,
-  eventually,
   type TestWorkspace,
   userToken,
 } from '../../support/fixtures/tenants.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
 afterEach(closeSubscriptions)
-
-const endOf = (frames: readonly ReceivedEvent[]): Promise<string> =>
-  eventually(async () => frames.find(({ event }) => event === 'end')?.data.code as string | undefined)
 
 interface World {
   readonly workspace: TestWorkspace

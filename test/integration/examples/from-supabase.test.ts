@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { expect, inject, test } from 'vitest'
 import { call, createTestWorkspaceWithStorage, userToken } from '../../support/fixtures/tenants.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 /** The only command of `npx` in the example. */
 const NPX = 'npx() { printf %s "$TOKEN"; }\n'
@@ -42,8 +43,7 @@ test('page from Supabase: example: a user reads both notes, an anon key the shar
     ),
   ).toEqual(['shared'])
 
-  const path = `/v1/workspaces/${workspace.workspaceId}`
-  const { bucket } = (await call('GET', path, { as: workspace.operator })).body
+  const bucket = await bucketOf(workspace)
   const put = async (folder: string) =>
     (await call('PUT', `/v1/objects/${bucket}/avatars/${folder}/me.txt`, { as: user, body: 'x' })).status
   const { subject } = (await call('GET', '/v1/me', { as: user })).body

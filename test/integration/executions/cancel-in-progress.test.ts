@@ -6,6 +6,7 @@ import { createEntry, Runs, type Shown } from '../../support/fixtures/executions
 import { functionRuns } from '../../support/fixtures/suspension.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 import { BlockingServer } from '../../support/servers/blocking-server.ts'
+import { configure } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
 let runs: Runs
@@ -14,8 +15,7 @@ beforeEach(async () => {
   workspace = await createTestWorkspace()
   runs = new Runs(workspace)
   server = await BlockingServer.open()
-  const body = { workspace_id: workspace.workspaceId, egress: { allow: [server.host] } }
-  expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
+  await configure(workspace, { egress: { allow: [server.host] } })
 })
 afterEach(() => server.close())
 

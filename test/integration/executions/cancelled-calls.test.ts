@@ -9,13 +9,13 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createEntry, Runs, type Shown } from '../../support/fixtures/executions.ts'
 import {
-  call,
   createTestWorkspace,
   eventually,
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
+import { configure } from '../../support/stack/workspace-settings.ts'
 
 /** A payment server: a charge of an account takes as many milliseconds as `ms` says, and is counted when it arrives. */
 class PaymentServer {
@@ -69,8 +69,7 @@ beforeAll(async () => {
   workspace = await createTestWorkspace()
   runs = new Runs(workspace)
   await server.open()
-  const body = { workspace_id: workspace.workspaceId, egress: { allow: [server.host] } }
-  expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
+  await configure(workspace, { egress: { allow: [server.host] } })
 })
 afterAll(() => server.close())
 
@@ -127,7 +126,7 @@ test('150 calls when one branch faults: every charge is refunded, and none arriv
   const of = unique('many')
   const branches = Array.from({ length: 150 }, (_, n) => `{ b${n}: { ${server.pay(`${of}-${n}`, 20)} } }`)
   const tasks = `  - f: { fork: { branches: [{ ${bad(200)} }, ${branches.join(', ')}] } }`
-  const run = await eventuallyEnded(await runs.start(await runs.publish(tasks)))
+  const run = await runs.ended(await runs.start(await runs.publish(tasks)), 120_000)
   const charges = server.charges.filter(({ account }) => account.startsWith(`${of}-`))
   const refunds = server.refunds.filter((account) => account.startsWith(`${of}-`))
   expect(refunds.toSorted()).toEqual(charges.map(({ account }) => account).toSorted())
@@ -174,9 +173,3 @@ test('workflow that ends while a call waits for its token: the call is not sent,
   await server.arrived(other.account)
   expect(server.charges.filter(({ account }) => account === gone.account)).toEqual([])
 })
-
-const eventuallyEnded = (id: string): Promise<Shown> =>
-  eventually(async () => {
-    const run = await runs.read(id)
-    return run.ended_at === null ? undefined : run
-  }, 120_000)

@@ -3,10 +3,11 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Runs } from '../../support/fixtures/executions.ts'
-import { call, createTestWorkspace, eventually, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
 import { repeated } from '../../support/stack/soak.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
+import { configure } from '../../support/stack/workspace-settings.ts'
 
 const RUNS = repeated(50, 200)
 
@@ -26,8 +27,7 @@ beforeAll(async () => {
       return count < 3 ? { status: 503 } : { json: { count } }
     },
   })
-  const body = { workspace_id: workspace.workspaceId, egress: { allow: [server.host] } }
-  expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
+  await configure(workspace, { egress: { allow: [server.host] } })
 })
 afterAll(() => server.close())
 
@@ -37,14 +37,7 @@ test(`${RUNS} executions whose call fails twice: each task has one entry, that c
   const flow = await runs.publish(`  - safely: { try: [{ ask: { ${ask} } }], catch: { ${retry} } }
   - last: { call: collection.create, with: { name: asked, document: { n: 1 } }, output: { as: '\${ .n }' } }`)
   const ids = await Promise.all(Array.from({ length: RUNS }, () => runs.start(flow)))
-  const ended = await Promise.all(
-    ids.map((id) =>
-      eventually(async () => {
-        const run = await runs.read(id)
-        return run.ended_at === null ? undefined : run
-      }, 120_000),
-    ),
-  )
+  const ended = await Promise.all(ids.map((id) => runs.ended(id, 120_000)))
   expect(ended.map(({ status, output }) => [status, output])).toEqual(ids.map(() => ['completed', 1]))
   expect([...attempts.values()]).toEqual(ids.map(() => 3))
   for (const { steps } of ended) {
@@ -67,10 +60,7 @@ test(`${RUNS} executions whose call fails twice: each task has one entry, that c
 test('9,000 tasks without a call: the execution pauses after each thousand, and completes', async () => {
   const each = `for: { in: '\${ [range(4500)] }', concurrency: 100 }, do: [{ a: { set: { n: '\${ $item }' } } }, { b: { set: { m: 1 } } }]`
   const id = await runs.start(await runs.publish(`  - all: { ${each}, output: { as: length } }`))
-  const run = await eventually(async () => {
-    const read = await runs.read(id)
-    return read.ended_at === null ? undefined : read
-  }, 120_000)
+  const run = await runs.ended(id, 120_000)
   expect(run).toMatchObject({ status: 'completed', output: 4_500, error: null })
   const timers = await withRawClient(async (client) => {
     const { events } = await client.workflow.getHandle(run.workflow_id).fetchHistory()

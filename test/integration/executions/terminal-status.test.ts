@@ -5,7 +5,6 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Runs, type Shown } from '../../support/fixtures/executions.ts'
 import {
   asSuperuser,
-  call,
   createTestWorkspace,
   eventually,
   type TestWorkspace,
@@ -13,6 +12,7 @@ import {
 import { BlockingServer } from '../../support/servers/blocking-server.ts'
 import { repeated } from '../../support/stack/soak.ts'
 import { withRawClient } from '../../support/stack/temporal.ts'
+import { configure } from '../../support/stack/workspace-settings.ts'
 
 const RUNS = repeated(20, 50)
 const ENDS = ['completed', 'faulted', 'cancelled']
@@ -24,8 +24,7 @@ beforeEach(async () => {
   workspace = await createTestWorkspace()
   runs = new Runs(workspace)
   server = await BlockingServer.open()
-  const body = { workspace_id: workspace.workspaceId, egress: { allow: [server.host] } }
-  expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
+  await configure(workspace, { egress: { allow: [server.host] } })
 })
 afterEach(() => server.close())
 

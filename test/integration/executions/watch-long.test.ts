@@ -6,12 +6,7 @@
 
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
-import {
-  closeSubscriptions,
-  messages,
-  type ReceivedEvent,
-  subscribeToStream,
-} from '../../support/clients/sse.ts'
+import { closeSubscriptions, findEnd, messages, subscribeToStream } from '../../support/clients/sse.ts'
 import { Runs } from '../../support/fixtures/executions.ts'
 import {
   asSuperuser,
@@ -70,7 +65,6 @@ const watch = (id: string, after: number) =>
     { 'last-event-id': String(after) },
     at,
   )
-const findEnd = (frames: readonly ReceivedEvent[]) => frames.find(({ event }) => event === 'end')
 
 /** The number of the execution's newest event. */
 async function newest(id: string): Promise<number> {

@@ -13,6 +13,7 @@ import { compileFlow } from '../../../src/features/flows/definitions.ts'
 import { createEntry, Runs } from '../../support/fixtures/executions.ts'
 import { deployed } from '../../support/fixtures/functions.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
+import { configure } from '../../support/stack/workspace-settings.ts'
 
 const nested = (depth: number): string => `${'['.repeat(depth)}1${']'.repeat(depth)}`
 
@@ -46,8 +47,7 @@ beforeAll(async () => {
   host = `127.0.0.1:${(server.address() as AddressInfo).port}`
   workspace = await createTestWorkspace()
   runs = new Runs(workspace)
-  const body = { workspace_id: workspace.workspaceId, egress: { allow: [host] } }
-  expect((await call('POST', '/v1/services/configure', { as: workspace.operator, body })).status).toBe(200)
+  await configure(workspace, { egress: { allow: [host] } })
   functionId = await deployed(
     workspace,
     `export default ({ kind }) => JSON.parse((${JSON.stringify(VALUES)})[kind])`,

@@ -9,6 +9,7 @@ import {
   createTestWorkspace,
   eventually,
   type TestWorkspace,
+  unique,
 } from '../../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
@@ -17,7 +18,7 @@ beforeAll(async () => {
 })
 
 /** A function with one secret of its own. @returns its id, and the value */
-async function withSecret(source: string, value: unknown = canary(), name = canary()) {
+async function withSecret(source: string, value: unknown = canary(), name = unique('key').replace('-', '_')) {
   await storeSecret(workspace, name, value)
   return { id: await deployed(workspace, source.replaceAll('NAME', name), { secrets: [name] }), name, value }
 }

@@ -5,6 +5,7 @@ import { beforeAll, expect, inject, test } from 'vitest'
 import type { AnyOperation } from '../../../src/core/operation.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
 import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { pathOf } from '../../support/operation-paths.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -13,17 +14,11 @@ beforeAll(async () => {
 
 const WITH_JSON = OPERATIONS.filter(({ http }) => http.body !== undefined && http.takes === undefined)
 
-/** Bodies are parsed before anything is looked up, so ids need not exist. */
-function pathOf({ http }: AnyOperation): string {
-  return http.path.replaceAll(/\{(\w+)\*?\}/g, (_, name: string) =>
-    name === 'ws' ? workspace.workspaceId : 'x',
-  )
-}
-
 async function send(operation: AnyOperation, body: Uint8Array<ArrayBuffer>, headers: Record<string, string>) {
   const as = operation.roles.includes('service') ? workspace.service : workspace.operator
   const { method } = operation.http
-  const response = await fetch(`${inject('tenon').url}${pathOf(operation)}`, {
+  // Bodies are parsed before anything is looked up, so ids need not exist.
+  const response = await fetch(`${inject('tenon').url}${pathOf(operation, workspace.workspaceId)}`, {
     method,
     headers: { ...as, 'content-type': 'application/json', ...headers },
     body,

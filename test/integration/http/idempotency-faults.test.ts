@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { LIMITS } from '../../../src/core/limits.ts'
 import { asSuperuser, call, eventually } from '../../support/fixtures/tenants.ts'
 import {
+  askUntilAnswered,
   batchOf,
   create,
   DOCUMENTS,
@@ -14,10 +15,10 @@ import {
   type Place,
   patchOf,
   type Request,
-  randomOf,
   sendAgain,
   writeElsewhere,
 } from '../../support/fixtures/write-ledger.ts'
+import { randomOf } from '../../support/random.ts'
 import { type StatementProxy, startStatementProxy } from '../../support/servers/statement-proxy.ts'
 import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 
@@ -85,13 +86,7 @@ describe('the process of a request freezes', () => {
       const ledger = await openLedger()
       const request = requestOf(ledger)
       const { first, again, wake } = await freeze(ledger, request, at)
-      const taken = await eventually(async () => {
-        await asSuperuser('update tenon.idempotency set held_until = now() where workspace_id = $1', [
-          ledger.workspace.workspaceId,
-        ])
-        const reply = await again()
-        return reply.body.code === 'idempotency_in_flight' ? undefined : reply
-      })
+      const taken = await askUntilAnswered(ledger, again)
       expect(taken.status).toBe(200)
       wake()
       const { status, body } = await first

@@ -16,12 +16,12 @@ import {
   type Place,
   patchOf,
   type Request,
-  randomOf,
   sendAgain,
   stored,
   warmUp,
   writeElsewhere,
 } from '../../support/fixtures/write-ledger.ts'
+import { randomOf } from '../../support/random.ts'
 import {
   type Fault,
   isMongoChange,

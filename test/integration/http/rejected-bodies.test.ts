@@ -93,7 +93,7 @@ test.each([
     const { reply, sent, ms } = await sendEndlessly(headOf(length), piece)
     expect(reply).toMatch(/^HTTP\/1\.1 413 /)
     // The bytes that the server reads, and those that the buffers of both sockets hold.
-    expect(sent).toBeLessThan(LIMITS.drainBytesMax + 32 * 1_048_576)
+    expect(sent).toBeLessThan(LIMITS.drainBytesMax + 16 * 1_048_576)
     expect(ms).toBeLessThan(LIMITS.drainMs + 2_000)
   },
 )

@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import { expect, inject, test } from 'vitest'
 import { OPERATIONS } from '../../../src/features/index.ts'
 import { createTestWorkspace, sharedOperator } from '../../support/fixtures/tenants.ts'
+import { pathOf } from '../../support/operation-paths.ts'
 
 const VALUES: Readonly<Record<string, string>> = {
   'if-match': '"x"',
@@ -32,11 +33,9 @@ test('operation × condition that it does not bind: 400 that names the header, a
   expect(tried.length).toBeGreaterThan(400)
   const wrong: unknown[] = []
   for (const { operation, header } of tried) {
-    const { method, path } = operation.http
-    const url = path.replaceAll(/\{(ws)\*?\}/g, workspace.workspaceId).replaceAll(/\{\w+\*?\}/g, 'x')
     const isData = operation.domain === 'data_access'
-    const response = await fetch(`${inject('tenon').url}${url}`, {
-      method,
+    const response = await fetch(`${inject('tenon').url}${pathOf(operation, workspace.workspaceId)}`, {
+      method: operation.http.method,
       headers: { ...(isData ? workspace.service : admin), [header]: VALUES[header] ?? '' },
     })
     const code = response.headers.get('x-problem-code')

@@ -4,6 +4,7 @@ import { expect, inject, test } from 'vitest'
 import { type AnyOperation, QUERY_NAMES } from '../../../src/core/operation.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
 import { createTestWorkspace, sharedOperator } from '../../support/fixtures/tenants.ts'
+import { pathOf } from '../../support/operation-paths.ts'
 
 /** Operations that hand the whole request on, such as HTTP functions. */
 const isRaw = ({ http }: AnyOperation) => http.takes === 'request'
@@ -25,9 +26,9 @@ async function sweep(
   const admin = await sharedOperator()
   const wrong: unknown[] = []
   for (const operation of operations) {
-    const { method, path } = operation.http
-    const url = path.replaceAll(/\{(ws)\*?\}/g, workspace.workspaceId).replaceAll(/\{\w+\*?\}/g, 'x')
-    const response = await fetch(`${inject('tenon').url}${url}?${query}`, {
+    const { method } = operation.http
+    const path = pathOf(operation, workspace.workspaceId)
+    const response = await fetch(`${inject('tenon').url}${path}?${query}`, {
       method,
       headers: operation.domain === 'data_access' ? workspace.service : admin,
     })

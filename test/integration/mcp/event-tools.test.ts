@@ -98,7 +98,7 @@ test('wait: ends with the first event of the topics, or empty with a cursor', as
     const { structuredContent } = await waiting
     const heard = dataOf({ events: (structuredContent as { data: Event[] }).data })
     expect([heard.length > 0, new Set(heard)]).toEqual([true, new Set(['this'])])
-    // Before its time was over, which is told by an empty answer with a cursor.
+    // A call whose wait is over returns a cursor and no events, so this call returned before.
   })
   const nothing = await use({ topics: ['w.none'], wait_seconds: 1 })
   expect([nothing.events, typeof nothing.page.next]).toEqual([[], 'string'])

@@ -14,7 +14,7 @@ import {
 import { allowLoopback, storeSecret } from '../../support/fixtures/secrets.ts'
 import { call, type TestWorkspace } from '../../support/fixtures/tenants.ts'
 import { FakeServers } from '../../support/servers/fake-servers.ts'
-import { stopwatch } from '../../support/stopwatch.ts'
+import { slowdown, stopwatch } from '../../support/stopwatch.ts'
 
 /** A document with the operation `getX`, which has the given description. */
 const documentOf = (description = 'Reads an X.', servers: unknown[] = [{ url: '/api' }]) => ({
@@ -177,9 +177,9 @@ test('3,000 operations in 2 MB: registered and curated within seconds; other req
   let isDone = false
   const others = (async () => {
     while (!isDone) {
-      const waitedMs = stopwatch()
+      const beganMs = performance.now()
       await ok(call('GET', '/v1/me', { as: workspace.operator }))
-      slowestMs = Math.max(slowestMs, waitedMs())
+      slowestMs = Math.max(slowestMs, performance.now() - beganMs)
     }
   })()
   const made = await ok(register({ name: 'large', document }))
@@ -189,6 +189,6 @@ test('3,000 operations in 2 MB: registered and curated within seconds; other req
   await others
   expect([made.tools, tools.map(({ name }: { name: string }) => name)]).toEqual([3_000, ['op2999']])
   expect(elapsedMs()).toBeLessThan(10_000)
-  expect(slowestMs).toBeLessThan(1_000)
+  expect(slowestMs).toBeLessThan(1_000 * slowdown())
   await remove('large')
 })

@@ -9,13 +9,13 @@ import {
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { bucketOf } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
 let bucket: string
 beforeAll(async () => {
   workspace = await createTestWorkspaceWithStorage()
-  bucket = (await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })).body
-    .bucket
+  bucket = await bucketOf(workspace)
 })
 
 const send = (

@@ -1,6 +1,7 @@
 /** Checks flows: validate, create, publish, execute; every kind of task and platform call. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
+import { slowdown } from '../../support/stopwatch.ts'
 import { anonymous, expectProblem, expectStatus, get, list, type Reply, Stream, str } from './client.ts'
 import { createTenantPair, expectIsolated, expectUnaffected, type World } from './tenant-pair.ts'
 
@@ -223,6 +224,7 @@ describe('tasks', () => {
     expect(get(reply, 'status'), reply.text).toBe('completed')
     const took = Date.parse(str(reply, 'ended_at')) - Date.parse(str(reply, 'started_at'))
     expect(took).toBeGreaterThanOrEqual(2000)
+    expect(took).toBeLessThan(10_000 * slowdown())
   })
 
   test('emit: subscribers: of the tenant only', async () => {

@@ -9,6 +9,7 @@ import {
   eventually,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
+import { waitersOf } from '../../support/servers/table-barrier.ts'
 
 const REVISED = { type: 'object', properties: { n: { type: 'integer' } } }
 
@@ -43,13 +44,7 @@ test.each(CASES)(
       )
       const table = `tenon_data."${rows[0]?.relation}"`
       const waiting = (count: number) =>
-        eventually(async () => {
-          const locks = await reader.query(
-            'select distinct pid from pg_locks where relation = $1::regclass and not granted',
-            [table],
-          )
-          return locks.rows.length >= count || undefined
-        })
+        eventually(async () => (await waitersOf(reader, table)).length >= count || undefined)
       await reader.query(`begin; lock table ${table} in access share mode`)
       const changed = call(method, `/v1/schemas/${id}`, { as, ...(body && { body }) })
       await waiting(1)
@@ -83,17 +78,11 @@ test.each(Object.entries(QUOTAS))(
         `select format('tenon_data.%I', relation) as table from tenon.schemas where id = $1`,
         [ids[0]],
       )
-      const table = rows[0]?.table
+      const table = rows[0]?.table ?? ''
       await locking.query(`begin; lock table ${table} in access exclusive mode`)
       const asked = ask(workspace)
       // By now, it has read which tables there are.
-      await eventually(async () => {
-        const waiting = await locking.query(
-          'select from pg_locks where relation = $1::regclass and not granted',
-          [table],
-        )
-        return waiting.rows.length > 0 || undefined
-      })
+      await eventually(async () => (await waitersOf(locking, table)).length > 0 || undefined)
       expect((await call('DELETE', `/v1/schemas/${ids[1]}`, { as })).status).toBe(200)
       await locking.query('commit')
       const { status, body } = await asked

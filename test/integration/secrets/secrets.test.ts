@@ -28,6 +28,8 @@ const PASSWORD = canary(':')
 const CLIENT = canary('+/')
 const PATH = canary()
 const TOKEN = canary('token')
+/** How a secret of this file begins in any spelling; a name such as that of an alias, `canary`, or `canary-1f` does not. */
+const BEGINNING = /canary(?:token|[0-9a-f]{6}|[ :+%])/
 
 let workspace: TestWorkspace
 let fakeServer: FakeServers
@@ -234,7 +236,8 @@ describe('execution with secrets', () => {
       new URLSearchParams([['', value]]).toString().slice(1),
       JSON.stringify(value).slice(1, -1),
     ])
-    const forbidden = [...spellings, basic, Buffer.from(`Bearer ${PLAIN}`).toString('base64'), 'canary']
+    const forbidden = [...spellings, basic, Buffer.from(`Bearer ${PLAIN}`).toString('base64')]
+    expect(spellings.filter((one) => !BEGINNING.test(one))).toEqual([])
     const traces = {
       temporal: await temporalTexts(workspace),
       execution: JSON.stringify(body),
@@ -248,11 +251,9 @@ describe('execution with secrets', () => {
       logs: await logTexts(),
     }
     for (const [source, text] of Object.entries(traces)) {
-      expect(
-        // Flows of other tests have the word in their name, which logs may show.
-        forbidden.filter((one) => text.includes(one) && (source !== 'logs' || one !== 'canary')),
-        source,
-      ).toEqual([])
+      // Logs may show names of other tests that begin with the word.
+      const beginnings = text.match(source === 'logs' ? BEGINNING : /canary/) ?? []
+      expect([...forbidden.filter((one) => text.includes(one)), ...beginnings], source).toEqual([])
     }
     // Verifies the search: text next to the secrets is found.
     expect(traces.temporal).toContain('harmlessword')

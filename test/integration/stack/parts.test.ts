@@ -13,7 +13,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer, type Server } from 'node:net'
+import type { AddressInfo, Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -25,7 +25,7 @@ import { postgres } from '../../../stack/postgres.ts'
 import { loadSecrets } from '../../../stack/server.ts'
 import { findRunning, startStack } from '../../../stack/start.ts'
 import { Supervisor } from '../../../stack/supervise.ts'
-import { isDead, withoutServers } from './support.ts'
+import { isDead, listenOn, withoutServers } from './support.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'tenon-parts-'))
 const folder = (name: string) => join(root, name)
@@ -94,8 +94,7 @@ describe('ports, asked again', () => {
     const ports = new Ports({ remembered: {}, any })
     const first = await ports.take('a', 20_000)
     expect(await ports.take('a', 20_000)).toBe(first)
-    const other = createServer()
-    await new Promise<void>((done) => other.listen(first, '127.0.0.1', done))
+    const other = await listenOn(first)
     const second = await ports.take('a', 20_000)
     expect(second).not.toBe(first)
     expect(ports.taken()).toEqual({ a: second })
@@ -264,11 +263,7 @@ async function startPostgres(dir: string): Promise<string> {
   }
 }
 
-function occupyPort(): Promise<{ server: Server; port: number }> {
-  return new Promise((resolve) => {
-    const server = createServer()
-    server.listen(0, '127.0.0.1', () =>
-      resolve({ server, port: (server.address() as { port: number }).port }),
-    )
-  })
+async function occupyPort(): Promise<{ server: Server; port: number }> {
+  const server = await listenOn(0)
+  return { server, port: (server.address() as AddressInfo).port }
 }

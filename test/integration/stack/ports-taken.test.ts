@@ -1,7 +1,7 @@
 /** Ports that another process takes between the check that they are free and the start of the server. */
 
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
-import { createServer, type Server as Listener } from 'node:net'
+import type { Server as Listener } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -12,7 +12,7 @@ import { loadSecrets, type Server, type ServerInfo } from '../../../stack/server
 import { Supervisor } from '../../../stack/supervise.ts'
 import { temporal } from '../../../stack/temporal.ts'
 import { valkey } from '../../../stack/valkey.ts'
-import { withoutServers } from './support.ts'
+import { listenOn, withoutServers } from './support.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'tenon-taken-'))
 // PostgreSQL runs as another user, which needs access to the path.
@@ -44,11 +44,7 @@ class RacedPorts extends Ports {
     const call = this.#calls.get(name) ?? 0
     this.#calls.set(name, call + 1)
     if (this.#names[call] !== name) return port
-    const listener = createServer()
-    this.#listeners.push(listener)
-    await new Promise<void>((listening, failed) => {
-      listener.once('error', failed).listen(port, '127.0.0.1', listening)
-    })
+    this.#listeners.push(await listenOn(port))
     this.occupied.push(port)
     return port
   }

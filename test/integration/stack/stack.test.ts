@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { createServer, type Server } from 'node:net'
+import type { Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -17,7 +17,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { SEARCH_ATTRIBUTES } from '../../../src/core/work.ts'
 import { findRunning, type Stack, StackRunning, startStack } from '../../../stack/start.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
-import { eventually, isDead, withoutServers } from './support.ts'
+import { eventually, isDead, listenOn, withoutServers } from './support.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'tenon-stack-'))
 // PostgreSQL does not run as root, so it needs access to the path; otherwise it falls back to a persistent folder.
@@ -210,11 +210,8 @@ async function ping(address: string): Promise<void> {
 /** Listens on a loopback port as soon as it is free. */
 async function occupy(port: number): Promise<Server> {
   for (;;) {
-    const server = createServer()
-    const listening = await new Promise<boolean>((resolve) =>
-      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true)),
-    )
-    if (listening) return server
+    const server = await listenOn(port).catch(() => undefined)
+    if (server !== undefined) return server
     await setTimeout(2)
   }
 }

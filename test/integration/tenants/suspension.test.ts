@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from '
 import type { TenantId } from '../../../src/core/tenant.ts'
 import { QUEUES, type SuspensionInput } from '../../../src/core/work.ts'
 import { count, deploy, post } from '../../support/clients/idempotency.ts'
-import { closeSubscriptions, subscribeToEvents } from '../../support/clients/sse.ts'
+import { closeSubscriptions, endOf, subscribeToEvents } from '../../support/clients/sse.ts'
 import {
   publish,
   resume,
@@ -284,18 +284,15 @@ describe('suspended tenant', () => {
       subscribeToEvents(neighbour.service, 'topic=a', {}, other.at),
     ])
     await suspendWorkspace(workspace, workspace.operator)
-    for (const stream of streams) expect(await endOf(stream)).toBe('workspace_suspended')
+    for (const stream of streams) expect(await endOf(stream, 5_000)).toBe('workspace_suspended')
     await suspend(workspace)
-    expect(await endOf(siblings)).toBe('tenant_suspended')
+    expect(await endOf(siblings, 5_000)).toBe('tenant_suspended')
     const publish = { as: neighbour.service, body: { topic: 'a', data: 'still here' } }
     await call('POST', '/v1/events/publish', publish)
     await eventually(async () => theirs.find(({ data }) => data?.data === 'still here'))
     expect(theirs.some(({ event }) => event === 'end')).toBe(false)
   })
 })
-
-const endOf = (frames: Awaited<ReturnType<typeof subscribeToEvents>>) =>
-  eventually(async () => frames.find(({ event }) => event === 'end')?.data.code as string | undefined, 5_000)
 
 describe('suspended workspace', () => {
   test('own keys and tokens: refused; sibling works; tenant admin may read, not change', async () => {

@@ -19,6 +19,7 @@ import {
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { slowdown } from '../../support/stopwatch.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -255,6 +256,7 @@ test('`after`: the next execution starts that long after the end of the last', a
     Date.parse(b.started_at) - Date.parse(a.ended_at)
   for (const ms of [pause(first, second), pause(second, third)]) {
     expect(ms).toBeGreaterThanOrEqual(1_500)
+    expect(ms).toBeLessThan(6_000 * slowdown())
   }
   await publishScheduled(workspace, name, '')
 })

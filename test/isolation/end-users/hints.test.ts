@@ -5,12 +5,12 @@ import { toReply } from '../../../src/api/problems.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import { PROBLEMS, type ProblemCode } from '../../../src/core/problem-catalogue.ts'
 import { OPERATIONS } from '../../../src/features/index.ts'
+import { keysOf } from '../../support/fixtures/keys.ts'
 import {
   addTestWorkspace,
   type Caller,
   call,
   createTestWorkspace,
-  type TestWorkspace,
   tokenOf,
   userToken,
 } from '../../support/fixtures/tenants.ts'
@@ -38,23 +38,15 @@ const REFUSED: Partial<Record<(typeof CALLERS)[number], string>> = {
   'user whose token has expired': 'token_expired',
 }
 
-async function createAnonKey({
-  workspaceId,
-  operator: as,
-}: TestWorkspace): Promise<{ id: string; key: string }> {
-  const body = { name: 'page', kind: 'anon', workspace_id: workspaceId }
-  return (await call('POST', '/v1/api-keys', { as, body })).body
-}
-
 let world: World
 beforeAll(async () => {
   const workspace = await createTestWorkspace()
-  const [disabled, revoked] = await Promise.all([createAnonKey(workspace), createAnonKey(workspace)])
-  const { operator: as } = workspace
-  await call('PATCH', `/v1/api-keys/${disabled.id}`, { as, body: { status: 'disabled' } })
-  await call('DELETE', `/v1/api-keys/${revoked.id}`, { as })
+  const keys = keysOf(workspace)
+  const [disabled, revoked] = await Promise.all([keys.make({ kind: 'anon' }), keys.make({ kind: 'anon' })])
+  await keys.change(disabled.id, { status: 'disabled' })
+  await keys.revoke(revoked.id)
   const suspended = await addTestWorkspace(workspace)
-  await call('POST', `/v1/workspaces/${suspended.workspaceId}/suspend`, { as })
+  await call('POST', `/v1/workspaces/${suspended.workspaceId}/suspend`, { as: workspace.operator })
   callers = {
     'anon key': workspace.anon,
     user: await userToken(workspace, 'mia'),
@@ -110,9 +102,9 @@ test.each(Object.keys(PROBLEMS) as ProblemCode[])('%s: its hint is a sentence fo
 test('schema that is not there: asked for by those who are more than the public: the hint says what an admin does', async () => {
   const workspace = await createTestWorkspace()
   const { tenantId: tenant_id, workspaceId: workspace_id, service, operator: as } = workspace
-  const body = { name: 'backend', kind: 'service', workspace_id }
-  const key = await call('POST', '/v1/api-keys', { as, body })
-  await call('PATCH', `/v1/api-keys/${key.body.id}`, { as, body: { status: 'disabled' } })
+  const keys = keysOf(workspace)
+  const { id, key } = await keys.make()
+  await keys.change(id, { status: 'disabled' })
   const tokenWith = (role: string) => tokenOf({ tenant_id, workspace_id, roles: [role] })
   const ask = async (who: Caller) =>
     (await call('GET', `/v1/schemas/sch_${'0'.repeat(32)}`, { as: who })).body
@@ -120,7 +112,7 @@ test('schema that is not there: asked for by those who are more than the public:
     expect((await ask(admin)).hint).toBe('List declared collections with their ids: `GET /v1/schemas`.')
   for (const backend of [service, await tokenWith('service')])
     expect((await ask(backend)).hint).toContain('Administrative routes take the token of an admin')
-  expect((await ask({ apikey: key.body.key })).hint).toContain('PATCH /v1/api-keys')
+  expect((await ask({ apikey: key })).hint).toContain('PATCH /v1/api-keys')
 })
 
 test('misspelt name of a collection or field: sent by a caller who may not see it: is answered like any other name', async () => {

@@ -2,6 +2,7 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Caller, TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { type Random, randomOf } from '../../support/random.ts'
 import type { Running } from '../../support/stack/start.ts'
 
 export interface Answered {
@@ -18,9 +19,6 @@ export interface Sent {
   readonly key?: string
   readonly headers?: Readonly<Record<string, string>>
 }
-
-/** A number below `max`. */
-export type Random = (max: number) => number
 
 const ATTEMPT_MS = 60_000
 const ANSWERED_MS = 240_000
@@ -59,15 +57,9 @@ export class Drill {
     return false
   }
 
-  /** A generator of its own for each part (mulberry32), so that the order of requests does not matter. */
+  /** Numbers of its own for each part, so that the order of requests does not matter. */
   random(part: number): Random {
-    let state = (this.#seed * 1_000 + part) >>> 0
-    return (max) => {
-      state = (state + 0x6d2b79f5) >>> 0
-      let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-      mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-      return ((mixed ^ (mixed >>> 14)) >>> 0) % max
-    }
+    return randomOf(this.#seed * 1_000 + part)
   }
 
   /** Sends a request again, with the same key and body, until it is answered. */

@@ -151,7 +151,8 @@ export async function compareFunctions(
       drill.find(`run ${n} ${id} is ${status} and made ${count} documents`)
   }
   const unknown = made.filter((n) => !started.has(n))
-  if (unknown.length > 0) drill.find(`runs that nobody was told of made documents: ${unknown.join(' ')}`)
+  if (unknown.length > 0)
+    drill.find(`runs whose start was not acknowledged made documents: ${unknown.join(' ')}`)
 }
 
 async function endOf(drill: Drill, path: string) {

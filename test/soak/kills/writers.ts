@@ -1,6 +1,7 @@
 /** Writers of documents in the kill drill, the ledger of what was acknowledged to them, and its comparison with what is stored. */
 
-import type { Drill, Random } from './drill.ts'
+import type { Random } from '../../support/random.ts'
+import type { Drill } from './drill.ts'
 
 interface Kept {
   readonly code: string
@@ -231,7 +232,9 @@ export async function compareLedger(drill: Drill, ledger: Ledger): Promise<void>
       )
   }
   for (const document of stored.values())
-    drill.find(`${ledger.collection}: nobody was told of ${JSON.stringify(document)}`)
+    drill.find(
+      `${ledger.collection}: stored, but its creation was not acknowledged: ${JSON.stringify(document)}`,
+    )
   drill.count('documents compared', ledger.documents.size)
 }
 

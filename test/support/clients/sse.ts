@@ -69,3 +69,11 @@ export const messages = (received: readonly ReceivedEvent[]) =>
 
 export const receivedAtLeast = (received: readonly ReceivedEvent[], count: number, ms?: number) =>
   eventually(async () => (messages(received).length >= count ? messages(received) : undefined), ms)
+
+/** The frame that ends the stream. */
+export const findEnd = (received: readonly ReceivedEvent[]): ReceivedEvent | undefined =>
+  received.find(({ event }) => event === 'end')
+
+/** Waits until the stream ends. @returns the code of its end */
+export const endOf = (received: readonly ReceivedEvent[], ms?: number): Promise<string> =>
+  eventually(async () => findEnd(received)?.data.code as string | undefined, ms)

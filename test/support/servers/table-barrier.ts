@@ -31,18 +31,23 @@ export class TableBarrier {
     return new TableBarrier(client, table)
   }
 
-  /** Waiting connections of the database. */
-  async waiting(): Promise<number[]> {
-    const { rows } = await this.#client.query(
-      'select distinct pid from pg_locks where relation = $1::regclass and not granted',
-      [this.#table],
-    )
-    return rows.map(({ pid }) => pid)
+  /** The connections that wait for the table. */
+  waiting(): Promise<number[]> {
+    return waitersOf(this.#client, this.#table)
   }
 
   async open(): Promise<void> {
     await this.#client.end()
   }
+}
+
+/** The connections that wait for a lock of the table, by the ids of their processes. */
+export async function waitersOf(client: Client, table: string): Promise<number[]> {
+  const { rows } = await client.query(
+    'select distinct pid from pg_locks where relation = $1::regclass and not granted',
+    [table],
+  )
+  return rows.map(({ pid }) => pid)
 }
 
 async function connected({ running }: OwnPlatform['started']): Promise<Client> {

@@ -4,17 +4,7 @@ import { expect, test } from 'vitest'
 import { checkJson, parseJson } from '../../../src/core/json.ts'
 import { Problem } from '../../../src/core/problem.ts'
 import { checkFields } from '../../../src/features/collections/document.ts'
-
-/** A generator of 32-bit numbers by seed (mulberry32). */
-function randomBy(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
+import { randomOf } from '../../support/random.ts'
 
 const failure = (text: string): [string, string | undefined] => {
   try {
@@ -51,7 +41,8 @@ test.each([
 })
 
 test('number: what is accepted and written again: accepted again', () => {
-  const random = randomBy(1)
+  const pick = randomOf(1)
+  const random = () => pick(2 ** 32) / 2 ** 32
   for (let round = 0; round < 2_000; round++) {
     const number = (random() - 0.5) * 10 ** Math.floor(random() * 40)
     const written = JSON.stringify([Math.round(number), number])
@@ -72,8 +63,7 @@ test.each([
 const NAMES = ['a', 'b', ':', '"', '\\', '\\"', '{', 'é', '😀', '', '1']
 
 test('JSON: random values and random repetitions: repeated names alone are refused', () => {
-  const random = randomBy(2)
-  const pick = (count: number) => Math.floor(random() * count)
+  const pick = randomOf(2)
   /** Writes a value; counts the names that repeat. */
   let repeated = 0
   const write = (depth: number): string => {

@@ -1,4 +1,4 @@
-/** The types that are told of an expression before it is evaluated: its values have no others. */
+/** Static types of expressions: every value of an expression has one of the types that were inferred before it was evaluated. */
 
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
