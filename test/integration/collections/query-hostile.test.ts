@@ -61,7 +61,7 @@ test('query: more shapes than a connection caches statements for: every result i
 test('query: scan exceeds the time limit: 503 that names the fields to index to those who may declare it', async () => {
   const body = { a: 'a'.repeat(250_000) }
   await Promise.all(
-    Array.from({ length: 120 }, () => call('POST', at('long'), { as: workspace.service, body })),
+    Array.from({ length: 240 }, () => call('POST', at('long'), { as: workspace.service, body })),
   )
   const like = Array.from({ length: 50 }, (_, n) => `a=not.like.%25a%25a%25${n}`).join('&')
   const ask = (as: Caller) => call('GET', `${at('long')}?${like}&order=b.desc,c.d,_version`, { as })
