@@ -7,7 +7,7 @@ import type { Child, ChildResult, Message, TaskResult, Transition } from '../tas
 import { Children, Extensions, Lists, type TaskEntry } from './children.ts'
 import { type HeldDecision, holdTask, shouldHold } from './data-patch.ts'
 import { type MachineContext, taskContextOf } from './machine-context.ts'
-import type { CompletedTask, Frame, RunState, TaskFrame } from './state.ts'
+import type { CompletedTask, Frame, FlowState, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
 import { hasOpenCall } from './unsettled-calls.ts'
 
@@ -296,7 +296,7 @@ function tooManyAtOnce(pointer: string): FinalError {
   return new FinalError(ERRORS.runtime, detail, pointer)
 }
 
-function tooManySteps(stepsMax: number, entered: RunState['entered'], pointer: string): FinalError {
+function tooManySteps(stepsMax: number, entered: FlowState['entered'], pointer: string): FinalError {
   const [most, count] = Object.entries(entered).reduce((a, b) => (b[1] > a[1] ? b : a))
   const detail = `The execution has entered more than ${stepsMax} tasks, most of them at ${most} (×${count}). Does \`then\` lead in a circle? If not, raise \`limits.tasks\`, or run parts as flows of their own.`
   return new FinalError(ERRORS.runtime, detail, pointer)

@@ -72,9 +72,9 @@ export class Idempotency {
         sql`select request, status, reply, done,
           greatest(1, ceil(extract(epoch from held_until - clock_timestamp())))::integer as wait_s from idempotency where id = ${id}`,
         sql`select tenon.delete_expired_replies()`,
-        trim(id),
+        deleteOldReplies(id),
       )
-      .catch((error: unknown) => withdraw(scope, claim, error))) as unknown as [ClaimRow[]?, StoredClaim[]?]
+      .catch((error: unknown) => deleteClaim(scope, claim, error))) as unknown as [ClaimRow[]?, StoredClaim[]?]
     if (claimed !== undefined) return this.#claim(scope, id, claimed)
     // Another request held the claim, and has removed it meanwhile.
     if (seen === undefined) throw new Problem('idempotency_in_flight')
@@ -202,7 +202,7 @@ const RESTART_EXPIRED = sql`
  * else a repeated request would be in flight for minutes.
  * @throws the given error
  */
-async function withdraw(scope: Scope, { id, seed }: NewClaim, error: unknown): Promise<never> {
+async function deleteClaim(scope: Scope, { id, seed }: NewClaim, error: unknown): Promise<never> {
   if (isAway(error))
     await retryTransient(LIMITS.idempotencyPatienceMs, () =>
       scope.batch(sql`delete from idempotency where id = ${id} and seed = ${seed}
@@ -237,7 +237,7 @@ function insert({ id, request, seed }: NewClaim): Sql {
  * The rows of a workspace and role form 256 partitions by the first byte of their digest. Each claim bounds its own
  * partition, so that none counts all rows; the oldest are dropped, and none that is running.
  */
-function trim(id: Buffer): Sql {
+function deleteOldReplies(id: Buffer): Sql {
   const [low, high] = [Buffer.alloc(32, 0x00), Buffer.alloc(32, 0xff)]
   low[0] = high[0] = id[0] ?? 0
   // Each step is an array, which is computed once: a nested query might be repeated for every row.
@@ -250,7 +250,7 @@ function trim(id: Buffer): Sql {
     ), free as (
       select id from idempotency where id = any(array(
         select id from shelf where not running
-          and (n > ${LIMITS.idempotencyShelfRowsMax} or bytes > ${LIMITS.idempotencyShelfBytesMax})))
+          and (n > ${LIMITS.idempotencyRowsMax} or bytes > ${LIMITS.idempotencyBytesMax})))
       for update skip locked
     )
     delete from idempotency where id = any(array(select id from free))`

@@ -7,11 +7,11 @@ import type {
   FunctionTriggerInput,
   PastEvents,
   RegistrationInput,
-  RunUpdate,
+  ExecutionUpdate,
   ScheduledRun,
   SlotGeneration,
   Triggered,
-} from '../core/run.ts'
+} from '../core/execution.ts'
 import type { TenantRef } from '../core/tenant.ts'
 import type {
   FirstAttempt,
@@ -102,13 +102,13 @@ export interface Activities {
   /** Replaces the event subscriptions of an execution, and reads past events that match them; idempotent. */
   subscribeEvents(input: EventSubscriptionsInput): Promise<PastEvents>
   /** Writes changes of an execution to its projection; idempotent. */
-  recordRun(update: RunUpdate): Promise<void>
+  recordRun(update: ExecutionUpdate): Promise<void>
 }
 
 /** Calls of workflows that return nothing (`Sinks` of Temporal's SDK). */
 export type Records = {
   readonly records: {
     /** Does the same as `recordRun`, for an execution that ends. */
-    write(update: RunUpdate): void
+    write(update: ExecutionUpdate): void
   }
 }

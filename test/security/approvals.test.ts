@@ -2,7 +2,7 @@
 /** Attacks on approvals: a decision holds for what was shown, not for what replaces it later. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { Runs, type Shown } from '../support/fixtures/executions.ts'
+import { Executions, type Shown } from '../support/fixtures/executions.ts'
 import {
   type Caller,
   call,
@@ -13,7 +13,7 @@ import {
 } from '../support/fixtures/tenants.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 let mallory: Caller
 let bob: Caller
 let carol: Caller
@@ -21,7 +21,7 @@ let asSubject: (sub: string) => Promise<Caller>
 
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   const place = { tenant_id: workspace.tenantId, workspace_id: workspace.workspaceId }
   asSubject = (sub) => tokenOf({ sub, roles: ['workspace_admin'], ...place })
   mallory = await asSubject('mallory')

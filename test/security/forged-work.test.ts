@@ -11,19 +11,19 @@ import { OPERATIONS } from '../../src/features/index.ts'
 import { compiled } from '../conformance/flows/scenario.ts'
 import { activitiesDone, plain, type Seal, sealBy, startForged } from '../support/clients/forged-work.ts'
 import { workflowDefinitions } from '../support/clients/histories.ts'
-import { createEntry, Runs } from '../support/fixtures/executions.ts'
+import { createEntry, Executions } from '../support/fixtures/executions.ts'
 import { call, createTestWorkspace, eventually, type TestWorkspace } from '../support/fixtures/tenants.ts'
 import { openInProcessPlatform } from '../support/stack/in-process-platform.ts'
 import { withRawClient } from '../support/stack/temporal.ts'
 
 let workspace: TestWorkspace
 let other: TestWorkspace
-let runs: Runs
+let runs: Executions
 let platform: Platform
 let sealed: Seal
 beforeAll(async () => {
   ;[workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
   platform = openInProcessPlatform()
   sealed = sealBy(platform)
 })

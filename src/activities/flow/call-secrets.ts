@@ -260,7 +260,7 @@ function inBase64(text: string): readonly string[] {
 /** The secrets of a call: their names, and their values. */
 export interface InjectedSecrets {
   readonly secrets: SecretNames
-  readonly secrecy: CallSecrets
+  readonly redactor: CallSecrets
 }
 
 /** The secrets that a call may use; undefined if its flow declares none. */
@@ -283,7 +283,7 @@ export async function withCallSecrets(
   if (secrets === undefined) return work()
   const secrecy = await CallSecrets.open(scope, secrets)
   try {
-    return secrecy.redactOutput(await work({ secrets, secrecy }))
+    return secrecy.redactOutput(await work({ secrets, redactor: secrecy }))
   } catch (error) {
     throw secrecy.redactFailure(error)
   }
@@ -294,7 +294,7 @@ export function withSecretValues(
   run: FunctionRunInput,
   injected: InjectedSecrets | undefined,
 ): FunctionRunInput {
-  return injected === undefined ? run : { ...run, input: injected.secrecy.resolveHandles(run.input) }
+  return injected === undefined ? run : { ...run, input: injected.redactor.resolveHandles(run.input) }
 }
 
 /** @throws ApplicationFailure (configuration) if another flow would get a handle, which has no meaning in its execution */

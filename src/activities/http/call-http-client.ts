@@ -2,7 +2,7 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
+import { CHAIN_DEPTH_HEADER } from '../../core/execution.ts'
 import {
   type Egress,
   type Inbound,

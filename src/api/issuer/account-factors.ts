@@ -42,7 +42,7 @@ const NEED_PASSWORD = new Set([
 export async function actOnFactors(visit: Visit, user: UserAccount, form: Form): Promise<Page | undefined> {
   const { action } = form
   if (action === 'cancel' || action === 'show') return showAccount(visit, user)
-  if (action === 'totp_on') return switchOn(visit, user, form)
+  if (action === 'totp_on') return enableTotp(visit, user, form)
   if (action === 'passkey_add') return addPasskey(visit, user, form)
   if (!NEED_PASSWORD.has(action ?? '')) return undefined
   const confirmed = await confirmPassword(visit, user, form['current'])
@@ -57,7 +57,7 @@ export async function actOnFactors(visit: Visit, user: UserAccount, form: Form):
 }
 
 /** The ticket shows that the password was verified when the setup began. */
-async function switchOn(visit: Visit, user: UserAccount, { ticket = '', code = '' }: Form): Promise<Page> {
+async function enableTotp(visit: Visit, user: UserAccount, { ticket = '', code = '' }: Form): Promise<Page> {
   const { issuer, workspace, request } = visit
   const setup = issuer.secondFactors.continueSetup(user, workspace.brand.name, ticket)
   if (setup === undefined)

@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import type { ApiClient } from '../client.ts'
 import { flowsClient } from '../settings.ts'
 import { addVerb, dateTimeText, printJson, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
-import { drawRun, markOf, RunTree, timeText } from './drawing.ts'
+import { drawExecution, markOf, ExecutionTree, timeText } from './drawing.ts'
 import { type Execution, flowNameOf, headOf, printFault, type Step } from './execution.ts'
 import { printStepData, stepsOf } from './steps.ts'
 
@@ -74,7 +74,7 @@ async function show(id: string, { workspace, json, data, step }: ShowOptions): P
   const nowMs = ended_at === null ? Date.now() : Date.parse(ended_at)
   const head = headOf(execution, await flowNameOf(client, base, execution))
   const output = process.stdout
-  for (const line of drawRun(head, tree, { nowMs, columns: output.columns ?? 200, output }))
+  for (const line of drawExecution(head, tree, { nowMs, columns: output.columns ?? 200, output }))
     output.write(`${line}\n`)
   if (execution.overdue) output.write('overdue: it lasts longer than the `expect.duration` of its version\n')
   const { event_gap: gap } = execution
@@ -99,8 +99,8 @@ async function allSteps(client: ApiClient, base: string, execution: Execution): 
 }
 
 /** The tree of recorded steps. */
-function treeOf(steps: readonly Step[]): RunTree {
-  const tree = new RunTree()
+function treeOf(steps: readonly Step[]): ExecutionTree {
+  const tree = new ExecutionTree()
   for (const { pointer, started_at, ended_at, status, error, ...step } of steps) {
     const update = { ...step, task: pointer, error: error ?? undefined }
     tree.apply({ ...update, status: 'running', at: started_at })

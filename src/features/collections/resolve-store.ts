@@ -13,7 +13,7 @@ import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Right } from './rules/access.ts'
 import { lookUp } from './rules/lookups.ts'
 import { EVERYTHING, permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
-import { declarationOf, memoKey } from './schemas/declaration-cache.ts'
+import { declarationOf, cacheKey } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
 
 export interface CollectionLocation {
@@ -52,7 +52,7 @@ export async function withCollections<T>(
       const isOutOfDate = error instanceof StaleDeclarationError || OUT_OF_DATE.has(refusal(error))
       if (!isOutOfDate) throw error
       cause = error
-      for (const name of rightsByName.keys()) invalidate(scope, scope.ref, memoKey(name))
+      for (const name of rightsByName.keys()) invalidate(scope, scope.ref, cacheKey(name))
       invalidate(scope, scope.ref, ANON_CACHE_KEY)
     }
   }

@@ -2,7 +2,7 @@
 
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { isBefore } from '../../core/run.ts'
+import { isBefore } from '../../core/execution.ts'
 import { mayHaveDropped } from '../../infra/valkey/stream-log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 import { type Events, isWorkspaceTopic, matchesAny, type StreamName } from './events.ts'

@@ -13,7 +13,7 @@ import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { previewOperation } from '../operation-helpers.ts'
 import { Fault, FLOWS, flowInvalid, inFlowThread, Source, Warnings, Ws } from './definitions.ts'
-import { answeredSteps, recordedRun, recordedStep } from './executions/history.ts'
+import { answeredSteps, readRecordedExecution, recordedStep } from './executions/history.ts'
 import { FlowFacts } from './flow-summary.ts'
 import { missingReferences } from './references.ts'
 
@@ -172,7 +172,7 @@ async function recordedAnswers(
   scope: WorkspaceScope,
   id: string,
 ): Promise<Pick<Simulation, 'input' | 'recorded' | 'options'>> {
-  const { input, started_by, started_at } = await recordedRun(scope, id)
+  const { input, started_by, started_at } = await readRecordedExecution(scope, id)
   const which = sql`kind in ('call', 'run', 'emit')`
   const steps = await answeredSteps(scope, id, { which, max: LIMITS.executionStepsShownMax })
   const recorded: Record<string, Answer[]> = {}

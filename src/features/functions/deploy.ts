@@ -16,7 +16,7 @@ import { ConfigWarnings, checkConfig, missingSecrets } from './check-config.ts'
 import { ConfigChange, DEFAULTS } from './config.ts'
 import type { FunctionConstants } from './exported-constants.ts'
 import { FUNCTION_COLUMNS, FunctionDetails, type VersionRow, withConstants } from './functions.ts'
-import { passOnAfterChange } from './runs/start-queued.ts'
+import { wakeQueueAfterChange } from './runs/start-queued.ts'
 import { type Compiled, compileFunction, type EntryPoint, type Fault } from './sandbox/compile.ts'
 import { inlineMap, withoutInlineMap } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
@@ -65,7 +65,7 @@ export const createFunction = adminOperation({
       if (row === undefined) throw await inactiveProblem(inside, workspace_id)
       return { ...withConstants(row), ...(await missingSecrets(inside, config, place)) }
     })
-    passOnAfterChange(scope, config, stored)
+    wakeQueueAfterChange(scope, config, stored)
     return stored
   },
 })

@@ -1,7 +1,7 @@
 /** Reads and sets the quotas of workspaces and tenants, which quotas.sql enforces, and reads the limits of the caller. */
 
 import Type, { type Static } from 'typebox'
-import { enterWorkspace } from '../../access/access.ts'
+import { openWorkspaceScope } from '../../access/access.ts'
 import {
   adminOperation,
   callerOperation,
@@ -125,7 +125,7 @@ export const setQuotas = adminOperation({
     if (owner.workspaceId !== '') {
       const ref = { tenantId: owner.tenantId, workspaceId: owner.workspaceId } as WorkspaceRef
       invalidate(scope, ref, LIMITED_QUOTAS)
-      if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(enterWorkspace(scope, ref)).recount()
+      if ((limits['object_bytes'] ?? -1) !== -1) await objectsOf(openWorkspaceScope(scope, ref)).recount()
     }
     return read(scope, owner)
   },

@@ -2,7 +2,7 @@
 
 import { Redis, type RedisOptions, type Result } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
-import { isBefore } from '../../core/run.ts'
+import { isBefore } from '../../core/execution.ts'
 import type { TenantId } from '../../core/tenant.ts'
 
 /** A published event. Listeners filter by the fields beside the text, so that it is not parsed. */

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { isBefore } from '../../core/run.ts'
+import { isBefore } from '../../core/execution.ts'
 import type { TenantId, WorkspaceRef } from '../../core/tenant.ts'
 import {
   appendEntries,

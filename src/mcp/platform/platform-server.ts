@@ -12,11 +12,11 @@ import { LIMITS } from '../../core/limits.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { type Principal, roleFor } from '../../core/policy.ts'
 import { notFound, Problem } from '../../core/problem.ts'
-import { CHAIN_DEPTH_HEADER, readChainDepth } from '../../core/run.ts'
+import { CHAIN_DEPTH_HEADER, readChainDepth } from '../../core/execution.ts'
 import { sentences } from '../../core/sentences.ts'
 import { withoutNulls } from '../../features/mcp-servers/calls/absent-arguments.ts'
 import { problemMembers, problemText } from '../../features/mcp-servers/calls/problem-text.ts'
-import { fenced, maskSecrets } from '../../features/mcp-servers/calls/untrusted-text.ts'
+import { delimitUntrusted, maskSecrets } from '../../features/mcp-servers/calls/untrusted-text.ts'
 import { Challenges, challengeOf, missingScope } from '../challenge.ts'
 import { bearerOf, type Message, mountEndpoint } from '../endpoint.ts'
 import { refuseForeignOrigin } from '../origins.ts'
@@ -270,7 +270,7 @@ function success(operation: AnyOperation, output: unknown): ToolResult {
   const bytes = Buffer.byteLength(text)
   if (bytes <= LIMITS.mcpResultBytesDefault)
     return {
-      content: [{ type: 'text', text: returnsData(operation) ? fenced(text) : text }],
+      content: [{ type: 'text', text: returnsData(operation) ? delimitUntrusted(text) : text }],
       isError: false,
     }
   const detail = `The result has ${bytes} bytes; a tool answers with at most ${LIMITS.mcpResultBytesDefault}.`

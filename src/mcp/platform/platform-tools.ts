@@ -7,7 +7,7 @@ import { inDomain, isPublicRole, type Principal, roleFor } from '../../core/poli
 import { portableInput } from '../../core/portable-schema.ts'
 import type { Problem } from '../../core/problem.ts'
 import { REDACTED } from '../../core/redact.ts'
-import { CHAIN_DEPTH_HEADER } from '../../core/run.ts'
+import { CHAIN_DEPTH_HEADER } from '../../core/execution.ts'
 import { OPERATIONS } from '../../features/index.ts'
 import { bodyProblem } from '../../features/operation-helpers.ts'
 import type { McpTool } from '../protocol/mcp-server.ts'

@@ -222,7 +222,7 @@ export async function movedTrace(
     let drive = Driver.start(ir, given.input, full, info)
     for (;;) {
       const driven = await drive.run()
-      if (driven.status !== 'moved') return driven
+      if (driven.status !== 'continued') return driven
       moves += 1
       drive = Driver.resume(ir, JSON.parse(JSON.stringify(driven.snapshot)), full)
     }

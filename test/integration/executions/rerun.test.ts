@@ -2,15 +2,15 @@
 /** Reruns executions: what is reused from the record, what runs again, what is refused. */
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { createEntry, Runs, type Shown } from '../../support/fixtures/executions.ts'
+import { createEntry, Executions, type Shown } from '../../support/fixtures/executions.ts'
 import { call, createTestWorkspace, type TestWorkspace, unique } from '../../support/fixtures/tenants.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
 let workspace: TestWorkspace
-let runs: Runs
+let runs: Executions
 beforeAll(async () => {
   workspace = await createTestWorkspace()
-  runs = new Runs(workspace)
+  runs = new Executions(workspace)
 })
 
 /** Reruns an execution and waits until it ends. */

@@ -3,7 +3,7 @@
 import { LIMITS } from '../../../core/limits.ts'
 import { escapeHtml, field, form, type Page, renderPage } from '../pages.ts'
 import type { Passkey } from './passkeys.ts'
-import { button, PRESENT_PASSWORD, paragraph, plainButton, section } from './user-pages.ts'
+import { button, PRESENT_PASSWORD as CURRENT_PASSWORD, paragraph, plainButton, section } from './user-pages.ts'
 import type { UserWorkspace } from './users-store.ts'
 
 /** Asks the browser for a credential when the form is sent, and sends it with the form. */
@@ -75,7 +75,7 @@ export function passkeySections(passkeys: readonly Passkey[]): string[] {
   const text = 'A passkey signs you in with fingerprint, face or PIN, without a password and code.'
   const add = section(
     'Passkeys',
-    [PRESENT_PASSWORD, button('passkey_begin', 'Add a passkey')],
+    [CURRENT_PASSWORD, button('passkey_begin', 'Add a passkey')],
     paragraph(text),
   )
   if (passkeys.length === 0) return [add]
@@ -84,5 +84,5 @@ export function passkeySections(passkeys: readonly Passkey[]): string[] {
       `<label><input type="radio" name="passkey" value="${id}" required> ${escapeHtml(name)}<small>added ${dateOf(createdAt)}, last used ${dateOf(lastUsedAt)}</small></label>`,
   )
   const list = `<fieldset><legend>Your passkeys</legend>${choices.join('')}</fieldset>`
-  return [add, section('Delete a passkey', [list, PRESENT_PASSWORD, button('passkey_delete', 'Delete it')])]
+  return [add, section('Delete a passkey', [list, CURRENT_PASSWORD, button('passkey_delete', 'Delete it')])]
 }

@@ -220,7 +220,7 @@ function ensureMigrated(documents: DocumentsHandle, name: string, declared: Decl
 /** A concurrent writer stores the new form itself. */
 async function migrate(documents: DocumentsHandle, name: string): Promise<void> {
   const filter = { f: { $exists: false } }
-  const limit = LIMITS.examinedAtOnce
+  const limit = LIMITS.validationBatchSize
   for (let more = true; more; ) {
     const found = await documents.find(name, { filter, set: {}, sort: { id: 1 }, limit })
     for (const { id, d, v, created_at, updated_at } of found)

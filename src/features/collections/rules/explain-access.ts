@@ -1,7 +1,7 @@
 /** Explains to an admin which rule decides about a document for an anon key or a user, test by test. */
 
 import Type, { type Static } from 'typebox'
-import { enterWorkspace } from '../../../access/access.ts'
+import { openWorkspaceScope } from '../../../access/access.ts'
 import { adminOperation, Input, Ref } from '../../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { isUuid } from '../../../core/ids.ts'
@@ -108,7 +108,7 @@ async function workspaceOf(scope: AdminScope, id: string): Promise<WorkspaceScop
     'workspace',
     sql`select w.tenant_id as "tenantId", w.id as "workspaceId" from workspaces w where w.id = ${id} and ${ACTIVE}`,
   )
-  return enterWorkspace(scope, ref)
+  return openWorkspaceScope(scope, ref)
 }
 
 type RuleActor = Pick<Actor, 'user' | 'lookups'> & { readonly role: 'anon' | 'user' }

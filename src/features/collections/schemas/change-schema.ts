@@ -1,6 +1,6 @@
 /** Changes a declaration that has documents: validates them first, then alters the table in one transaction. */
 
-import { enterWorkspace } from '../../../access/access.ts'
+import { openWorkspaceScope } from '../../../access/access.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { invalidate } from '../../../access/scope-cache.ts'
 import { documentsOf, hasDocumentStore } from '../../../access/scope-services.ts'
@@ -19,7 +19,7 @@ import { EVERYTHING } from '../rules/permissions.ts'
 import type { Collection, Store, Stored } from '../store.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
 import { type BuiltDeclaration, buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
-import { DECLARATION, type DeclarationRow, memoKey, toDeclaration } from './declaration-cache.ts'
+import { DECLARATION, type DeclarationRow, cacheKey, toDeclaration } from './declaration-cache.ts'
 import { evaluateDocument, isPending, type Violation } from './evaluate-schema.ts'
 import { buildingOf, type IndexBuild, recordBuilding, resumeBuilding } from './index-build.ts'
 import { isCompatible } from './is-compatible.ts'
@@ -72,7 +72,7 @@ export async function changeSchema(
     const retryFailed = change.indexes !== undefined || change.unique !== undefined
     const built = await buildDeclaration(scope, request, { ...row, retryFailed })
     const changed = await tryChange(scope, row, request, built)
-    if (changed !== undefined) invalidate(scope, refOf(row), memoKey(row.collection))
+    if (changed !== undefined) invalidate(scope, refOf(row), cacheKey(row.collection))
     return changed
   })
 }
@@ -88,7 +88,7 @@ async function tryChange(
   const scan = new ExistingDocumentsScan(row, built.prepared)
   try {
     const mark = needsValidation(row, built, mode)
-      ? await validateExisting(enterWorkspace(scope, ref), scan)
+      ? await validateExisting(openWorkspaceScope(scope, ref), scan)
       : undefined
     return await scope.transaction(async (transaction) => {
       // Locks the row before the table, in the order of schema.delete.
@@ -96,7 +96,7 @@ async function tryChange(
         sql`select id from schemas where id = ${row.id} and revision = ${row.revision} for update`,
       )
       if (locked === undefined) return undefined
-      if (mark !== undefined) await validateConcurrent(enterWorkspace(transaction, ref), scan, mark)
+      if (mark !== undefined) await validateConcurrent(openWorkspaceScope(transaction, ref), scan, mark)
       await transaction.row(sql`
         select tenon.change_collection_table(tenant_id, workspace_id, id, ${JSON.stringify(built.schema)}::jsonb,
           ${mode}, ${JSON.stringify(built.columns)}::jsonb, ${JSON.stringify(built.indexes)}::jsonb,
@@ -132,7 +132,7 @@ async function validateExisting(scope: WorkspaceScope, scan: ExistingDocumentsSc
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const next = await scan.mark(scope)
     const ids = await scan.writtenSince(scope, mark)
-    if (ids.length < LIMITS.examinedWhileLockedMax) break
+    if (ids.length < LIMITS.validatedUnderLockMax) break
     await scan.validateIds(scope, ids)
     mark = next
   }
@@ -256,7 +256,7 @@ class ExistingDocumentsScan {
 
   async #validatePages(scope: WorkspaceScope, filter: Filter): Promise<void> {
     const store = this.#store(scope)
-    const limit = LIMITS.examinedAtOnce
+    const limit = LIMITS.validationBatchSize
     let last: string | undefined
     do {
       const after = last === undefined ? {} : { after: [last] }

@@ -31,7 +31,7 @@ export interface Declaration {
   readonly defaults: Defaults
 }
 
-export const memoKey = (collection: string) => `schema/${collection}`
+export const cacheKey = (collection: string) => `schema/${collection}`
 
 /** The row of a declaration, as `DECLARATION` selects it. */
 export interface DeclarationRow
@@ -56,7 +56,7 @@ export function toDeclaration(row: DeclarationRow): Declaration {
 
 /** @returns undefined if the collection is not declared */
 export function declarationOf(scope: WorkspaceScope, collection: string): Promise<Declaration | undefined> {
-  return memo(scope, memoKey(collection), async () => {
+  return memo(scope, cacheKey(collection), async () => {
     const row = await scope.row<DeclarationRow & { readonly bytes: number }>(sql`
       select ${DECLARATION}, octet_length(schema::text) as bytes from schemas where collection = ${collection}`)
     if (row === undefined) return { value: undefined, bytes: 0 }

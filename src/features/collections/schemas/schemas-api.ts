@@ -20,7 +20,7 @@ import { CollectionName } from '../document.ts'
 import { Changeable, COLUMNS, JsonSchema, refOf, Schema, Store } from './api-types.ts'
 import { buildDeclaration } from './build-declaration.ts'
 import { changeSchema, withWarnings } from './change-schema.ts'
-import { memoKey } from './declaration-cache.ts'
+import { cacheKey } from './declaration-cache.ts'
 import { outcomeOf, startBuilding } from './index-build.ts'
 
 export const createSchema = adminOperation({
@@ -70,7 +70,7 @@ export const createSchema = adminOperation({
       if (row === undefined) throw await notCreated(inside, input.workspace_id)
       return withWarnings(row as Schema, built)
     })
-    invalidate(scope, refOf(created), memoKey(created.collection))
+    invalidate(scope, refOf(created), cacheKey(created.collection))
     return created
   },
 })
@@ -150,7 +150,7 @@ export const deleteSchema = adminOperation({
         throw refusal(error) === 'has_documents' ? notEmpty() : error
       })
     if (deleted?.dropped !== true) throw notFound('schema')
-    invalidate(scope, refOf(schema), memoKey(schema.collection))
+    invalidate(scope, refOf(schema), cacheKey(schema.collection))
     return { id, deleted: true as const }
   },
 })

@@ -10,7 +10,7 @@ import type { Concurrency } from '../../../../flows-dsl/ir.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { FlowRunInput, SlotGeneration } from '../../../core/run.ts'
+import type { ExecutionInput, SlotGeneration } from '../../../core/execution.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { resumeAdmitted } from './start-workflow.ts'
 
@@ -40,16 +40,16 @@ export interface SlotResult {
  * @returns a row as {@link SlotResult}; none if the execution has started or ended
  * @throws Problem `validation_failed` if its input yields no key; the statement, `concurrency_limited`, also for a full queue
  */
-export function acquireSlot(concurrency: Concurrency, run: FlowRunInput, isChild: boolean): Sql {
-  const { ir: _ir, input, ...rest } = run
+export function acquireSlot(concurrency: Concurrency, execution: ExecutionInput, isChild: boolean): Sql {
+  const { ir: _ir, input, ...rest } = execution
   const onLimit = isChild ? 'always' : concurrency.onLimit
   return sql`select p.state, to_json(p.to_cancel) as to_cancel from executions e cross join lateral tenon.acquire_slot(
       e.id, e.flow_id, ${keyOf(concurrency, input)}::text, ${concurrency.limit}::integer, ${onLimit}::text,
       ${JSON.stringify(rest)}::jsonb, ${LIMITS.queuedExecutionsMax}::integer) p
-    where e.id = ${run.execution_id} and e.status = 'pending' and e.ended_at is null`
+    where e.id = ${execution.execution_id} and e.status = 'pending' and e.ended_at is null`
 }
 
-function keyOf(concurrency: Concurrency, input: FlowRunInput['input']): string {
+function keyOf(concurrency: Concurrency, input: ExecutionInput['input']): string {
   try {
     return concurrencyKey(concurrency, input, Date.now())
   } catch (error) {

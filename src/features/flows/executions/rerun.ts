@@ -10,7 +10,7 @@ import type { WorkspaceScope } from '../../../access/scope.ts'
 import { canonical } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { ReusedResult, RunReuse } from '../../../core/run.ts'
+import type { ReusedResult, ExecutionReuse } from '../../../core/execution.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { peopleBehind } from '../approvals/deciders.ts'
@@ -22,10 +22,10 @@ import {
   answeredSteps,
   callingSteps,
   type Decided,
-  decidedIn,
-  type RecordedRun,
+  readDecisions,
+  type RecordedExecution,
   type RecordedStep,
-  recordedRun,
+  readRecordedExecution,
   recordedStep,
 } from './history.ts'
 import { startFlow } from './start-execution.ts'
@@ -84,23 +84,23 @@ export const rerunExecution = previewOperation({
     also: [200],
   },
   run: async (scope, { id, from, input, version, dry_run = false }) => {
-    const run = await recordedRun(scope, id)
-    if (run.ended_at === null)
+    const execution = await readRecordedExecution(scope, id)
+    if (execution.ended_at === null)
       throw new Problem('state_conflict', {
         detail: 'The execution is still running: cancel it, or wait until it has ended.',
       })
-    const changed = changeOf(run, { input, version })
-    const { plan, reuse } = await planOf(scope, id, { run, from, version: version ?? run.version, changed })
+    const changed = changeOf(execution, { input, version })
+    const { plan, reuse } = await planOf(scope, id, { execution: execution, from, version: version ?? execution.version, changed })
     if (dry_run) return { plan }
     if (plan.refusals.length > 0)
       throw new Problem('state_conflict', { detail: plan.refusals.slice(0, LIMITS.faultsShownMax).join(' ') })
     const again = scope.newId('run')
-    await startFlow(scope, run.flow_id, version ?? run.version, {
+    await startFlow(scope, execution.flow_id, version ?? execution.version, {
       id: again,
-      input: input === undefined ? run.input : input,
+      input: input === undefined ? execution.input : input,
       by: scope.actor.subject,
       trigger: { kind: 'rerun', id },
-      correlationKey: run.correlation_key ?? undefined,
+      correlationKey: execution.correlation_key ?? undefined,
       rerunOf: id,
       reuse,
     })
@@ -110,12 +110,12 @@ export const rerunExecution = previewOperation({
 
 /** The reason why no decision of people in the execution can be reused; undefined if decisions can be. */
 function changeOf(
-  run: RecordedRun,
-  { input, version = run.version }: { input?: unknown; version?: number | undefined },
+  execution: RecordedExecution,
+  { input, version = execution.version }: { input?: unknown; version?: number | undefined },
 ) {
-  if (version !== run.version)
-    return `It was decided in version ${run.version}, but the rerun uses version ${version}.`
-  if (input === undefined || canonical(input) === canonical(run.input)) return undefined
+  if (version !== execution.version)
+    return `It was decided in version ${execution.version}, but the rerun uses version ${version}.`
+  if (input === undefined || canonical(input) === canonical(execution.input)) return undefined
   return 'It was decided on another input.'
 }
 
@@ -124,12 +124,12 @@ async function planOf(
   scope: WorkspaceScope,
   id: string,
   {
-    run,
+    execution: run,
     from: named,
     version,
     changed,
-  }: { run: RecordedRun; from: string | undefined; version: number; changed: string | undefined },
-): Promise<{ plan: RerunPlan; reuse: RunReuse | undefined }> {
+  }: { execution: RecordedExecution; from: string | undefined; version: number; changed: string | undefined },
+): Promise<{ plan: RerunPlan; reuse: ExecutionReuse | undefined }> {
   const steps = await callingSteps(scope, id)
   const ir = await irOf(scope, run.flow_id, version)
   if (named === undefined) {
@@ -141,7 +141,7 @@ async function planOf(
   const answered = await answeredSteps(scope, id, { which, max: LIMITS.reuse.stepsMax })
   const children = answered.flatMap(({ child }) => child ?? [])
   const tasks = new Map(new TaskIndex(ir).all().map((node) => [taskName(node), node]))
-  const decided = await decidedIn(scope, children)
+  const decided = await readDecisions(scope, children)
   const isTimeLine = named !== FAILED
   const starters = [scope.actor.subject, ...(await peopleBehind(scope))]
   return planRerun({ ...steps, from, isTimeLine, answered, decided, tasks, starters, changed })
@@ -167,7 +167,7 @@ function reusable(from: RecordedStep | undefined, named: string): Sql {
 async function fromOf(
   scope: WorkspaceScope,
   id: string,
-  run: RecordedRun,
+  run: RecordedExecution,
   named: string,
 ): Promise<RecordedStep | undefined> {
   if (named === FAILED) {
@@ -219,7 +219,7 @@ interface RerunContext {
   readonly changed: string | undefined
 }
 
-function planRerun(context: RerunContext): { plan: RerunPlan; reuse: RunReuse | undefined } {
+function planRerun(context: RerunContext): { plan: RerunPlan; reuse: ExecutionReuse | undefined } {
   const { from, isTimeLine, answered, calling, tasks } = context
   const before = answered.filter(
     ({ pointer }) => !isOfEvent(pointer) && !isCompensation(pointer) && !isHandler(pointer),
@@ -298,7 +298,7 @@ const isHandler = (pointer: string) => /^\/(?:onError|finally)\/\d/.test(pointer
 function refusalsOf(
   context: RerunContext,
   reused: readonly AnsweredStep[],
-  answers: RunReuse['results'],
+  answers: ExecutionReuse['results'],
 ): string[] {
   const { from, answered } = context
   const refusals: (string | false | undefined)[] = [

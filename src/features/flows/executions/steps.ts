@@ -5,7 +5,7 @@ import { Id, Input, OptionalTime, Ref, Time } from '../../../access/operation-bu
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { PageInput, PageOf, pageBounds, pageFrom } from '../../../core/page.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import type { StepData, ValueLocation } from '../../../core/run.ts'
+import type { StepData, ValueLocation } from '../../../core/execution.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import { previewOperation } from '../../operation-helpers.ts'
@@ -152,7 +152,7 @@ async function resolveData(
   for (const name of names) {
     const at = data[`${name}_at`]
     const found =
-      at === undefined ? { value: data[name], isCut: data.cut?.includes(name) } : valueAt(stored, at)
+      at === undefined ? { value: data[name], isCut: data.truncated?.includes(name) } : valueAt(stored, at)
     if (found.value !== undefined) values.push([name, found.value])
     if (found.isCut) truncated.push(name)
   }
@@ -165,5 +165,5 @@ function valueAt(
 ): { readonly value: unknown; readonly isCut?: boolean | undefined } {
   const row = stored.get(seq)
   if (name === 'result') return { value: row?.result }
-  return { value: row?.data?.[name], isCut: row?.data?.cut?.includes(name) }
+  return { value: row?.data?.[name], isCut: row?.data?.truncated?.includes(name) }
 }

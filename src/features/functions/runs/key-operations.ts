@@ -4,7 +4,7 @@
  */
 
 import Type from 'typebox'
-import { asRunKeeper } from '../../../access/access.ts'
+import { asRunOwner } from '../../../access/access.ts'
 import { Input, Ref, workspaceOperation } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import type { AnyOperation } from '../../../core/operation.ts'
@@ -37,7 +37,7 @@ const listRuns = workspaceOperation({
   output: PageOf(FunctionRun),
   http: { method: 'GET', path: RUNS },
   run: async (given, { function: named, ...filters }) => {
-    const scope = asRunKeeper(given)
+    const scope = asRunOwner(given)
     return runPage(scope, filters, named === undefined ? undefined : await functionId(scope, named))
   },
 })
@@ -54,7 +54,7 @@ const getRun = workspaceOperation({
   input: Input(RUN),
   output: FunctionRunWithResult,
   http: { method: 'GET', path: `${RUNS}/{run}` },
-  run: (scope, { run }) => readRun(asRunKeeper(scope), run),
+  run: (scope, { run }) => readRun(asRunOwner(scope), run),
 })
 
 const listLines = workspaceOperation({
@@ -64,7 +64,7 @@ const listLines = workspaceOperation({
   input: Input({ ...RUN, ...LOG_FILTERS }),
   output: PageOf(RunLine),
   http: { method: 'GET', path: `${RUNS}/{run}/logs` },
-  run: (scope, { run, ...page }) => linePage(asRunKeeper(scope), run, page),
+  run: (scope, { run, ...page }) => linePage(asRunOwner(scope), run, page),
 })
 
 const watchLines = workspaceOperation({
@@ -74,7 +74,7 @@ const watchLines = workspaceOperation({
   input: Input({ ...RUN, ...LOG_STREAM }),
   output: LogFrames,
   http: { ...LOG_STREAM_HTTP, path: `${RUNS}/{run}/logs/stream` },
-  run: (scope, { run, last_event_id }) => followLines(asRunKeeper(scope), run, last_event_id),
+  run: (scope, { run, last_event_id }) => followLines(asRunOwner(scope), run, last_event_id),
 })
 
 export const FUNCTION_KEY_OPERATIONS: readonly AnyOperation[] = [

@@ -4,7 +4,7 @@
  */
 
 import Type, { type Static } from 'typebox'
-import { asRunKeeper } from '../../../access/access.ts'
+import { asRunOwner } from '../../../access/access.ts'
 import { Id, Input, Wait, workspaceOperation } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -48,7 +48,7 @@ export async function readOperation(
   waitMs: number,
 ): Promise<RunOperation> {
   const untilMs = performance.now() + waitMs
-  const keeper = asRunKeeper(scope)
+  const keeper = asRunOwner(scope)
   const watch = watchRun(keeper, runId)
   try {
     for (;;) {

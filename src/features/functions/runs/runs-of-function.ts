@@ -1,7 +1,7 @@
 /** Runs of a function for admins, who name the function by its id alone. */
 
 import Type from 'typebox'
-import { enterRuns } from '../../../access/access.ts'
+import { openRunScope } from '../../../access/access.ts'
 import { adminOperation, Id, Input, Ref } from '../../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../../access/scope.ts'
 import { PageOf } from '../../../core/page.ts'
@@ -34,7 +34,7 @@ interface FoundFunction {
 /** @throws Problem `not_found` */
 async function openFunction(scope: AdminScope, id: string): Promise<FoundFunction> {
   const { id: functionId, ...ref } = await findFunction(scope, id)
-  return { functionId, within: enterRuns(scope, ref) }
+  return { functionId, within: openRunScope(scope, ref) }
 }
 
 /** @throws Problem as {@link openFunction}, and that of a workspace in which nothing may be started */

@@ -25,8 +25,8 @@ export class HostCalls {
   readonly #isHttp: boolean
   readonly #send: Send
   readonly #open = new Map<number, number>()
-  readonly #calls = new Gate(limits.callsAtOnce)
-  readonly #fetches = new Gate(limits.fetchesAtOnce)
+  readonly #calls = new Semaphore(limits.callsAtOnce)
+  readonly #fetches = new Semaphore(limits.fetchesAtOnce)
   #openBytes = 0
   #jsonBytes = 0
   #hasResponded = false
@@ -186,7 +186,7 @@ function errorReply(error: unknown): Reply {
 }
 
 /** Lets a number of holders in at once, others in order. */
-class Gate {
+class Semaphore {
   #free: number
   readonly #waiting: (() => void)[] = []
 

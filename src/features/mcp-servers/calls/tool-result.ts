@@ -11,7 +11,7 @@ import { resultError } from './check-values.ts'
 import { type Content, contentOf, type ToolResult } from './content.ts'
 import { adviceFor, largeResult } from './large-result.ts'
 import { MARK_BYTES, marked, type ResultForm } from './result-form.ts'
-import { fenced, maskSecrets } from './untrusted-text.ts'
+import { delimitUntrusted, maskSecrets } from './untrusted-text.ts'
 
 /** An output, with the JSON of what is returned of it, and the size of this JSON. */
 export type MeasuredOutput = ToolOutput & { readonly bytes: number; readonly text: string }
@@ -126,7 +126,7 @@ function invalidResult(tool: Tool, error: string): CallEnd {
 /** An output as text. Tools with an output schema return documents and the like, which others than the author of the tool wrote. */
 function shownText(output: unknown, isFenced: boolean): string {
   const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? 'null')
-  return isFenced ? fenced(text) : text
+  return isFenced ? delimitUntrusted(text) : text
 }
 
 /** One line beside structured content, for a server whose setting leaves the JSON out of the text. */

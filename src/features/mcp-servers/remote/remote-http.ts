@@ -3,7 +3,7 @@
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { sendHttp } from '../../../access/scope-services.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { CHAIN_DEPTH_HEADER } from '../../../core/run.ts'
+import { CHAIN_DEPTH_HEADER } from '../../../core/execution.ts'
 import {
   type Bounds,
   type Inbound,

@@ -18,13 +18,13 @@ import { previewOperation } from '../../operation-helpers.ts'
 import { requireFeature } from '../../tenants/workspace-settings.ts'
 import type { ReceivedInput } from '../calls/call-client.ts'
 import { argumentsOf, type Tool, type ToolProvider } from '../tool.ts'
-import { decisionsOf, followRun, isAddressedTo, RUN_RESULT, runOutput } from './run-outcome.ts'
+import { decisionsOf, awaitExecution, isAddressedTo, RUN_RESULT, executionOutput } from './execution-outcome.ts'
 
 /**
  * Decides the approvals that the requests to the client were about; then the call follows the execution again.
  * A tool over a flow has `flow` fixed, a tool over executions `flows`.
  */
-export function resumeRun({ binding }: Tool, { received }: { readonly received: ReceivedInput }) {
+export function resumeExecution({ binding }: Tool, { received }: { readonly received: ReceivedInput }) {
   const { run } = received.state as { run: string }
   const { ws, flow, flows = [flow] } = binding.fixed
   return { operation: runDecide, input: { ws, flows, run, decisions: decisionsOf(received.responses) } }
@@ -183,9 +183,9 @@ export const runs: ToolProvider = {
   // They come with tools over flows.
   candidates: async () => [],
   requireEnabled: (scope) => requireFeature(scope, 'mcp.flow_tools'),
-  follow: followRun,
-  toToolOutput: runOutput,
-  resume: resumeRun,
+  follow: awaitExecution,
+  toToolOutput: executionOutput,
+  resume: resumeExecution,
 }
 
 /** Names that no other tool takes. */

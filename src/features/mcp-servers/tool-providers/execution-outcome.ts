@@ -44,7 +44,7 @@ export const RUN_RESULT: JsonSchema = {
 }
 
 /** The state of an execution, for its starter. Workflow ids and other steps are for admins. */
-export function runOutput(execution: Execution & { readonly cancelling?: true }): ToolOutput {
+export function executionOutput(execution: Execution & { readonly cancelling?: true }): ToolOutput {
   const { id, status, output, error, started_by, approvals = [], cancelling } = execution
   const requestedInput = requestedDecisions(execution)
   const inputRequests = requestedInput?.requests
@@ -146,7 +146,7 @@ interface FollowOptions extends WaitOptions {
  * Waits until an execution has ended, waits for a decision of its starter, or the time is over. Progress is the number of
  * steps that have begun.
  */
-export async function followRun(
+export async function awaitExecution(
   scope: WorkspaceScope,
   { output, seconds, signal, onProgress, stopsAtApprovals = false }: FollowOptions,
 ): Promise<Execution> {
