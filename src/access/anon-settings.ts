@@ -8,7 +8,7 @@ import { isPrefix } from '../core/object-key.ts'
 import { Problem } from '../core/problem.ts'
 import { sql } from '../infra/postgres/sql.ts'
 import type { WorkspaceScope } from './scope.ts'
-import { memo } from './scope-cache.ts'
+import { cached } from './scope-cache.ts'
 import { prefixRules, topicRules, type UserRule } from './user-rules.ts'
 
 /** Settings in requests of admins; absent members do not change. */
@@ -72,7 +72,7 @@ export const ANON_CACHE_KEY = 'anon'
 
 /** The settings, cached for `LIMITS.memoMs`. */
 export function anonSettings(scope: WorkspaceScope): Promise<AnonSettings> {
-  return memo(scope, ANON_CACHE_KEY, async () => {
+  return cached(scope, ANON_CACHE_KEY, async () => {
     const row = await scope.row<Row>(sql`select anon, public_read, user_objects, user_topics from services`)
     const publicRead = row?.public_read ?? []
     const user = {

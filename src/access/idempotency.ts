@@ -242,14 +242,14 @@ function deleteOldReplies(id: Buffer): Sql {
   low[0] = high[0] = id[0] ?? 0
   // Each step is an array, which is computed once: a nested query might be repeated for every row.
   return sql`
-    with shelf as (
+    with stored as (
       select id, row_number() over newest as n, sum(octet_length(reply)) over newest as bytes,
         status is null and coalesce(held_until, '-infinity') > now() as running
       from idempotency where id between ${low} and ${high}
       window newest as (order by made_at desc, id)
     ), free as (
       select id from idempotency where id = any(array(
-        select id from shelf where not running
+        select id from stored where not running
           and (n > ${LIMITS.idempotencyRowsMax} or bytes > ${LIMITS.idempotencyBytesMax})))
       for update skip locked
     )

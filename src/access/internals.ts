@@ -56,7 +56,7 @@ export interface PlatformServices {
   readonly trustedIssuers: readonly TrustedIssuer[]
   /** Base URL for clients. */
   readonly publicUrl: string
-  readonly memo: TtlCache<Sized<unknown>>
+  readonly cache: TtlCache<Sized<unknown>>
   readonly threads: ThreadPool
   readonly egress: Egress
   readonly audit: Audit

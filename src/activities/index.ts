@@ -155,7 +155,7 @@ function functionRuns(
     functions,
     record: scopes.workspace(call, 'workspace_admin'),
     active: () => scopes.active(call, 'service'),
-    acting: (actor) => scopes.acting(call, actor),
+    openActorScope: (actor) => scopes.openActorScope(call, actor),
   })
 }
 

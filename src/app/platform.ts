@@ -182,7 +182,7 @@ function openServices(
     issuerState,
     trustedIssuers: config.OIDC_ISSUERS,
     publicUrl: publicUrl(config),
-    memo: openCache(),
+    cache: openCache(),
     threads: new ThreadPool(),
     egress: new Egress(config.TENON_EGRESS_ALLOWLIST.split(',').filter((entry) => entry !== '')),
     imageServers: new ImageServers(config, log),

@@ -80,7 +80,7 @@ export function readIssuers(text: string): { issuers: TrustedIssuer[]; faults: s
   if (text.trim() === '') return { issuers: [], faults: [] }
   const { list, fault } = listOf(text.trim())
   if (list === undefined) return { issuers: [], faults: [fault] }
-  const faults = list.flatMap((entry, at) => faultsOf(entry).map((line) => `[${at}]${line}`))
+  const faults = list.flatMap((entry, at) => entryFaults(entry).map((line) => `[${at}]${line}`))
   if (faults.length > 0) return { issuers: [], faults }
   const issuers = (list as Given[]).map(withDefaults)
   if (new Set(issuers.map(({ issuer }) => issuer)).size < issuers.length)
@@ -104,7 +104,7 @@ function listOf(text: string): { list?: unknown[]; fault: string } {
     : { fault }
 }
 
-function faultsOf(entry: unknown): string[] {
+function entryFaults(entry: unknown): string[] {
   if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return [' is no object.']
   const given = new Map(Object.entries(entry))
   const unknown = [...given.keys()].filter((name) => !Object.hasOwn(IssuerSchema.properties, name))

@@ -55,8 +55,8 @@ async function forgeries(
     ['no payload', []],
     ['not sealed', [plain(value)]],
     ['not sealed, with a purpose', [plain(value, { 'tenon-purpose': purpose })]],
-    ['marked as inside the worker', [plain(value, { 'tenon-purpose': purpose, tenon: 'inside' })]],
-    ['marked as a plaintext summary', [plain(value, { 'tenon-purpose': purpose, tenon: 'open' })]],
+    ['marked as inside the worker', [plain(value, { 'tenon-purpose': purpose, tenon: 'local' })]],
+    ['marked as a plaintext summary', [plain(value, { 'tenon-purpose': purpose, tenon: 'cleartext' })]],
     ['marked as a failure', [plain(value, { 'tenon-purpose': purpose, tenon: 'failure' })]],
     ['sealed for another workflow', [bound]],
     ['sealed for another workflow, relabelled', [{ ...own, data: bound.data ?? null }]],
@@ -222,7 +222,7 @@ test('activity result from elsewhere than the worker: not accepted', async () =>
         const { raw } = await handle.describe()
         return raw.pendingActivities?.[0]?.activityId ?? undefined
       })
-      const result = { payloads: [plain({ forged: true }, { tenon: 'open' })] }
+      const result = { payloads: [plain({ forged: true }, { tenon: 'cleartext' })] }
       await service.respondActivityTaskCompletedById({
         ...{ namespace: 'default', workflowId, activityId, result },
       })

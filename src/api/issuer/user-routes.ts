@@ -33,9 +33,9 @@ const INVALID_LINK = plainPage(
 
 /** Why a mail is not sent; each is the same for every address. */
 const MAIL_REFUSALS: Readonly<Record<Exclude<MailOutcome, 'sent'>, Refusal>> = {
-  flood: { status: 429, text: 'Too many mails were asked for. Try again in an hour.' },
-  full: { status: 403, text: 'No further people can get an account here at the moment.' },
-  closed: { status: 403, text: 'Nobody can sign up here.' },
+  rate_limited: { status: 429, text: 'Too many mails were asked for. Try again in an hour.' },
+  user_limit: { status: 403, text: 'No further people can get an account here at the moment.' },
+  sign_up_disabled: { status: 403, text: 'Sign-up is disabled.' },
 }
 
 const BAD_EMAIL: Refusal = { status: 400, text: 'This is no e-mail address that can be used here.' }
@@ -181,8 +181,8 @@ async function submitLink({ userService }: EmbeddedIssuer, request: FastifyReque
   }
   if (outcome.failed === 'invalid') return INVALID_LINK
   const refused =
-    outcome.failed === 'full'
-      ? MAIL_REFUSALS.full
+    outcome.failed === 'user_limit'
+      ? MAIL_REFUSALS.user_limit
       : outcome.failed === 'wrong'
         ? { status: 401, text: 'This is not the password.' }
         : LOGIN_ERRORS.too_many

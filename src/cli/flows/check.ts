@@ -18,7 +18,7 @@ async function compilerFor({ offline, workspace }: Options): Promise<Compiler> {
   const { client, base } = await flowsClient(workspace)
   return {
     validate: (source) => client.post(`${base}/validate`, source),
-    graph: (source) => client.post<Drawn>(`${base}/graph`, source).catch(faultsOf),
+    graph: (source) => client.post<Drawn>(`${base}/graph`, source).catch(diagnosticsOf),
   }
 }
 
@@ -93,7 +93,7 @@ interface Compiler {
 }
 
 /** The faults of a rejected definition. @throws any other error */
-export function faultsOf(error: unknown): readonly Diagnostic[] {
+export function diagnosticsOf(error: unknown): readonly Diagnostic[] {
   if (!(error instanceof ApiError) || !Array.isArray(error.problem['faults'])) throw error
   return error.problem['faults'] as Diagnostic[]
 }

@@ -7,7 +7,7 @@ import { type ApiClient, ApiError } from '../client.ts'
 import { yamlIn } from '../json-argument.ts'
 import { callerPath, flowsClient, readCallerFile } from '../settings.ts'
 import { addVerb, dateTimeText, printJson, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
-import { faultsOf } from './check.ts'
+import { diagnosticsOf } from './check.ts'
 import { type Diagnostic, printDiagnostics } from './diagnostics.ts'
 
 interface Flow {
@@ -61,7 +61,7 @@ async function publish(files: readonly string[], options: PublishOptions): Promi
       const source = await readCallerFile(file)
       printPublished(file, await publishSource(client, base, source, options.force === true))
     } catch (error) {
-      printDiagnostics(file, faultsOf(error))
+      printDiagnostics(file, diagnosticsOf(error))
       code = 1
     }
   }

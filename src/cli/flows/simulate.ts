@@ -20,7 +20,7 @@ import { sentences } from '../../core/sentences.ts'
 import { JSON_NOTATION, jsonArgument, yamlIn } from '../json-argument.ts'
 import { callerPath, flowsClient, readCallerFile } from '../settings.ts'
 import { addVerb, printJson, WORKSPACE, type WorkspaceOption } from '../verb.ts'
-import { faultsOf } from './check.ts'
+import { diagnosticsOf } from './check.ts'
 import { type Output, paint, printDiagnostics } from './diagnostics.ts'
 import type { Execution } from './execution.ts'
 import { caseErrorLine, junitOf, type TestedFlow } from './junit.ts'
@@ -79,7 +79,7 @@ async function simulateRecord(file: string | undefined, id: string, options: Opt
     const simulated = await client.post<Simulated>(`${base}/simulate`, body)
     return printSimulated(name, simulated, compiled.definition, options)
   } catch (error) {
-    printDiagnostics(name, faultsOf(error))
+    printDiagnostics(name, diagnosticsOf(error))
     return 1
   }
 }

@@ -12,7 +12,7 @@ import { mongoRules, mongoStore } from './mongo/store.ts'
 import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Right } from './rules/access.ts'
 import { lookUp } from './rules/lookups.ts'
-import { EVERYTHING, permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
+import { ALL_RIGHTS, permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
 import { declarationOf, cacheKey } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
 
@@ -111,7 +111,7 @@ async function locationOf(scope: WorkspaceScope, name: string): Promise<Collecti
 /** A place as a service key sees it, to learn whether rules hide something from the caller. Nothing of it may be returned to them. */
 export const withoutRules = (scope: WorkspaceScope, collection: Collection) => ({
   service: asWorkspaceService(scope),
-  collection: { ...collection, permissions: EVERYTHING },
+  collection: { ...collection, permissions: ALL_RIGHTS },
 })
 
 /** A collection, with what the actor may do in it now: by default the scope's. Lookups are those of the actor. */

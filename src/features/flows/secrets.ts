@@ -114,7 +114,7 @@ const purposeOf = (name: string) => `flow-secret:${name}`
  * @throws Problem `validation_failed` for an invalid secret: see {@link faultOf}
  */
 function encryptSecret(scope: WorkspaceScope, name: string, value: unknown): Buffer {
-  const errors = faultsOf(value)
+  const errors = secretErrors(value)
   if (errors.length > 0) {
     throw new Problem('validation_failed', { detail: 'The value is not a valid secret.', errors })
   }
@@ -189,7 +189,7 @@ function leavesOf(value: unknown, pointer = '', name?: string): Leaf[] {
 }
 
 /** Errors of a value; they do not contain it. */
-function faultsOf(value: unknown): readonly InputError[] {
+function secretErrors(value: unknown): readonly InputError[] {
   const fault = (pointer: string, detail: string): InputError => ({
     in: 'body',
     name: 'value',

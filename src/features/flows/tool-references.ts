@@ -44,10 +44,10 @@ export async function wrongToolCalls(
         and v.server_id = s.id and v.version = s.active_version
       left join lateral jsonb_array_elements(v.manifest -> 'tools') as tools (tool) on true
     order by s.slug collate "C", tool ->> 'name' collate "C"`)
-  return references.flatMap((reference) => faultsOf(reference, rows))
+  return references.flatMap((reference) => referenceFaults(reference, rows))
 }
 
-function faultsOf({ server, tool, arguments: args }: ToolReference, rows: readonly ToolRow[]): Fault[] {
+function referenceFaults({ server, tool, arguments: args }: ToolReference, rows: readonly ToolRow[]): Fault[] {
   const offered = rows.filter(({ id, slug }) => id === server.name || slug === server.name)
   if (offered.length === 0) {
     const slugs = [...new Set(rows.map(({ slug }) => slug))]

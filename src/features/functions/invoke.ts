@@ -127,7 +127,7 @@ async function resultOf(
   const direct = receiveResult(scope, runId)
   const isDone = new AbortController()
   try {
-    const told = start().then(({ workflowId, waitMs }) =>
+    const durableResult = start().then(({ workflowId, waitMs }) =>
       workflowsOf(scope)
         .result(workflowId, waitMs, isDone.signal)
         .catch((error: unknown) => {
@@ -135,7 +135,7 @@ async function resultOf(
         }),
     )
     // A run may end before its start is confirmed.
-    return await Promise.race([direct.received, told])
+    return await Promise.race([direct.received, durableResult])
   } finally {
     direct.close()
     isDone.abort()

@@ -19,7 +19,7 @@ import {
 } from '../../access/issuer/users/auth-settings.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
-import { invalidate, invalidateState, memo } from '../../access/scope-cache.ts'
+import { invalidate, invalidateState, cached } from '../../access/scope-cache.ts'
 import { canSendMail, providerSettingsOf } from '../../access/scope-services.ts'
 import {
   NO_OBJECTS,
@@ -298,7 +298,7 @@ async function readServices(
 
 /** The non-public addresses that a workspace's flows may reach, cached for a few seconds. The scope is an admin's. */
 export function egressAllowed(scope: WorkspaceScope): Promise<readonly string[]> {
-  return memo(scope, 'egress', async () => {
+  return cached(scope, 'egress', async () => {
     const value = await egressAllowedNow(scope)
     return { value, bytes: value.join().length }
   })

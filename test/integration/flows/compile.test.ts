@@ -220,7 +220,7 @@ test('flow with a warning validated, saved or published: the same warnings, and 
   expect(String(page.body)).toContain(DIAGNOSTICS.task_unreachable.explanation)
 })
 
-test('tool flow_validate of the official MCP server: returns the same result as the API', async () => {
+test('tool flow_validate of the platform server: returns the same result as the API', async () => {
   const source = flow('faulty', 'do: [{ a: { call: colection.get } }, { b: { wait: soon } }]')
   const url = new URL(`${inject('tenon').url}/v1/mcp/platform/mcp`)
   const client = new Client({ name: 'test', version: '1' })

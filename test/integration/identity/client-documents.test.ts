@@ -164,7 +164,7 @@ describe('client with a document', () => {
     }
   })
 
-  test('official server: may be used; the REST API may not', async () => {
+  test('platform server: may be used; the REST API may not', async () => {
     const admin = await addAccount(workspace.operator, { role: 'workspace_admin', ...inWorkspace(workspace) })
     const id = publishDocument('/agents/two.json')
     const resource = `${inject('tenon').url}/v1/mcp/platform/mcp`

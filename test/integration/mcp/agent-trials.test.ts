@@ -172,7 +172,7 @@ function unnamedIn(schema: unknown, value: unknown, at = ''): string[] {
   })
 }
 
-/** The official server answers with text: JSON, in a fence if it is data. */
+/** The platform server answers with text: JSON, in a fence if it is data. */
 const jsonIn = (text: string): Reply['body'] =>
   JSON.parse(text.startsWith('{') ? text : text.split('\n').slice(2, -1).join('\n'))
 
@@ -296,7 +296,7 @@ test.each(TASKS)('%s: no step is a guess', async (_task, steps) => {
   await withAgent(steps)
 })
 
-test('write and publish a nightly report flow, at the official server: no step is a guess', async () => {
+test('write and publish a nightly report flow, at the platform server: no step is a guess', async () => {
   const url = `${inject('tenon').url}/v1/mcp/platform/mcp`
   const admin = await tokenOf({ sub: 'ada', roles: ['workspace_admin'], ...inWorkspace(workspace) })
   await withAgent(

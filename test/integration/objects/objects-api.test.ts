@@ -358,7 +358,7 @@ describe('other entry points', () => {
     expect(wide.error.code).toBe('output_too_large')
   })
 
-  test('official MCP server: object tools: one that reads, none that writes', async () => {
+  test('platform MCP server: object tools: one that reads, none that writes', async () => {
     await send('PUT', pathOf('tool'), { body: 'said', headers: { 'content-type': 'text/plain' } })
     const as = await tokenOf({
       roles: ['service'],

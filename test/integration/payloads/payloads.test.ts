@@ -8,7 +8,7 @@ import { defaultPayloadConverter, type Payload } from '@temporalio/common'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Platform } from '../../../src/app/platform.ts'
 import { PAYLOAD_BUCKET } from '../../../src/core/object-key.ts'
-import { MARK, REJECTED } from '../../../src/core/work.ts'
+import { PAYLOAD_MARK, REJECTED } from '../../../src/core/work.ts'
 import { clientOf, rootClient } from '../../support/clients/object-store.ts'
 import { sqlAsRole } from '../../support/clients/sql-as-role.ts'
 import {
@@ -162,7 +162,7 @@ describe('payload key', () => {
       await expect(codec.encode([payload('y')], contextOf(gone))).rejects.toMatchObject(refusal)
       expect(decoded(await codec.decode(encoded)) === large).toBe(true)
       const { metadata, data } = payload({ message: 'secret', stack_trace: 'secret' })
-      const told = { metadata: { ...metadata, [MARK]: Buffer.from('failure') }, data: data ?? null }
+      const told = { metadata: { ...metadata, [PAYLOAD_MARK]: Buffer.from('failure') }, data: data ?? null }
       const [withheld] = await codec.encode([told], contextOf(gone))
       expect(decoded([withheld as Payload])).toEqual({
         message: 'Withheld: it could not be encrypted.',

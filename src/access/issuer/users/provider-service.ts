@@ -204,7 +204,7 @@ export class ProviderService {
     const mayCreate = (provider.sign_up ?? workspace.signUp) === 'open'
     const name = isUserName(identity.name) ? identity.name : ''
     const connected = await identitiesStore.connect(workspace, { ...identity, name }, mayCreate)
-    if (connected === 'full') return FULL
+    if (connected === 'user_limit') return FULL
     if (connected?.how === 'disconnected') return disconnected(provider)
     const user = connected && (await users.find(connected.id))
     if (user === undefined) return CLOSED

@@ -15,7 +15,7 @@ import { evaluateInThread } from '../enforce-schema.ts'
 import { mongoStore } from '../mongo/store.ts'
 import { postgresStore } from '../postgres/store.ts'
 import { ALL, BY_ID, type Filter } from '../query/filter.ts'
-import { EVERYTHING } from '../rules/permissions.ts'
+import { ALL_RIGHTS } from '../rules/permissions.ts'
 import type { Collection, Store, Stored } from '../store.ts'
 import { COLUMNS, refOf, requestedOf, type Schema } from './api-types.ts'
 import { type BuiltDeclaration, buildDeclaration, type DeclarationRequest } from './build-declaration.ts'
@@ -206,7 +206,7 @@ class ExistingDocumentsScan {
   constructor(row: Row, schema: Prepared) {
     const declared = toDeclaration(row)
     const readers = { anon: false, user: false }
-    this.#collection = { name: row.collection, declared, permissions: EVERYTHING, readers }
+    this.#collection = { name: row.collection, declared, permissions: ALL_RIGHTS, readers }
     this.#table = sql`tenon_data.${Sql.identifier(row.relation)}`
     this.#isDocumentStore = row.store === 'document'
     this.#schema = schema

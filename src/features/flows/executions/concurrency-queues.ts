@@ -15,7 +15,7 @@ import {
 } from '../../background/background-task.ts'
 import { promoteQueued, reconcileExecution } from './reconcile-execution.ts'
 
-const { soonSeconds, atOnce, pollMs, workspacesSeenMax, queuesSeenMax, holdersMax, slotsSeenMax } =
+const { firstCheckSeconds: soonSeconds, atOnce, pollMs, workspacesSeenMax, queuesSeenMax, holdersMax, slotsSeenMax } =
   LIMITS.reconciler
 
 /** A queue with a free slot, or an execution whose slot the queue waits for. */

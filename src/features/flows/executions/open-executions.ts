@@ -11,7 +11,7 @@ import {
 } from '../../background/background-task.ts'
 import { reconcileExecution } from './reconcile-execution.ts'
 
-const { againSeconds, soonSeconds, atOnce, pollMs, workspacesSeenMax } = LIMITS.reconciler
+const { recheckSeconds: againSeconds, firstCheckSeconds: soonSeconds, atOnce, pollMs, workspacesSeenMax } = LIMITS.reconciler
 
 /** The items are ids of executions. */
 export function openExecutions(): BackgroundTask<string> {

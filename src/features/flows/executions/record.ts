@@ -37,7 +37,7 @@ async function writeUpdate(scope: WorkspaceScope, update: ExecutionUpdate): Prom
         status = case when ended_at is null and ${ending === undefined}::boolean then ${update.status} else status end,
         ending = ${json(ending)}::jsonb,
         due_at = case when ${ending === undefined}::boolean then due_at
-          else now() + make_interval(secs => ${LIMITS.reconciler.soonSeconds}::integer) end,
+          else now() + make_interval(secs => ${LIMITS.reconciler.firstCheckSeconds}::integer) end,
         output = coalesce(${json(update.output)}::jsonb, output),
         error = case when ${update.status} = 'completed' then null else coalesce(${json(update.error)}::jsonb, error) end,
         compensation = coalesce(${json(update.compensation)}::jsonb, compensation),

@@ -79,7 +79,7 @@ async function compiled(source: string): Promise<Compiled> {
       exported: EXPORTS.filter((name) => exported.includes(name)),
       mayImport: /\bimport\b|\bfrom\s*["'`]/.test(out),
     }
-  const faults = faultsOf(err)
+  const faults = parseFaults(err)
   if (faults.length > 0) return { faults: died ? faults.slice(0, 1) : faults }
   const message = died
     ? 'It is nested too deeply, or too large.'
@@ -99,7 +99,7 @@ function exportedNames(code: string): string[] {
   return list.split(',').map((name) => name.replace(/^.* as /s, ''))
 }
 
-function faultsOf(err: string): Fault[] {
+function parseFaults(err: string): Fault[] {
   return [...err.matchAll(FAULT)].map(([, message = '', line, column]) => ({
     message,
     line: Number(line),

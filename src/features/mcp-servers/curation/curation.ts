@@ -147,7 +147,7 @@ export function draftTools(
       continue
     }
     const tool = toolOf(candidate, choice)
-    faults.push(...faultsOf(key, choice, candidate, budget), ...exampleFaults(key, choice, tool, budget))
+    faults.push(...choiceFaults(key, choice, candidate, budget), ...exampleFaults(key, choice, tool, budget))
     if (choice.enabled) tools.push(tool)
   }
   faults.push(...collisions(tools), ...groupFaults(groups, tools))
@@ -190,7 +190,7 @@ function annotationsOf({ annotations, claimed_annotations }: Candidate, choice: 
   return { ...annotations, ...(isTrusted && { destructiveHint: false }), ...choice.annotations }
 }
 
-function faultsOf(
+function choiceFaults(
   key: string,
   choice: Choice,
   candidate: Candidate,

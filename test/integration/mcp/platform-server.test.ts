@@ -1,4 +1,4 @@
-/** The official MCP server, called by the official clients: operations as tools, and the flow language as resources. */
+/** The platform MCP server, called by the official clients: operations as tools, and the flow language as resources. */
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
