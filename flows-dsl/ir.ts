@@ -242,7 +242,11 @@ export interface ExecutionInfo {
 }
 
 /** The workflow descriptor; `definition` has the document only, since a run carries the compiled form. */
-export function describeFlow({ document }: FlowIR, input: Json, { id, started_at }: ExecutionInfo): JsonObject {
+export function describeFlow(
+  { document }: FlowIR,
+  input: Json,
+  { id, started_at }: ExecutionInfo,
+): JsonObject {
   return { id, definition: { document: { ...document } }, input, startedAt: timeOf(Date.parse(started_at)) }
 }
 

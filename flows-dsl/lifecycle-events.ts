@@ -1,6 +1,6 @@
 /** Builds the lifecycle events of an execution (OWS 1.0 "Lifecycle Events"): their names and data. */
 
-import type { FlowDocument, JsonObject, ExecutionInfo } from './ir.ts'
+import type { ExecutionInfo, FlowDocument, JsonObject } from './ir.ts'
 import type { FlowResult } from './machine/state.ts'
 import type { StepEvent } from './tasks/task.ts'
 

@@ -41,7 +41,7 @@ export interface CompileOptions {
 interface SuccessfulCompilation {
   readonly ir: FlowIR
   readonly definition: SourceNode
-  readonly faults: readonly []
+  readonly diagnostics: readonly []
   /** Diagnostics of suspicious code that do not prevent publishing. */
   readonly warnings: readonly Diagnostic[]
 }
@@ -49,7 +49,7 @@ interface SuccessfulCompilation {
 interface FailedCompilation {
   readonly ir: undefined
   readonly definition: undefined
-  readonly faults: readonly Diagnostic[]
+  readonly diagnostics: readonly Diagnostic[]
   readonly warnings: readonly []
 }
 
@@ -80,13 +80,13 @@ export function compile(source: string, options: CompileOptions): Compiled {
     return {
       ir,
       definition: root,
-      faults: [],
+      diagnostics: [],
       warnings: formatDiagnostics([...context.warnings.diagnostics, ...unreachableIn(ir, root)], source),
     }
   return {
     ir: undefined,
     definition: undefined,
-    faults: formatDiagnostics(context.diagnostics, source),
+    diagnostics: formatDiagnostics(context.diagnostics, source),
     warnings: [],
   }
 }

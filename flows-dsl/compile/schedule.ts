@@ -121,7 +121,7 @@ function compileCronExpression(given: SourceNode, context: CompileContext): stri
   if (text === undefined) return undefined
   const parsed = parseCron(text)
   if ('cron' in parsed) return parsed.cron
-  for (const { message, hint, offset } of parsed.faults) {
+  for (const { message, hint, offset } of parsed.diagnostics) {
     const at = offset === undefined ? given : (given as ScalarNode).locationOf(offset)
     context.report('cron_invalid', at, message, hint)
   }

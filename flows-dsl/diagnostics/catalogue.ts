@@ -267,7 +267,7 @@ const ERRORS = {
   secret_stored: {
     title: 'A secret would be stored in a document or an object',
     explanation:
-      'API keys, other flows and exports read documents and objects, which would contain the secret in plain text. An execution that would store one in another way faults with the type `configuration`.',
+      'API keys, other flows and exports read documents and objects, which would contain the secret in plain text. An execution that would store one in another way diagnostics with the type `configuration`.',
     example: flow(
       'use: { secrets: [token] }',
       'do:',

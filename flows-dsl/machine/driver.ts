@@ -2,7 +2,7 @@
 
 import { STEPS_MAX } from '../budget.ts'
 import { type ErrorObject, FlowError } from '../errors.ts'
-import type { FlowIR, Json, JsonObject, ExecutionInfo } from '../ir.ts'
+import type { ExecutionInfo, FlowIR, Json, JsonObject } from '../ir.ts'
 import type { CallbackMessage, StepRef } from '../tasks/task.ts'
 import type { HeldDecision, Patch } from './data-patch.ts'
 import type { Effects } from './effects.ts'
@@ -12,9 +12,9 @@ import {
   type Effect,
   type EffectOutcome,
   type EffectResult,
-  pack,
   type FlowResult,
   type FlowState,
+  pack,
   type Snapshot,
   unpack,
 } from './state.ts'
@@ -267,7 +267,8 @@ export class Driver {
   #proceed(commands: readonly Command[]): void {
     const awaited = [...this.nonResumable.values()].includes('await')
     // A child flow may take weeks: the execution does not stand still until it has ended.
-    if (!this.isContinuing && !awaited && this.#effects.shouldContinueAsNew?.() === true) this.isContinuing = true
+    if (!this.isContinuing && !awaited && this.#effects.shouldContinueAsNew?.() === true)
+      this.isContinuing = true
     this.#carryOut(commands)
   }
 

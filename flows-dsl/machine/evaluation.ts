@@ -17,7 +17,7 @@ import type { Expression } from '../jq/expression.ts'
 import { schemaErrors } from '../json-schema/validate.ts'
 import { storageFlaw } from '../storable.ts'
 import type { Frames } from './frames.ts'
-import type { Environment, Frame, FlowState, TaskFrame, UnsettledCall } from './state.ts'
+import type { Environment, FlowState, Frame, TaskFrame, UnsettledCall } from './state.ts'
 
 const ERRORS_LISTED_MAX = 5
 /** Limits the evaluation of one turn to about a second. */

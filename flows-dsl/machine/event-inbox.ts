@@ -2,7 +2,7 @@
 
 import type { JsonObject } from '../ir.ts'
 import type { Frames } from './frames.ts'
-import type { BufferedEvent, Fork, FlowState, TaskFrame } from './state.ts'
+import type { BufferedEvent, FlowState, Fork, TaskFrame } from './state.ts'
 
 /** Bounds of the buffer (events, characters of their JSON) and of the list of known event ids; the oldest are dropped first. */
 const EVENTS_MAX = 1_000

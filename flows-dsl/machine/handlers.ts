@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../ir.ts'
 import type { ChildResult } from '../tasks/task.ts'
 import type { Lists } from './children.ts'
 import type { MachineContext } from './machine-context.ts'
-import type { HandlerErrors, FlowResult, FlowState } from './state.ts'
+import type { FlowResult, FlowState, HandlerErrors } from './state.ts'
 import { hasUnsettled } from './unsettled-calls.ts'
 
 /** A `finally` cannot be cancelled, so its time is bounded. */

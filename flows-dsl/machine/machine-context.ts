@@ -7,7 +7,7 @@ import type { StepEvent, StepRef, TaskContext } from '../tasks/task.ts'
 import { Evaluation } from './evaluation.ts'
 import { Inbox } from './event-inbox.ts'
 import { Frames } from './frames.ts'
-import type { Command, Effect, EffectFrame, Environment, Frame, FlowState, TaskFrame } from './state.ts'
+import type { Command, Effect, EffectFrame, Environment, FlowState, Frame, TaskFrame } from './state.ts'
 import { TaskIndex } from './task-index.ts'
 import { keepCallsBelow } from './unsettled-calls.ts'
 

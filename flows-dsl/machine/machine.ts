@@ -5,7 +5,7 @@
 
 import { durationOf, durationText } from '../compile/duration.ts'
 import { ERRORS, type ErrorObject, FinalError, FlowError } from '../errors.ts'
-import type { FlowIR, Json, JsonObject, ExecutionInfo, Template } from '../ir.ts'
+import type { ExecutionInfo, FlowIR, Json, JsonObject, Template } from '../ir.ts'
 import { storageFlaw, toStorable } from '../storable.ts'
 import type { CallbackMessage, ChildResult } from '../tasks/task.ts'
 import { Approvals } from './approvals.ts'

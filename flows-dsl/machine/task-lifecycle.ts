@@ -7,7 +7,7 @@ import type { Child, ChildResult, Message, TaskResult, Transition } from '../tas
 import { Children, Extensions, Lists, type TaskEntry } from './children.ts'
 import { type HeldDecision, holdTask, shouldHold } from './data-patch.ts'
 import { type MachineContext, taskContextOf } from './machine-context.ts'
-import type { CompletedTask, Frame, FlowState, TaskFrame } from './state.ts'
+import type { CompletedTask, FlowState, Frame, TaskFrame } from './state.ts'
 import { typeOf } from './task-index.ts'
 import { hasOpenCall } from './unsettled-calls.ts'
 

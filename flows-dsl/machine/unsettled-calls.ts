@@ -13,8 +13,8 @@ import type {
   Effect,
   EffectFrame,
   EffectOutcome,
-  Frame,
   FlowState,
+  Frame,
   TaskFrame,
   UnsettledCall,
 } from './state.ts'

@@ -74,7 +74,10 @@ export class Idempotency {
         sql`select tenon.delete_expired_replies()`,
         deleteOldReplies(id),
       )
-      .catch((error: unknown) => deleteClaim(scope, claim, error))) as unknown as [ClaimRow[]?, StoredClaim[]?]
+      .catch((error: unknown) => deleteClaim(scope, claim, error))) as unknown as [
+      ClaimRow[]?,
+      StoredClaim[]?,
+    ]
     if (claimed !== undefined) return this.#claim(scope, id, claimed)
     // Another request held the claim, and has removed it meanwhile.
     if (seen === undefined) throw new Problem('idempotency_in_flight')

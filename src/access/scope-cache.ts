@@ -7,7 +7,11 @@ import { internalsOf } from './internals.ts'
 import type { AdminScope, Scope, WorkspaceScope } from './scope.ts'
 
 /** The cached result of `load` in this workspace, loaded at most a few seconds ago. */
-export async function cached<T>(scope: WorkspaceScope, key: string, load: () => Promise<Sized<T>>): Promise<T> {
+export async function cached<T>(
+  scope: WorkspaceScope,
+  key: string,
+  load: () => Promise<Sized<T>>,
+): Promise<T> {
   return (await internalsOf(scope).services.cache.load(memoKey(scope.ref, key), load)).value as T
 }
 

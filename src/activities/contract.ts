@@ -3,11 +3,11 @@
 import type { ErrorResponse } from '../../flows-dsl/errors.ts'
 import type {
   EventSubscriptionsInput,
+  ExecutionUpdate,
   FlowTriggerInput,
   FunctionTriggerInput,
   PastEvents,
   RegistrationInput,
-  ExecutionUpdate,
   ScheduledRun,
   SlotGeneration,
   Triggered,

@@ -298,7 +298,7 @@ export const PROBLEMS = {
   ),
 
   // Flows, functions and calls to other servers
-  flow_invalid: row(422, 'The flow is not valid', 'See `faults`: each has line and column.'),
+  flow_invalid: row(422, 'The flow is not valid', 'See `diagnostics`: each has line and column.'),
   flow_too_costly: row(
     422,
     'The flow takes too much CPU time to compile or to simulate',
@@ -309,7 +309,7 @@ export const PROBLEMS = {
     'The input does not match the schema of the flow',
     'See `errors`: each has a pointer. Nothing was started.',
   ),
-  function_invalid: row(422, 'The function is not valid', 'See `faults`: each has line and column.'),
+  function_invalid: row(422, 'The function is not valid', 'See `diagnostics`: each has line and column.'),
   output_too_large: row(
     413,
     'The result is too large',

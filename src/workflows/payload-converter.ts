@@ -57,7 +57,8 @@ export const payloadConverter: PayloadConverter = {
 
 /** Plaintext is rejected as well: lines for operators are never read by a workflow. */
 const isRejected = (payload: Payload) =>
-  textOf(payload, 'encoding') === REJECTED || textOf(payload, PAYLOAD_MARK) === ('cleartext' satisfies PayloadMark)
+  textOf(payload, 'encoding') === REJECTED ||
+  textOf(payload, PAYLOAD_MARK) === ('cleartext' satisfies PayloadMark)
 
 /** Returns a marker for an argument, which an interceptor refuses. Results pass no such interceptor, so it throws for them. */
 function rejected(context: SerializationContext | undefined): WorkInput {

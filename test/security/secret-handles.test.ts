@@ -52,9 +52,9 @@ ${task(name, given)}
       })
       expect(body).toMatchObject({
         valid: false,
-        faults: [{ code: 'secret_stored', line: 4, message: expect.stringContaining(`\`${name}\``) }],
+        diagnostics: [{ code: 'secret_stored', line: 4, message: expect.stringContaining(`\`${name}\``) }],
       })
-      expect(body.faults[0].message).toContain('`token`')
+      expect(body.diagnostics[0].message).toContain('`token`')
       const draft = await call('POST', `${workspace.flows}/definitions`, {
         as: workspace.operator,
         body: { source },

@@ -111,7 +111,8 @@ export class SignIn {
       ...(await this.#accessOf(details)),
       resource,
       email: account?.email ?? '',
-      isAllowed: account !== undefined && (await this.services.resources.allows(account, client.id, resource)),
+      isAllowed:
+        account !== undefined && (await this.services.resources.allows(account, client.id, resource)),
     }
   }
 
@@ -311,7 +312,9 @@ export class SignIn {
 
   /** The subject of the browser's session, if it may sign in at the client. */
   async #accountOf({ session }: Interaction, client: OAuthClient): Promise<Account | undefined> {
-    return session?.accountId === undefined ? undefined : findSubject(this.services, session.accountId, client)
+    return session?.accountId === undefined
+      ? undefined
+      : findSubject(this.services, session.accountId, client)
   }
 
   async #userWorkspace(client: OAuthClient): Promise<UserWorkspace | undefined> {

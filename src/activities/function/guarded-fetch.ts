@@ -5,9 +5,9 @@
 
 import { promisify } from 'node:util'
 import { brotliDecompress, unzip } from 'node:zlib'
+import { CHAIN_DEPTH_HEADER } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { CHAIN_DEPTH_HEADER } from '../../core/execution.ts'
 import type { FunctionEgress } from '../../features/functions/egress.ts'
 import type { GuestRequest, GuestResponse } from '../../features/functions/sandbox/invocation.ts'
 import { nextChainDepth } from '../../features/operation-helpers.ts'

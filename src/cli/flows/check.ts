@@ -22,18 +22,18 @@ async function compilerFor({ offline, workspace }: Options): Promise<Compiler> {
   }
 }
 
-/** Prints all faults and warnings of all files. @returns the exit code: 1 if a file is not valid */
+/** Prints all diagnostics and warnings of all files. @returns the exit code: 1 if a file is not valid */
 async function validate(files: readonly string[], options: Options & { json?: boolean }): Promise<number> {
   const compiler = await compilerFor(options)
   const results = []
   for (const file of files) {
-    const { faults, warnings } = await compiler.validate(await readCallerFile(file))
-    results.push({ file, valid: faults.length === 0, faults, warnings })
+    const { diagnostics, warnings } = await compiler.validate(await readCallerFile(file))
+    results.push({ file, valid: diagnostics.length === 0, diagnostics, warnings })
   }
   if (options.json) printJson(results)
   else {
-    for (const { file, valid, faults, warnings } of results) {
-      printDiagnostics(file, faults)
+    for (const { file, valid, diagnostics, warnings } of results) {
+      printDiagnostics(file, diagnostics)
       printDiagnostics(file, warnings, 'warning')
       if (valid) process.stdout.write(`${file}: ${paint('green', 'valid', process.stdout)}\n`)
     }
@@ -60,9 +60,9 @@ export function checkVerbs(flows: Command): void {
   addVerb(
     flows,
     'validate <files...>',
-    'print all faults and warnings of each file: file:line:column code: message',
+    'print all diagnostics and warnings of each file: file:line:column code: message',
     validate,
-    [WORKSPACE, OFFLINE, ['--json', 'one JSON value: [{file, valid, faults, warnings}]']],
+    [WORKSPACE, OFFLINE, ['--json', 'one JSON value: [{file, valid, diagnostics, warnings}]']],
   )
   addVerb(
     flows,
@@ -80,20 +80,20 @@ interface Drawn {
   readonly edges: readonly object[]
 }
 
-/** A definition without faults is valid, even with warnings. */
+/** A definition without diagnostics is valid, even with warnings. */
 interface Validated {
-  readonly faults: readonly Diagnostic[]
+  readonly diagnostics: readonly Diagnostic[]
   readonly warnings: readonly Diagnostic[]
 }
 
 interface Compiler {
   validate(source: string): Promise<Validated>
-  /** @returns the graph, or all faults */
+  /** @returns the graph, or all diagnostics */
   graph(source: string): Promise<Drawn | readonly Diagnostic[]>
 }
 
-/** The faults of a rejected definition. @throws any other error */
+/** The diagnostics of a rejected definition. @throws any other error */
 export function diagnosticsOf(error: unknown): readonly Diagnostic[] {
-  if (!(error instanceof ApiError) || !Array.isArray(error.problem['faults'])) throw error
-  return error.problem['faults'] as Diagnostic[]
+  if (!(error instanceof ApiError) || !Array.isArray(error.problem['diagnostics'])) throw error
+  return error.problem['diagnostics'] as Diagnostic[]
 }

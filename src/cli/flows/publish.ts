@@ -50,7 +50,7 @@ interface PublishOptions extends WorkspaceOption {
   readonly force?: boolean
 }
 
-/** Publishes files, and all flows below folders. @returns the exit code: 1 if a flow has faults */
+/** Publishes files, and all flows below folders. @returns the exit code: 1 if a flow has diagnostics */
 async function publish(files: readonly string[], options: PublishOptions): Promise<number> {
   const named = [...files, ...(options.file === undefined ? [] : [options.file])]
   if (named.length === 0) throw new Error('Name a file or a folder with flows.')

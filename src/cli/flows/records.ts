@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import type { ApiClient } from '../client.ts'
 import { flowsClient } from '../settings.ts'
 import { addVerb, dateTimeText, printJson, printTable, WORKSPACE, type WorkspaceOption } from '../verb.ts'
-import { drawExecution, markOf, ExecutionTree, timeText } from './drawing.ts'
+import { drawExecution, ExecutionTree, markOf, timeText } from './drawing.ts'
 import { type Execution, flowNameOf, headOf, printFault, type Step } from './execution.ts'
 import { printStepData, stepsOf } from './steps.ts'
 

@@ -37,15 +37,15 @@ interface Options extends WorkspaceOption {
   readonly json?: boolean
 }
 
-/** Compiles a flow. @returns undefined if it has faults, which are printed */
+/** Compiles a flow. @returns undefined if it has diagnostics, which are printed */
 async function compile(
   file: string,
   source?: string,
 ): Promise<{ readonly ir: FlowIR; readonly definition: SourceNode } | undefined> {
   const { compileFlow } = await import('../stack/local-compiler.ts')
-  const { ir, definition, faults } = compileFlow(source ?? (await readCallerFile(file)))
+  const { ir, definition, diagnostics } = compileFlow(source ?? (await readCallerFile(file)))
   if (ir !== undefined) return { ir, definition }
-  printDiagnostics(file, faults)
+  printDiagnostics(file, diagnostics)
   return undefined
 }
 

@@ -1,7 +1,7 @@
 /** Shows a running execution: as a tree that is redrawn on a terminal, as one line per event elsewhere. */
 
 import type { Output } from './diagnostics.ts'
-import { drawExecution, errorText, type Head, markOf, ExecutionTree, type StepUpdate } from './drawing.ts'
+import { drawExecution, ExecutionTree, errorText, type Head, markOf, type StepUpdate } from './drawing.ts'
 
 const REDRAW_MS = 120
 

@@ -20,7 +20,7 @@ interface Deployed {
   readonly config: Readonly<Record<string, unknown>> & { readonly secrets?: readonly string[] }
 }
 
-interface Fault {
+interface Diagnostic {
   readonly message: string
   readonly file?: string
   readonly line: number
@@ -121,12 +121,14 @@ async function findUnchanged(
   )
 }
 
-/** The faults of a refused deployment as a SourceError; any other error as it is. */
+/** The diagnostics of a refused deployment as a SourceError; any other error as it is. */
 function sourceErrorOf(error: unknown, path: string): unknown {
-  if (!(error instanceof ApiError) || !Array.isArray(error.problem['faults'])) return error
-  const faults = error.problem['faults'] as Fault[]
+  if (!(error instanceof ApiError) || !Array.isArray(error.problem['diagnostics'])) return error
+  const diagnostics = error.problem['diagnostics'] as Diagnostic[]
   return new SourceError(
-    faults.map(({ file = path, line, column, message }) => `${file}:${line}:${column} ${message}`).join('\n'),
+    diagnostics
+      .map(({ file = path, line, column, message }) => `${file}:${line}:${column} ${message}`)
+      .join('\n'),
   )
 }
 

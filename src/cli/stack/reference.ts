@@ -25,7 +25,7 @@ export function referenceFiles(): Readonly<Record<string, string>> {
     'flow-schema.json': flowSchema(),
     'policy.txt': policy(OPERATIONS),
     'problems.md': problems(),
-    'flow-faults.md': diagnosticDocs(),
+    'flow-diagnostics.md': diagnosticDocs(),
     'flow-conformance.md': conformancePage(),
     'config.md': config(),
     'cli.md': commandLine(),

@@ -100,10 +100,15 @@ async function compiledModule({
   source_map,
 }: Bundle): Promise<{ code: string; constants: FunctionConstants; entryPoints: readonly EntryPoint[] }> {
   const compiled = await compileFunction(source, 'local')
-  if (compiled.faults !== undefined) throw new SourceError(compiled.faults.map(faultText).join('\n'))
+  if (compiled.diagnostics !== undefined)
+    throw new SourceError(compiled.diagnostics.map(diagnosticText).join('\n'))
   const { code, exported, entryPoints } = compiled
-  const { constants, faults } = readModule({ code, exported, ...(source_map && { sourceMap: source_map }) })
-  if (faults.length > 0) throw new SourceError(faults.map(faultText).join('\n'))
+  const { constants, diagnostics } = readModule({
+    code,
+    exported,
+    ...(source_map && { sourceMap: source_map }),
+  })
+  if (diagnostics.length > 0) throw new SourceError(diagnostics.map(diagnosticText).join('\n'))
   return { code, constants, entryPoints }
 }
 
@@ -114,7 +119,7 @@ interface Located {
   readonly message: string
 }
 
-const faultText = ({ file = 'source', line, column, message }: Located): string =>
+const diagnosticText = ({ file = 'source', line, column, message }: Located): string =>
   `${file}:${line}:${column} ${message}`
 
 async function denoPath(): Promise<string> {

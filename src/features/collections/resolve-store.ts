@@ -13,7 +13,7 @@ import { postgresStore, StaleDeclarationError } from './postgres/store.ts'
 import type { Right } from './rules/access.ts'
 import { lookUp } from './rules/lookups.ts'
 import { ALL_RIGHTS, permissionsOf, readersOf, requireRights } from './rules/permissions.ts'
-import { declarationOf, cacheKey } from './schemas/declaration-cache.ts'
+import { cacheKey, declarationOf } from './schemas/declaration-cache.ts'
 import type { Collection, Store } from './store.ts'
 
 export interface CollectionLocation {

@@ -1,8 +1,8 @@
 /** Reads published events and document changes after a cursor, in pages, and waits for the next ones. */
 
+import { isBefore } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
-import { isBefore } from '../../core/execution.ts'
 import { mayHaveDropped } from '../../infra/valkey/stream-log.ts'
 import type { Entry } from '../../infra/valkey/streams.ts'
 import { type Events, isWorkspaceTopic, matchesAny, type StreamName } from './events.ts'

@@ -12,31 +12,31 @@ import { LIMITS } from '../../core/limits.ts'
 import { Problem } from '../../core/problem.ts'
 import { sql } from '../../infra/postgres/sql.ts'
 import { previewOperation } from '../operation-helpers.ts'
-import { Fault, FLOWS, flowInvalid, inFlowThread, Source, Warnings, Ws } from './definitions.ts'
+import { Diagnostic, FLOWS, flowInvalid, inFlowThread, Source, Warnings, Ws } from './definitions.ts'
 import { answeredSteps, readRecordedExecution, recordedStep } from './executions/history.ts'
 import { FlowFacts } from './flow-summary.ts'
 import { missingReferences } from './references.ts'
 
 export const validateFlow = previewOperation({
   name: 'flow.validate',
-  summary: 'Check a flow and return all faults, each with line, column and pointer',
+  summary: 'Check a flow and return all diagnostics, each with line, column and pointer',
   reads: true,
   input: Input({ ws: Ws, source: Source }),
   output: Type.Object({
     valid: Type.Boolean(),
-    faults: Type.Array(Fault),
+    diagnostics: Type.Array(Diagnostic),
     warnings: Warnings,
     facts: Type.Optional(FlowFacts),
   }),
   http: { method: 'POST', path: `${FLOWS}/validate`, body: '*', texts: { 'application/yaml': 'source' } },
   run: async (scope, { source }) => {
-    const { faults, warnings, ...checked } = await inFlowThread(scope, 'check', { source })
+    const { diagnostics, warnings, ...checked } = await inFlowThread(scope, 'check', { source })
     if (checked.references === undefined)
-      return { valid: false, faults: [...faults], warnings: [...warnings] }
+      return { valid: false, diagnostics: [...diagnostics], warnings: [...warnings] }
     const missing = await missingReferences(scope, checked.references)
     return {
-      valid: missing.faults.length === 0,
-      faults: missing.faults,
+      valid: missing.diagnostics.length === 0,
+      diagnostics: missing.diagnostics,
       warnings: [...warnings, ...missing.warnings],
       facts: checked.facts,
     }
@@ -152,7 +152,7 @@ export const simulateFlow = previewOperation({
       options: { ...before.options, ...given.options },
     } as Simulation
     const ran = await inFlowThread(scope, 'simulate', { source, simulation })
-    if ('faults' in ran) throw flowInvalid(ran.faults)
+    if ('diagnostics' in ran) throw flowInvalid(ran.diagnostics)
     if ('refused' in ran) throw inputProblem(ran.refused)
     return new Serialized(ran.json) as never
   },
@@ -214,14 +214,14 @@ const Edge = Type.Object({
 export const graphFlow = previewOperation({
   name: 'flow.graph',
   summary:
-    'Return the graph of a flow: nodes, edges, and Mermaid text; 422 with all faults if it is not valid',
+    'Return the graph of a flow: nodes, edges, and Mermaid text; 422 with all diagnostics if it is not valid',
   reads: true,
   input: Input({ ws: Ws, source: Source }),
   output: Type.Object({ mermaid: Type.String(), nodes: Type.Array(Node), edges: Type.Array(Edge) }),
   http: { method: 'POST', path: `${FLOWS}/graph`, body: '*', texts: { 'application/yaml': 'source' } },
   run: async (scope, { source }) => {
     const drawn = await inFlowThread(scope, 'graph', { source })
-    if ('faults' in drawn) throw flowInvalid(drawn.faults)
+    if ('diagnostics' in drawn) throw flowInvalid(drawn.diagnostics)
     return new Serialized(drawn.json) as never
   },
 })

@@ -27,7 +27,7 @@ const FlowName = Type.String({
   description: 'Unique in the workspace.',
 })
 
-export const Fault = Type.Object({
+export const Diagnostic = Type.Object({
   code: Type.String(),
   message: Type.String(),
   line: Type.Integer(),
@@ -45,13 +45,13 @@ const Flow = Type.Object({
   latest_version: Type.Integer({ description: '0 if none is published.' }),
   source: Type.String(),
   valid: Type.Boolean(),
-  faults: Type.Array(Fault),
+  diagnostics: Type.Array(Diagnostic),
   created_at: Time,
   updated_at: Time,
 })
 type Flow = Static<typeof Flow>
 
-export const Warnings = Type.Array(Fault, { description: 'Diagnostics that do not prevent publishing.' })
+export const Warnings = Type.Array(Diagnostic, { description: 'Diagnostics that do not prevent publishing.' })
 
 /** The response to writing a definition. */
 const Written = Type.Object({ ...Flow.properties, warnings: Warnings })
@@ -61,7 +61,7 @@ const FlowSummary = Type.Omit(Flow, ['source'])
 
 type FlowRow = Omit<Flow, 'state' | 'valid'>
 
-const SUMMARY = sql`id, name, latest_version, faults, created_at, updated_at`
+const SUMMARY = sql`id, name, latest_version, diagnostics, created_at, updated_at`
 const COLUMNS = sql`${SUMMARY}, source`
 
 /** Compiles against the platform's function catalogue on this thread, for processes with a single user. */
@@ -88,9 +88,9 @@ export async function inFlowThread<N extends 'check' | 'compile' | 'graph' | 'si
 
 const checkFlow = (scope: WorkspaceScope, source: string) => inFlowThread(scope, 'check', { source })
 
-function toFlow<R extends Pick<FlowRow, 'latest_version' | 'faults'>>(row: R) {
+function toFlow<R extends Pick<FlowRow, 'latest_version' | 'diagnostics'>>(row: R) {
   const state = row.latest_version > 0 ? ('published' as const) : ('draft' as const)
-  return { ...row, state, valid: row.faults.length === 0 }
+  return { ...row, state, valid: row.diagnostics.length === 0 }
 }
 
 /** A condition on flows that are not deleted. `{flow}` in paths is an id or a name. */
@@ -128,11 +128,11 @@ export const createFlow = previewOperation({
     status: () => 201,
   },
   run: async (scope, { name, source }) => {
-    const { faults, warnings, name: own } = await checkFlow(scope, source)
+    const { diagnostics, warnings, name: own } = await checkFlow(scope, source)
     const named = name ?? own
-    if (named === undefined) throw flowInvalid(faults)
-    const insert = sql`insert into flows (id, name, source, faults)
-      values (${scope.newId('flow')}, ${named}, ${source}, ${JSON.stringify(faults)}) returning ${COLUMNS}`
+    if (named === undefined) throw flowInvalid(diagnostics)
+    const insert = sql`insert into flows (id, name, source, diagnostics)
+      values (${scope.newId('flow')}, ${named}, ${source}, ${JSON.stringify(diagnostics)}) returning ${COLUMNS}`
     return effectOnce(scope, async (inside) => {
       const row = await inside
         .row<FlowRow>(insert)
@@ -164,12 +164,12 @@ export const updateFlow = previewOperation({
     texts: { 'application/yaml': 'source' },
   },
   run: async (scope, { flow, source }) => {
-    const { faults, warnings } = await checkFlow(scope, source)
+    const { diagnostics, warnings } = await checkFlow(scope, source)
     const row = await findRow<FlowRow>(
       scope,
       'flow',
       sql`
-      update flows set source = ${source}, faults = ${JSON.stringify(faults)}, updated_at = now()
+      update flows set source = ${source}, diagnostics = ${JSON.stringify(diagnostics)}, updated_at = now()
       where ${isFlow(flow)} returning ${COLUMNS}`,
     )
     return { ...toFlow(row), warnings: [...warnings] }
@@ -218,10 +218,10 @@ function deleteStatements(id: string): Sql[] {
   ]
 }
 
-export function flowInvalid(faults: readonly Static<typeof Fault>[]): Problem {
-  const [first] = faults
-  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
+export function flowInvalid(diagnostics: readonly Static<typeof Diagnostic>[]): Problem {
+  const [first] = diagnostics
+  const more = diagnostics.length > 1 ? ` (and ${diagnostics.length - 1} more)` : ''
   const detail =
     first === undefined ? 'The flow has no name.' : `${first.line}:${first.column} ${first.message}${more}`
-  return new Problem('flow_invalid', { detail, members: { faults } })
+  return new Problem('flow_invalid', { detail, members: { diagnostics } })
 }

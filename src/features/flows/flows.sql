@@ -8,7 +8,7 @@ create table tenon.flows (
   name text not null,
   source text not null,
   -- Diagnostics of the draft, stored on write, so that reading does not compile.
-  faults jsonb not null default '[]',
+  diagnostics jsonb not null default '[]',
   latest_version integer not null default 0,
   created_at timestamptz(3) not null default now(),
   updated_at timestamptz(3) not null default now(),

@@ -60,11 +60,11 @@ export const publishFlow = previewOperation({
   run: async (scope, { flow }) => {
     const { id, source, latest_version } = await findFlow(scope, flow)
     const compiled = await inFlowThread(scope, 'compile', { source })
-    if (compiled.flow === undefined) throw flowInvalid(compiled.faults)
+    if (compiled.flow === undefined) throw flowInvalid(compiled.diagnostics)
     const { warnings } = compiled
     const { head: ir, text, sha256, references } = compiled.flow
     const { secrets } = references
-    const { faults: missing, warnings: unpublished } = await missingReferences(scope, references)
+    const { diagnostics: missing, warnings: unpublished } = await missingReferences(scope, references)
     if (missing.length > 0) throw flowInvalid(missing)
     const hooks = createSecrets(scope, id, ir)
     const { before, after } = await offsetStatements(scope, id, ir)

@@ -17,7 +17,7 @@ import { ConfigChange, DEFAULTS } from './config.ts'
 import type { FunctionConstants } from './exported-constants.ts'
 import { FUNCTION_COLUMNS, FunctionDetails, type VersionRow, withConstants } from './functions.ts'
 import { wakeQueueAfterChange } from './runs/start-queued.ts'
-import { type Compiled, compileFunction, type EntryPoint, type Fault } from './sandbox/compile.ts'
+import { type Compiled, compileFunction, type Diagnostic, type EntryPoint } from './sandbox/compile.ts'
 import { inlineMap, withoutInlineMap } from './source-map.ts'
 import { writeTriggers } from './triggers/trigger-store.ts'
 import { dropOldVersions } from './versions.ts'
@@ -144,8 +144,8 @@ async function store<T>(
 async function compile(scope: AdminScope, { source, source_map }: Deployment): Promise<StoredCode> {
   const sourceMap = source_map === undefined ? undefined : await checkedMap(scope, source_map)
   const compiled = await compileFunction(source, scope.tenantId ?? scope.actor.subject)
-  if (compiled.faults !== undefined)
-    throw functionInvalid(await originalFaults(scope, sourceMap, compiled.faults))
+  if (compiled.diagnostics !== undefined)
+    throw functionInvalid(await originalDiagnostics(scope, sourceMap, compiled.diagnostics))
   const { code, entryPoints } = compiled
   const constants = await readConstants(scope, compiled, sourceMap)
   const map = inlineMap(code)
@@ -161,19 +161,19 @@ async function checkedMap(scope: AdminScope, text: string): Promise<string> {
   return map
 }
 
-/** The faults of the compiler, at their places in the bundled files. */
-async function originalFaults(
+/** The diagnostics of the compiler, at their places in the bundled files. */
+async function originalDiagnostics(
   scope: AdminScope,
   sourceMap: string | undefined,
-  faults: readonly Fault[],
-): Promise<readonly Fault[]> {
-  if (sourceMap === undefined) return faults
-  const asked = { maps: { bundle: sourceMap }, positions: faults }
+  diagnostics: readonly Diagnostic[],
+): Promise<readonly Diagnostic[]> {
+  if (sourceMap === undefined) return diagnostics
+  const asked = { maps: { bundle: sourceMap }, positions: diagnostics }
   const ran = await inThread(scope, 'originalPositions', asked, mapBounds.cpuMs)
-  return 'value' in ran ? faults.map((fault, n) => ({ ...fault, ...ran.value[n] })) : faults
+  return 'value' in ran ? diagnostics.map((fault, n) => ({ ...fault, ...ran.value[n] })) : diagnostics
 }
 
-type Code = Exclude<Compiled, { readonly faults: readonly Fault[] }>
+type Code = Exclude<Compiled, { readonly diagnostics: readonly Diagnostic[] }>
 
 async function readConstants(
   scope: AdminScope,
@@ -184,16 +184,16 @@ async function readConstants(
   const module = { code, exported, ...(sourceMap !== undefined && { sourceMap }) }
   const ran = await inThread(scope, 'readModule', module, LIMITS.functionConstant.cpuMs)
   const tooCostly = { message: 'It takes too long to read its imports and exports.', line: 1, column: 1 }
-  const { constants, faults } = 'value' in ran ? ran.value : { constants: {}, faults: [tooCostly] }
-  if (faults.length > 0) throw functionInvalid(faults)
+  const { constants, diagnostics } = 'value' in ran ? ran.value : { constants: {}, diagnostics: [tooCostly] }
+  if (diagnostics.length > 0) throw functionInvalid(diagnostics)
   return constants
 }
 
 /** A problem with all errors as members; its detail is the first. */
-function functionInvalid(faults: readonly Fault[]): Problem {
-  const [first] = faults
-  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''
+function functionInvalid(diagnostics: readonly Diagnostic[]): Problem {
+  const [first] = diagnostics
+  const more = diagnostics.length > 1 ? ` (and ${diagnostics.length - 1} more)` : ''
   const file = first?.file === undefined ? '' : `${first.file}:`
   const detail = first && `${file}${first.line}:${first.column} ${first.message}${more}`
-  return new Problem('function_invalid', { ...(detail && { detail }), members: { faults } })
+  return new Problem('function_invalid', { ...(detail && { detail }), members: { diagnostics } })
 }

@@ -19,7 +19,7 @@ import {
 } from '../../access/issuer/users/auth-settings.ts'
 import { adminOperation, Id, Input, OptionalTime, Ref, Time } from '../../access/operation-builders.ts'
 import type { AdminScope, WorkspaceScope } from '../../access/scope.ts'
-import { invalidate, invalidateState, cached } from '../../access/scope-cache.ts'
+import { cached, invalidate, invalidateState } from '../../access/scope-cache.ts'
 import { canSendMail, providerSettingsOf } from '../../access/scope-services.ts'
 import {
   NO_OBJECTS,

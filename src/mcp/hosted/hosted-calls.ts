@@ -14,7 +14,7 @@ import type { McpServer, McpTasks, ToolResult } from '../protocol/mcp-server.ts'
 import type { ToolReader } from './hosted-content.ts'
 import { responseOf, shownResult } from './hosted-results.ts'
 import { tasksOf } from './hosted-tasks.ts'
-import { type ToolListing, readsStructuredContent, visibleTools } from './offered-tools.ts'
+import { readsStructuredContent, type ToolListing, visibleTools } from './offered-tools.ts'
 import { callContext, callerOf, type RequestState } from './request-state.ts'
 
 /** A request, with what its client is offered. */

@@ -1,13 +1,13 @@
 /** The tools of the platform's MCP server: operations that read, and an explicit list of those that write. */
 
 import { PLATFORM_SCOPES } from '../../access/authentication/platform-resource.ts'
+import { CHAIN_DEPTH_HEADER } from '../../core/execution.ts'
 import { isObject } from '../../core/json.ts'
 import type { AnyOperation } from '../../core/operation.ts'
 import { inDomain, isPublicRole, type Principal, roleFor } from '../../core/policy.ts'
 import { portableInput } from '../../core/portable-schema.ts'
 import type { Problem } from '../../core/problem.ts'
 import { REDACTED } from '../../core/redact.ts'
-import { CHAIN_DEPTH_HEADER } from '../../core/execution.ts'
 import { OPERATIONS } from '../../features/index.ts'
 import { bodyProblem } from '../../features/operation-helpers.ts'
 import type { McpTool } from '../protocol/mcp-server.ts'

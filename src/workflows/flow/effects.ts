@@ -14,9 +14,9 @@ import type { Json, JsonObject } from '../../../flows-dsl/ir.ts'
 import type { Effects } from '../../../flows-dsl/machine/driver.ts'
 import { AWAIT_CALLBACK, OPEN_CALLBACK } from '../../../flows-dsl/tasks/call.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
+import type { ExecutionInput } from '../../core/execution.ts'
 import { canonical } from '../../core/json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { ExecutionInput } from '../../core/execution.ts'
 import {
   callAsActivity,
   callInline,
@@ -31,10 +31,10 @@ import type { ConcurrencySlot } from './concurrency-slot.ts'
 import { type CurrentDetails, summaryLine } from './current-details.ts'
 import type { EventSubscriptions } from './event-subscriptions.ts'
 import type { ExecutionGate } from './execution-gate.ts'
+import type { ExecutionStatusDisplay } from './execution-status.ts'
 import { type LogicalClock, nowMs, randomFraction } from './logical-clock.ts'
 import type { Recorder } from './recorder.ts'
 import type { ResultCache } from './result-cache.ts'
-import type { ExecutionStatusDisplay } from './execution-status.ts'
 import { runSubflow } from './subflow.ts'
 
 /** The parts of an execution besides the interpreter of its flow. */

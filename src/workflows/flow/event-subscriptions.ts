@@ -6,10 +6,10 @@ import type { Json } from '../../../flows-dsl/ir.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { Activities } from '../../activities/contract.ts'
 import {
+  type ExecutionEvent,
   type ExecutionInput,
   isBefore,
   type PastEvents,
-  type ExecutionEvent,
   type StreamEvent,
 } from '../../core/execution.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'

@@ -5,8 +5,8 @@ import { CancellationScope, continueAsNew, isCancellation } from '@temporalio/wo
 import { ERRORS, type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { FlowIR, Json } from '../../../flows-dsl/ir.ts'
 import { Driver, type RunResult } from '../../../flows-dsl/machine/driver.ts'
+import { type ExecutionInput, type ExecutionUpdate, infoOf } from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { type ExecutionInput, infoOf, type ExecutionUpdate } from '../../core/execution.ts'
 import { startArgument } from '../../core/work.ts'
 import { SummarizedFailure } from '../failure-converter.ts'
 import { ConcurrencySlot } from './concurrency-slot.ts'
@@ -14,10 +14,10 @@ import { CurrentDetails, errorSummary, inlineCode, plainErrorType } from './curr
 import { createEffects } from './effects.ts'
 import { EventSubscriptions } from './event-subscriptions.ts'
 import { ExecutionGate } from './execution-gate.ts'
+import { ExecutionStatusDisplay } from './execution-status.ts'
 import { LogicalClock, nowMs } from './logical-clock.ts'
 import { createRecordWriter, Recorder } from './recorder.ts'
 import { ResultCache } from './result-cache.ts'
-import { ExecutionStatusDisplay } from './execution-status.ts'
 import { registerHandlers } from './signals-and-updates.ts'
 
 /** Runs one execution of a flow. A fault of the flow fails the workflow, so that the Temporal UI shows it as failed. */

@@ -7,8 +7,14 @@ import { storageFlaw } from '../../../flows-dsl/storable.ts'
 import { decisionOf } from '../../../flows-dsl/tasks/approve.ts'
 import type { StepEvent, StepRef } from '../../../flows-dsl/tasks/task.ts'
 import type { Activities, Records } from '../../activities/contract.ts'
+import type {
+  ApprovalRequest,
+  ExecutionEventUpdate,
+  ExecutionUpdate,
+  RecordState,
+  StepUpdate,
+} from '../../core/execution.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { ApprovalRequest, RecordState, ExecutionEventUpdate, ExecutionUpdate, StepUpdate } from '../../core/execution.ts'
 import { holdsHandle } from '../../core/secret-handle.ts'
 import { StepValueRecorder } from './step-data.ts'
 
@@ -162,7 +168,12 @@ export class Recorder {
   }
 
   /** @param of the step; for an event of the execution as a whole, an object without `seq` */
-  #addEvent(what: ExecutionEventUpdate['what'], at: string, of: Partial<StepUpdate> = {}, took?: string): void {
+  #addEvent(
+    what: ExecutionEventUpdate['what'],
+    at: string,
+    of: Partial<StepUpdate> = {},
+    took?: string,
+  ): void {
     if (this.#lastEventSeq === 0) this.#events.push({ seq: ++this.#lastEventSeq, at, what: 'started' })
     const { seq, attempt, error } = of
     this.#events.push({

@@ -4,7 +4,7 @@ import { type ErrorObject, FlowError } from '../../../flows-dsl/errors.ts'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { repeatedPathPrefix } from '../../../flows-dsl/machine/frames.ts'
 import type { StepRef } from '../../../flows-dsl/tasks/task.ts'
-import type { ReusedResult, ExecutionReuse } from '../../core/execution.ts'
+import type { ExecutionReuse, ReusedResult } from '../../core/execution.ts'
 
 /**
  * With `from`, reuse ends with the first effect that completes after that step has started. Until then, steps that run

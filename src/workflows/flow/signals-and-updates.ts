@@ -3,13 +3,13 @@
 import { CancellationScope, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow'
 import type { Driver } from '../../../flows-dsl/machine/driver.ts'
 import type {
-  UpdateReply,
-  StepCallback,
-  StepDecision,
   ExecutionEvent,
   ExecutionPatch,
   ExecutionPause,
+  StepCallback,
+  StepDecision,
   StepRelease,
+  UpdateReply,
 } from '../../core/execution.ts'
 import { withoutHandles } from '../../core/secret-handle.ts'
 import type { ExecutionGate } from './execution-gate.ts'

@@ -2,8 +2,8 @@
 
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { isObject, objectOf } from '../../../flows-dsl/json.ts'
-import { LIMITS } from '../../core/limits.ts'
 import type { StepData, StepUpdate, ValueLocation } from '../../core/execution.ts'
+import { LIMITS } from '../../core/limits.ts'
 import { HANDLE_CHARS_MAX, MASK, replaceHandles } from '../../core/secret-handle.ts'
 
 interface StepValues {

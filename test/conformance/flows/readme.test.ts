@@ -40,8 +40,8 @@ function claimsOf(flow: string): Claims {
 }
 
 function compiled(flow: string): FlowIR {
-  const { ir, faults } = compileFlow(flow)
-  expect(faults).toEqual([])
+  const { ir, diagnostics } = compileFlow(flow)
+  expect(diagnostics).toEqual([])
   if (ir === undefined) throw new Error('It does not compile.')
   return ir
 }
@@ -49,7 +49,7 @@ function compiled(flow: string): FlowIR {
 function check(simulated: Simulated, outcome: string): void {
   const { status, output, error, compensation } = simulated
   const [, word, more] = /^(faults|undone) (.*)$/.exec(outcome) ?? []
-  if (word === 'faults') expect([status, error]).toMatchObject(['faulted', parse(more ?? '')])
+  if (word === 'diagnostics') expect([status, error]).toMatchObject(['faulted', parse(more ?? '')])
   else if (word === 'undone') {
     expect([status, compensation]).toEqual(['faulted', { undone: parse(more ?? ''), failures: [] }])
   } else if (outcome === 'suspended' || outcome === 'waiting') expect(status).toBe(outcome)

@@ -63,7 +63,7 @@ test('validate: valid but suspicious flow: warnings, with and without a server',
   const warnings = [expect.objectContaining({ code: 'task_unreachable', line: 4, pointer: '/do/1/b' })]
   expect([code, JSON.parse(stdout)]).toEqual([
     0,
-    [{ file: 'warned.yaml', valid: true, faults: [], warnings }],
+    [{ file: 'warned.yaml', valid: true, diagnostics: [], warnings }],
   ])
 }, 60_000)
 
@@ -88,13 +88,13 @@ test('validate: several files: all diagnostics of all files, with and without a 
       {
         file: 'bad.yaml',
         valid: false,
-        faults: [
+        diagnostics: [
           expect.objectContaining({ code: 'task_kind_missing', line: 3, pointer: '/do/0/a/swich' }),
           expect.objectContaining({ code: 'duration_invalid', line: 4, pointer: '/do/1/b/wait' }),
         ],
         warnings: [],
       },
-      { file: 'good.yaml', valid: true, faults: [], warnings: [] },
+      { file: 'good.yaml', valid: true, diagnostics: [], warnings: [] },
     ],
   ])
   expect(await tenon('flow validate --offline none.yaml', withoutServer())).toMatchObject({ code: 1 })

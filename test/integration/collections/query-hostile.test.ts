@@ -96,7 +96,7 @@ do:
 `
   const as = workspace.operator
   const made = await call('POST', `${workspace.flows}/definitions`, { as, body: { source } })
-  expect(made.body.faults).toEqual([])
+  expect(made.body.diagnostics).toEqual([])
   const path = `${workspace.flows}/definitions/${made.body.id}`
   expect((await call('POST', `${path}/versions`, { as, body: {} })).status).toBe(201)
   const headers = { prefer: 'wait=20' }

@@ -27,7 +27,7 @@ async function startFlow(tasks: string, more = ''): Promise<string> {
     as: workspace.operator,
     body: { name, source },
   })
-  expect(made.body.faults).toEqual([])
+  expect(made.body.diagnostics).toEqual([])
   await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as: workspace.operator, body: {} })
   const run = await call('POST', `${workspace.flows}/definitions/${name}/executions`, {
     as: workspace.operator,

@@ -70,7 +70,8 @@ test('lost write, repeated in another order: the record shows the repeated write
       ...{ seq, name, iteration, kind: 'set', pointer: `/do/${name}`, path: `${name}~x${iteration}` },
       ...{ summary: name, status: 'running', started_at: new Date(iteration * 1_000).toISOString() },
     })
-    const write = (...steps: StepUpdate[]) => recordExecution(scope, { execution_id: id, status: 'running', steps })
+    const write = (...steps: StepUpdate[]) =>
+      recordExecution(scope, { execution_id: id, status: 'running', steps })
     await write(step(7, 'left', 1), step(8, 'right', 2))
     await write(step(7, 'right', 2))
     await write(step(8, 'left', 3))

@@ -16,7 +16,7 @@ async function publishExample(name: string, source?: string): Promise<string> {
   const as = workspace.operator
   const body = { name, source: source ?? (await readFile(`flows-dsl/examples/${name}.yaml`, 'utf8')) }
   const made = await call('POST', `${workspace.flows}/definitions`, { as, body })
-  expect(made.body.faults).toEqual([])
+  expect(made.body.diagnostics).toEqual([])
   await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as, body: {} })
   return name
 }

@@ -86,7 +86,7 @@ export const tool = {
 export default () => 1`
     const { status, body } = await deploy('refused', source)
     expect([status, body.code]).toEqual([422, 'function_invalid'])
-    expect(body.faults).toEqual([
+    expect(body.diagnostics).toEqual([
       {
         line: 3,
         column: expect.any(Number),

@@ -310,7 +310,10 @@ test('write and publish a nightly report flow, at the platform server: no step i
         JSON.parse(await read('tenon://docs/flow-schema')),
       )
       expect(isFlow(parse(source)), JSON.stringify(isFlow.errors)).toBe(true)
-      expect(await use('check a flow', { workspace_id, source })).toMatchObject({ valid: true, faults: [] })
+      expect(await use('check a flow', { workspace_id, source })).toMatchObject({
+        valid: true,
+        diagnostics: [],
+      })
       const data = [
         { number: 'A1', cents: 900 },
         { number: 'B1', cents: 100 },

@@ -39,10 +39,10 @@ const tool = (name: string, args: string, on = 'desk') =>
 /** The faults of a flow with one call, as `code line:column hint`. */
 async function faultsOf(task: string): Promise<string[]> {
   const source = `document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n  - a: { ${task} }\n`
-  const { faults } = await ok(
+  const { diagnostics } = await ok(
     call('POST', `${workspace.flows}/validate`, { as: workspace.operator, body: { source } }),
   )
-  return faults.map(
+  return diagnostics.map(
     (one: Record<string, unknown>) =>
       `${one['code']} ${one['line']}:${one['column']} ${one['hint'] ?? one['message']}`,
   )

@@ -316,7 +316,7 @@ describe('other entry points', () => {
     const as = workspace.operator
     const body = { source: flow(name, tasks) }
     const made = await call('POST', `${workspace.flows}/definitions`, { as, body })
-    expect(made.body.faults).toEqual([])
+    expect(made.body.diagnostics).toEqual([])
     await call('POST', `${workspace.flows}/definitions/${name}/versions`, { as, body: {} })
     const start = { as, body: {}, headers: { prefer: 'wait=20' } }
     return (await call('POST', `${workspace.flows}/definitions/${name}/executions`, start)).body

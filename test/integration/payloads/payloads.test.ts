@@ -50,7 +50,7 @@ describe('payload size', () => {
       as: workspace.operator,
       body: { source },
     })
-    expect(made.body.faults).toEqual([])
+    expect(made.body.diagnostics).toEqual([])
     await call('POST', `${workspace.flows}/definitions/sizes/versions`, { as: workspace.operator, body: {} })
   })
   afterAll(() => new Promise((done) => server.close(done)))

@@ -3,8 +3,8 @@
 
 import { Client } from 'pg'
 import { beforeAll, expect, inject, test } from 'vitest'
+import { type ExecutionTrigger, isBefore } from '../../../src/core/execution.ts'
 import { LIMITS } from '../../../src/core/limits.ts'
-import { isBefore, type ExecutionTrigger } from '../../../src/core/execution.ts'
 import { admitExecution } from '../../../src/features/flows/executions/start-execution.ts'
 import { sql } from '../../../src/infra/postgres/sql.ts'
 import {

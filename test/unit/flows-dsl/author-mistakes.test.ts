@@ -96,12 +96,12 @@ test.each([
   ],
   [task(`set: { x: "\${ now | strftime('%Y') }" }`), 'expression_invalid', 3, 'Texts are in double quotes.'],
 ])('%s: the diagnostic says what to write', (source, code, line, remedy) => {
-  const { faults, warnings } = compile(source, { catalogue: CATALOGUE })
-  const texts = [...faults, ...warnings]
+  const { diagnostics, warnings } = compile(source, { catalogue: CATALOGUE })
+  const texts = [...diagnostics, ...warnings]
     .filter((one) => one.code === code && one.line === line)
     .map(({ message, hint = '' }) => `${message} ${hint}`)
   expect(texts.join('\n')).toContain(remedy)
-  for (const { message, hint = 'None.' } of faults)
+  for (const { message, hint = 'None.' } of diagnostics)
     expect([message, hint]).toEqual([expect.stringMatching(SENTENCE), expect.stringMatching(SENTENCE)])
 })
 
@@ -109,8 +109,8 @@ test.each([
   ['id: x\nspecVersion: "0.8"\nname: y\nstart: A\nstates: []', 2, 'Serverless Workflow 0.8'],
   ['{ "Comment": "x", "StartAt": "A", "States": {} }', 1, 'Amazon States Language'],
 ])('definition of another language: one diagnostic, which names it: %s', (source, line, language) => {
-  const { faults } = compile(source, { catalogue: CATALOGUE })
-  expect(faults).toEqual([
+  const { diagnostics } = compile(source, { catalogue: CATALOGUE })
+  expect(diagnostics).toEqual([
     expect.objectContaining({
       code: 'unknown_key',
       line,

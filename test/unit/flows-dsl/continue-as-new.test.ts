@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Json } from '../../../flows-dsl/ir.ts'
 import { Driver, type Snapshot } from '../../../flows-dsl/machine/driver.ts'
-import { pack, type FlowState, unpack } from '../../../flows-dsl/machine/state.ts'
+import { type FlowState, pack, unpack } from '../../../flows-dsl/machine/state.ts'
 import { compiled, INFO, World } from '../../conformance/flows/scenario.ts'
 
 const HEAD = "document: { dsl: '1.0.3', namespace: n, name: x, version: '1.0.0' }\ndo:\n"
@@ -37,7 +37,10 @@ test('any JSON: is unchanged after a transfer', () => {
 
 test('shared value: is transferred once and is shared again afterwards', () => {
   const shared = { many: Array.from({ length: 100 }, (_, n) => n) }
-  const state = { frames: { 1: { data: shared }, 2: { data: shared } }, input: shared } as unknown as FlowState
+  const state = {
+    frames: { 1: { data: shared }, 2: { data: shared } },
+    input: shared,
+  } as unknown as FlowState
   const rows = pack(state)
   expect(JSON.stringify(rows).match(/99/g)).toHaveLength(1)
   const back = unpack(JSON.parse(JSON.stringify(rows))) as unknown as {

@@ -35,6 +35,6 @@ test.each(['{}', '{ tasks: 0 }', '{ tasks: 100001 }', "{ tasks: '5' }", '{ tasks
   'limits: %s: is an error',
   (limits) => {
     const source = `${DOCUMENT}limits: ${limits}\ndo: [{ a: { set: {} } }]`
-    expect(compile(source, { catalogue: CATALOGUE }).faults).toHaveLength(1)
+    expect(compile(source, { catalogue: CATALOGUE }).diagnostics).toHaveLength(1)
   },
 )

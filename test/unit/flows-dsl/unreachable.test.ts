@@ -20,8 +20,8 @@ const SET = '{ set: { n: 1 } }'
 const RAISE = 'raise: { error: { type: https://x.example/e, status: 400 } }'
 
 function warningsIn(source: string) {
-  const { ir, faults, warnings } = compile(source, { catalogue: PLATFORM })
-  if (ir === undefined) throw new Error(JSON.stringify(faults))
+  const { ir, diagnostics, warnings } = compile(source, { catalogue: PLATFORM })
+  if (ir === undefined) throw new Error(JSON.stringify(diagnostics))
   return warnings
 }
 
@@ -254,8 +254,10 @@ test('definition with an error: has no warnings; many warnings: the first hundre
   )
   const source = `${HEAD}do: [${dead.join(', ')}]`
   expect(warningsIn(source)).toHaveLength(100)
-  const { faults, warnings } = compile(source.replace('set: { n: 1 }', 'sett: 1'), { catalogue: PLATFORM })
-  expect([faults.length, warnings]).toEqual([1, []])
+  const { diagnostics, warnings } = compile(source.replace('set: { n: 1 }', 'sett: 1'), {
+    catalogue: PLATFORM,
+  })
+  expect([diagnostics.length, warnings]).toEqual([1, []])
 })
 
 test('examples: have no warnings; flows of the corpus: have the intended ones', () => {
@@ -320,10 +322,10 @@ test('any flow: tasks that an execution enters have no warning', () => {
   const seen = { warnings: 0, entered: 0 }
   fc.assert(
     fc.property(flows, (source) => {
-      const { ir, faults, warnings } = compile(source, { catalogue: PLATFORM })
+      const { ir, diagnostics, warnings } = compile(source, { catalogue: PLATFORM })
       // An extension of many tasks is copied into all of them.
-      fc.pre(faults[0]?.code !== 'compiled_too_large')
-      if (ir === undefined) throw new Error(JSON.stringify(faults))
+      fc.pre(diagnostics[0]?.code !== 'compiled_too_large')
+      if (ir === undefined) throw new Error(JSON.stringify(diagnostics))
       const warned = warnings.map(({ pointer }) => pointer)
       expect(new Set(warned).size).toBe(warned.length)
       for (const input of [{ no: true, n: 0 }, { n: 1 }, { n: 2 }]) {

@@ -5,8 +5,8 @@ import type { Mailer } from '../../../infra/mail/mail.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
-  nextCursor,
   findRoundRobin,
+  nextCursor,
   workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'

@@ -1,8 +1,8 @@
 /** Records approvals together with their steps: what is asked, the decisions, and the outcome. */
 
 import { createHash } from 'node:crypto'
-import { seededIds, typeId, uuidOf } from '../../../core/ids.ts'
 import type { StepUpdate } from '../../../core/execution.ts'
+import { seededIds, typeId, uuidOf } from '../../../core/ids.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 
 /** The id of an approval follows from its execution and step, so that a repeated record writes the same row. */

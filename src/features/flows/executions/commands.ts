@@ -4,10 +4,16 @@ import Type from 'typebox'
 import { Input, Ref } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
+import type {
+  ExecutionPatch,
+  ExecutionPause,
+  StepDecision,
+  StepRelease,
+  UpdateReply,
+} from '../../../core/execution.ts'
 import { checkJson } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { UpdateReply, StepDecision, ExecutionPatch, ExecutionPause, StepRelease } from '../../../core/execution.ts'
 import type { Json } from '../../../core/work.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'

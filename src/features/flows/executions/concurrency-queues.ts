@@ -5,18 +5,25 @@ import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import type { SystemScope } from '../../../infra/postgres/system-scope.ts'
 import {
   type BackgroundTask,
-  nextCursor,
   findRoundRobin,
+  nextCursor,
   refOf,
-  workspacePage,
   type TurnRow,
   WorkspaceRoundRobin,
+  workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
 import { promoteQueued, reconcileExecution } from './reconcile-execution.ts'
 
-const { firstCheckSeconds: soonSeconds, atOnce, pollMs, workspacesSeenMax, queuesSeenMax, holdersMax, slotsSeenMax } =
-  LIMITS.reconciler
+const {
+  firstCheckSeconds: soonSeconds,
+  atOnce,
+  pollMs,
+  workspacesSeenMax,
+  queuesSeenMax,
+  holdersMax,
+  slotsSeenMax,
+} = LIMITS.reconciler
 
 /** A queue with a free slot, or an execution whose slot the queue waits for. */
 type QueueItem = { readonly flow: string; readonly key: string } | { readonly execution: string }

@@ -5,8 +5,8 @@ import { LIMITS } from '../../../core/limits.ts'
 import { type Sql, sql, textArray } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
-  nextCursor,
   findRoundRobin,
+  nextCursor,
   workspacePage,
 } from '../../background/background-task.ts'
 

@@ -129,7 +129,10 @@ export async function readDecisions(
 }
 
 /** Ended executions of sub-flows, each with the name of the step that ran it. */
-export async function readSubflowNames(scope: WorkspaceScope, id: string): Promise<ReadonlyMap<string, string>> {
+export async function readSubflowNames(
+  scope: WorkspaceScope,
+  id: string,
+): Promise<ReadonlyMap<string, string>> {
   const rows = await scope.rows<{ name: string; child: string }>(sql`
     select name, child from execution_steps
     where execution_id = ${id} and child is not null and status in ('completed', 'faulted')

@@ -4,14 +4,20 @@ import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
-  nextCursor,
   findRoundRobin,
+  nextCursor,
   workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
 import { reconcileExecution } from './reconcile-execution.ts'
 
-const { recheckSeconds: againSeconds, firstCheckSeconds: soonSeconds, atOnce, pollMs, workspacesSeenMax } = LIMITS.reconciler
+const {
+  recheckSeconds: againSeconds,
+  firstCheckSeconds: soonSeconds,
+  atOnce,
+  pollMs,
+  workspacesSeenMax,
+} = LIMITS.reconciler
 
 /** The items are ids of executions. */
 export function openExecutions(): BackgroundTask<string> {

@@ -1,9 +1,9 @@
 /** Records the progress of an execution: its status, steps and events, written by its own activity. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { Ending, ExecutionEventUpdate, ExecutionUpdate } from '../../../core/execution.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { notFound } from '../../../core/problem.ts'
-import type { Ending, ExecutionEventUpdate, ExecutionUpdate } from '../../../core/execution.ts'
 import { MASK, replaceHandles } from '../../../core/secret-handle.ts'
 import { isRefusedBy } from '../../../infra/postgres/errors.ts'
 import { sql } from '../../../infra/postgres/sql.ts'

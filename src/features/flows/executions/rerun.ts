@@ -7,10 +7,10 @@ import type { ApproveBody } from '../../../../flows-dsl/tasks/approve.ts'
 import type { RunBody } from '../../../../flows-dsl/tasks/run.ts'
 import { Input } from '../../../access/operation-builders.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { ExecutionReuse, ReusedResult } from '../../../core/execution.ts'
 import { canonical } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
-import type { ReusedResult, ExecutionReuse } from '../../../core/execution.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import { findRow, previewOperation } from '../../operation-helpers.ts'
 import { peopleBehind } from '../approvals/deciders.ts'
@@ -22,9 +22,9 @@ import {
   answeredSteps,
   callingSteps,
   type Decided,
-  readDecisions,
   type RecordedExecution,
   type RecordedStep,
+  readDecisions,
   readRecordedExecution,
   recordedStep,
 } from './history.ts'
@@ -90,7 +90,12 @@ export const rerunExecution = previewOperation({
         detail: 'The execution is still running: cancel it, or wait until it has ended.',
       })
     const changed = changeOf(execution, { input, version })
-    const { plan, reuse } = await planOf(scope, id, { execution: execution, from, version: version ?? execution.version, changed })
+    const { plan, reuse } = await planOf(scope, id, {
+      execution: execution,
+      from,
+      version: version ?? execution.version,
+      changed,
+    })
     if (dry_run) return { plan }
     if (plan.refusals.length > 0)
       throw new Problem('state_conflict', { detail: plan.refusals.slice(0, LIMITS.faultsShownMax).join(' ') })

@@ -5,12 +5,12 @@ import { FlowError } from '../../../../flows-dsl/errors.ts'
 import type { Concurrency, FlowIR } from '../../../../flows-dsl/ir.ts'
 import { type SchemaError, schemaErrors } from '../../../../flows-dsl/json-schema/validate.ts'
 import type { WorkspaceScope } from '../../../access/scope.ts'
+import type { ExecutionInput, ExecutionReuse, ExecutionTrigger, Subflow } from '../../../core/execution.ts'
 import { uuidOf } from '../../../core/ids.ts'
 import { checkJson, checkStorable } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { causesOf } from '../../../core/policy.ts'
 import { notFound, Problem } from '../../../core/problem.ts'
-import type { ExecutionInput, ExecutionReuse, ExecutionTrigger, Subflow } from '../../../core/execution.ts'
 import { withoutHandles } from '../../../core/secret-handle.ts'
 import { runBehind, type WorkspaceRef, workflowId } from '../../../core/tenant.ts'
 import type { Json } from '../../../core/work.ts'
@@ -23,8 +23,8 @@ import { withStreamOffsets } from '../subscriptions/subscriptions.ts'
 import { acquireSlot, releaseSlotIf, type SlotResult } from './concurrency.ts'
 import {
   cancelExecution,
-  resumeAdmitted,
   executionInput,
+  resumeAdmitted,
   SEALED,
   type SealedSecrets,
   startWorkflow,

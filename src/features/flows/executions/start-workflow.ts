@@ -2,8 +2,8 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { workflowsOf } from '../../../access/scope-services.ts'
-import { uuidOf } from '../../../core/ids.ts'
 import type { ExecutionInput, ExecutionTrigger, SlotGeneration } from '../../../core/execution.ts'
+import { uuidOf } from '../../../core/ids.ts'
 import { type Json, QUEUES, workflowTypeOf } from '../../../core/work.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import { decryptSecret, handlesFor } from '../secrets.ts'

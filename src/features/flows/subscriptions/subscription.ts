@@ -5,9 +5,9 @@ import { setImmediate } from 'node:timers/promises'
 import { correlationValues } from '../../../../flows-dsl/event-correlation.ts'
 import type { EventFilter, JsonObject } from '../../../../flows-dsl/ir.ts'
 import type { EventSubscription } from '../../../../flows-dsl/tasks/event-subscription.ts'
+import type { ExecutionEvent } from '../../../core/execution.ts'
 import { canonical } from '../../../core/json.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { ExecutionEvent } from '../../../core/execution.ts'
 import type { Entry } from '../../../infra/valkey/streams.ts'
 
 /** Of subscriptions to events of any type. */

@@ -62,7 +62,12 @@ export class StreamConnection {
   }
 
   /** @throws Problem `dependency_unavailable` */
-  static async open(channels: Channels, ref: WorkspaceRef, runId: string, side: Side): Promise<StreamConnection> {
+  static async open(
+    channels: Channels,
+    ref: WorkspaceRef,
+    runId: string,
+    side: Side,
+  ): Promise<StreamConnection> {
     const other = side === 'client' ? 'code' : 'client'
     const peer = new StreamConnection(channels, channelOf(ref, runId, other))
     peer.#closeChannel = await channels.open(channelOf(ref, runId, side), {

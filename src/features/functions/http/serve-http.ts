@@ -136,7 +136,12 @@ const bodyTooLarge = () =>
     detail: `A function takes a body of at most ${limits.bodyBytesMax} bytes.`,
   })
 
-function replyOf(head: HttpResponseHead, { method }: RawRequest, runId: string, peer: StreamConnection): ByteReply {
+function replyOf(
+  head: HttpResponseHead,
+  { method }: RawRequest,
+  runId: string,
+  peer: StreamConnection,
+): ByteReply {
   const { status } = head
   const headers = { ...replyHeaders(head), 'x-run-id': runId }
   if (isBodiless(method, status)) {

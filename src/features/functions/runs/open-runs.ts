@@ -4,11 +4,11 @@ import { LIMITS } from '../../../core/limits.ts'
 import { sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
-  nextCursor,
   findRoundRobin,
+  nextCursor,
   refOf,
-  workspacePage,
   type TurnRow,
+  workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
 import { reconcileRun } from './reconcile-run.ts'

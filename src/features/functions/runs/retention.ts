@@ -6,10 +6,10 @@ import { durationMs } from '../../../core/units.ts'
 import { type Sql, sql } from '../../../infra/postgres/sql.ts'
 import {
   type BackgroundTask,
-  nextCursor,
   findRoundRobin,
-  workspacePage,
+  nextCursor,
   type TurnRow,
+  workspacePage,
   workspaceWith,
 } from '../../background/background-task.ts'
 import type { Retention } from '../../tenants/workspace-settings.ts'

@@ -16,7 +16,7 @@ import { checkInputEarly, isCheckedEarly } from '../check-run.ts'
 import { awaitSlot } from './concurrency.ts'
 import { callerOf, type RunRequest } from './run.ts'
 import { type Invocable, runInput, startWorkflow, waitMs, workflowOf } from './run-workflow.ts'
-import { wakeQueue, startQueued } from './start-queued.ts'
+import { startQueued, wakeQueue } from './start-queued.ts'
 
 export interface StartedRun {
   readonly runId: string

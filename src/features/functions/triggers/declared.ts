@@ -53,8 +53,8 @@ export function triggerErrors({ schedule, triggers = [] }: DeclaredTriggers): Co
 function scheduleErrors({ cron, timezone, input }: ScheduleSpec): ConfigError[] {
   checkJson('schedule.input', input ?? {}, LIMITS.functionTriggers.scheduleInputBytesMax)
   const parsed = parseCron(cron)
-  const faults = 'faults' in parsed ? parsed.faults : []
-  const errors = faults.map(({ message, hint }) => ({
+  const diagnostics = 'diagnostics' in parsed ? parsed.diagnostics : []
+  const errors = diagnostics.map(({ message, hint }) => ({
     path: '/schedule/cron',
     detail: sentences(message, hint),
   }))

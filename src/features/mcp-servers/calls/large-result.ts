@@ -66,7 +66,9 @@ export async function largeResult(
     // Clients that do not read structured content do not know links to resources either.
     content: [
       { type: 'text', text },
-      ...(part && form.hasText ? [{ type: 'text' as const, text: delimitUntrusted(JSON.stringify(part.value)) }] : []),
+      ...(part && form.hasText
+        ? [{ type: 'text' as const, text: delimitUntrusted(JSON.stringify(part.value)) }]
+        : []),
       ...(form.knowsLinks ? [link] : []),
     ],
     ...(part && { structured_content: form.isMarked ? marked(part.value) : part.value }),

@@ -2,8 +2,8 @@
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
 import { sendHttp } from '../../../access/scope-services.ts'
-import { LIMITS } from '../../../core/limits.ts'
 import { CHAIN_DEPTH_HEADER } from '../../../core/execution.ts'
+import { LIMITS } from '../../../core/limits.ts'
 import {
   type Bounds,
   type Inbound,

@@ -1,7 +1,7 @@
 /** Finds a source, and stores what was found when it was read again. */
 
 import type { WorkspaceScope } from '../../../access/scope.ts'
-import { invalidate, cached } from '../../../access/scope-cache.ts'
+import { cached, invalidate } from '../../../access/scope-cache.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { Problem } from '../../../core/problem.ts'
 import { redactText } from '../../../core/redact.ts'

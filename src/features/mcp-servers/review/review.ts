@@ -12,7 +12,13 @@ import { inThread } from '../../threads/run-in-thread.ts'
 import { markedSchema, type ResultsMode } from '../calls/result-form.ts'
 import { draftTools } from '../curation/curation.ts'
 import { Groups, groupsOf } from '../curation/groups.ts'
-import { compare, Diff, findPublished, lastOffered as lastPublishedTools, type Manifest } from '../manifest.ts'
+import {
+  compare,
+  Diff,
+  findPublished,
+  lastOffered as lastPublishedTools,
+  type Manifest,
+} from '../manifest.ts'
 import { type SearchMode, searchToolsFor, usesSearch } from '../search/search-tool-list.ts'
 import { findServer, type McpServer, SERVERS, Server, Ws } from '../servers.ts'
 import { estimatedTokens, rejectErrors, type Tool } from '../tool.ts'
@@ -65,7 +71,8 @@ export async function draftOf(scope: WorkspaceScope, server: McpServer): Promise
   const { prompts, resources } = curation
   const groups = groupsOf(curation.groups)
   const manifest = JSON.parse(canonical({ name, description, tools, groups, prompts, resources })) as Manifest
-  const active = active_version === null ? EMPTY_MANIFEST : (await findPublished(scope, id, active_version)).manifest
+  const active =
+    active_version === null ? EMPTY_MANIFEST : (await findPublished(scope, id, active_version)).manifest
   const before = active.tools
   const offered = await lastPublishedTools(scope, server, manifest.tools)
   const { findings, suspect, breaking } = await review(scope, {

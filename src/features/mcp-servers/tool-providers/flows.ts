@@ -7,7 +7,7 @@ import { sql } from '../../../infra/postgres/sql.ts'
 import { startExecution } from '../../flows/executions/executions.ts'
 import { hasFeature, requireFeature } from '../../tenants/workspace-settings.ts'
 import { type Candidate, type JsonSchema, type ToolProvider, toolName } from '../tool.ts'
-import { awaitExecution, RUN_RESULT, executionOutput } from './execution-outcome.ts'
+import { awaitExecution, executionOutput, RUN_RESULT } from './execution-outcome.ts'
 import { resumeExecution } from './runs.ts'
 
 interface FlowRow {

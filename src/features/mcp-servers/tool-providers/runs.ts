@@ -18,7 +18,13 @@ import { previewOperation } from '../../operation-helpers.ts'
 import { requireFeature } from '../../tenants/workspace-settings.ts'
 import type { ReceivedInput } from '../calls/call-client.ts'
 import { argumentsOf, type Tool, type ToolProvider } from '../tool.ts'
-import { decisionsOf, awaitExecution, isAddressedTo, RUN_RESULT, executionOutput } from './execution-outcome.ts'
+import {
+  awaitExecution,
+  decisionsOf,
+  executionOutput,
+  isAddressedTo,
+  RUN_RESULT,
+} from './execution-outcome.ts'
 
 /**
  * Decides the approvals that the requests to the client were about; then the call follows the execution again.
