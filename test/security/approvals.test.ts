@@ -59,7 +59,7 @@ async function expectAskedAgain(
   const dry = await runs.send(id, 'rerun', { from: 'pay', dry_run: true, ...body }, as)
   expect(names(dry.body.plan.reused)).not.toContain(step)
   expect(names(dry.body.plan.again)).toContain(step)
-  expect(dry.body.plan.asked_again).toMatchObject([{ name: step, reason: expect.stringMatching(reason) }])
+  expect(dry.body.plan.approvals_repeated).toMatchObject([{ name: step, reason: expect.stringMatching(reason) }])
   const made = await runs.send(id, 'rerun', { from: 'pay', ...body }, as)
   expect([made.status, made.body.plan]).toEqual([201, dry.body.plan])
   return runs.shown(made.body.id, 'waiting')
@@ -113,7 +113,7 @@ describe('rerun of an approved execution', () => {
     let id = await startApproved(flow, { sum: 40 })
     for (const as of [mallory, carol]) {
       const made = await runs.send(id, 'rerun', { from: 'pay', input: { sum: 40 } }, as)
-      expect([names(made.body.plan.reused), made.body.plan.asked_again]).toEqual([['board'], []])
+      expect([names(made.body.plan.reused), made.body.plan.approvals_repeated]).toEqual([['board'], []])
       const run = await runs.shown(made.body.id, 'completed')
       expect(run.steps[0]).toMatchObject({ name: 'board', reused: true })
       id = run.id

@@ -88,7 +88,7 @@ describe('rerun from a step', () => {
         plan: {
           from: { name: 'find', step: '/do/3/find#0', kind: 'call' },
           again: [{ name: 'find' }],
-          missing: [],
+          removed_steps: [],
           refusals: [],
         },
       },
@@ -129,7 +129,7 @@ describe('rerun from a step', () => {
     )
     const run = await rerunToEnd(id, { from: 'find', version: 2 })
     expect(run).toMatchObject({ status: 'completed', version: 2, output: { mended: true } })
-    expect(names(run.plan.missing)).toEqual(['gone'])
+    expect(names(run.plan.removed_steps)).toEqual(['gone'])
     expect(reused(run)).toEqual(['a', 'c'])
     expect(await runs.ledger(ledger)).toEqual(['a', 'gone', 'c', 'first'])
     await runs.publish('  - other: { set: { x: 1 } }', { name: flow })

@@ -40,10 +40,10 @@ const Plan = Type.Object({
   from: Type.Union([Planned, Type.Null()]),
   reused: Type.Array(Planned, { description: 'Steps whose recorded results are reused.' }),
   again: Type.Array(Planned, { description: 'Steps that call the outside again.' }),
-  missing: Type.Array(Planned, {
+  removed_steps: Type.Array(Planned, {
     description: 'Steps completed before `from` that the version to run does not have.',
   }),
-  asked_again: Type.Array(Type.Interface([Planned], { reason: Type.String() }), {
+  approvals_repeated: Type.Array(Type.Interface([Planned], { reason: Type.String() }), {
     description:
       'Those of `again` that are approvals, or flows with approvals, decided on other data, in another version, or by the subject that starts the rerun.',
   }),
@@ -138,7 +138,7 @@ async function planOf(
   const steps = await callingSteps(scope, id)
   const ir = await irOf(scope, run.flow_id, version)
   if (named === undefined) {
-    const none = { from: null, reused: [], missing: [], asked_again: [], refusals: [] }
+    const none = { from: null, reused: [], removed_steps: [], approvals_repeated: [], refusals: [] }
     return { plan: { ...none, again: steps.calling.map(planned) }, reuse: undefined }
   }
   const from = await fromOf(scope, id, run, named)
@@ -241,8 +241,8 @@ function planRerun(context: RerunContext): { plan: RerunPlan; reuse: ExecutionRe
     again: calling
       .filter(({ seq, pointer }) => !seqs.has(seq) && !isCompensation(pointer) && !isHandler(pointer))
       .map(planned),
-    missing: before.filter((step) => !exists(step)).map(planned),
-    asked_again: [...reasons].flatMap(([step, reason]) =>
+    removed_steps: before.filter((step) => !exists(step)).map(planned),
+    approvals_repeated: [...reasons].flatMap(([step, reason]) =>
       reason === undefined ? [] : [{ ...planned(step), reason }],
     ),
     refusals: refusalsOf(context, reused, answers),
