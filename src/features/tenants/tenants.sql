@@ -57,9 +57,9 @@ create table tenon.services (
   workspace_id text not null,
   experimental jsonb not null default '[]',
   egress_allow jsonb not null default '[]',
-  -- Absent members have their default: collections "read", objects "none", events "workspace".
+  -- Absent members have their default: collections "none", objects "none", events "workspace".
   anon jsonb not null default '{}' check (
-    coalesce(anon ->> 'collections', 'read') in ('read', 'none')
+    coalesce(anon ->> 'collections', 'none') in ('read', 'none')
     and coalesce(anon ->> 'objects', 'none') in ('none', 'public')
     and coalesce(anon ->> 'events', 'workspace') in ('workspace', 'none')),
   -- Prefixes of object keys, each ending with a slash.
