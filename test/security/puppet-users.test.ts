@@ -221,62 +221,73 @@ const addPasskey = ({ id }: { readonly id: string }) =>
   )
 
 /** The users who start an execution, and whether Mallory may decide in it. */
-const WAYS: Readonly<Record<string, { readonly user: () => Promise<TestUser>; readonly decides: boolean }>> =
-  {
-    'whose invitation she was shown': { user: () => puppet(), decides: false },
-    'whose invitation a client of hers was shown': {
-      user: async () => puppet(await tokenFor(await admins.machine(mallory.as))),
-      decides: false,
+interface Way {
+  readonly user: () => Promise<TestUser>
+  readonly afterwards?: (user: TestUser) => Promise<unknown>
+  readonly decides: boolean
+}
+const WAYS: Readonly<Record<string, Way>> = {
+  'whose invitation she was shown': { user: () => puppet(), decides: false },
+  'whose invitation she was shown, and whose password a mailed link sets afterwards': {
+    user: () => puppet(),
+    afterwards: reset,
+    decides: false,
+  },
+  'whose invitation a client of hers was shown': {
+    user: async () => puppet(await tokenFor(await admins.machine(mallory.as))),
+    decides: false,
+  },
+  'whose invitation she was shown, and who has a passkey, after a mailed link has set the password': {
+    user: async () => {
+      const user = await puppet()
+      await addPasskey(user)
+      return reset(user)
     },
-    'whose invitation she was shown, and who has a passkey, after a mailed link has set the password': {
+    decides: false,
+  },
+  'whose invitation she was shown, and who has had another address, after a mailed link has set the password':
+    {
       user: async () => {
         const user = await puppet()
-        await addPasskey(user)
-        return reset(user)
+        const other = newUser().email
+        await changeAddress(user, other)
+        return reset(await changeAddress({ ...user, email: other }, user.email))
       },
       decides: false,
     },
-    'whose invitation she was shown, and who has had another address, after a mailed link has set the password':
-      {
-        user: async () => {
-          const user = await puppet()
-          const other = newUser().email
-          await changeAddress(user, other)
-          return reset(await changeAddress({ ...user, email: other }, user.email))
-        },
-        decides: false,
-      },
-    'who signs in at a provider that she has set': {
-      user: async () => {
-        await post(mallory.as, '/v1/services/configure', offer(app))
-        const user = newUser()
-        await invite(app, user, workspace.operator)
-        expect(isSignedIn(await signInByProvider(app, user))).toBe(true)
-        return reset(user)
-      },
-      decides: false,
+  'who signs in at a provider that she has set': {
+    user: async () => {
+      await post(mallory.as, '/v1/services/configure', offer(app))
+      const user = newUser()
+      await invite(app, user, workspace.operator)
+      expect(isSignedIn(await signInByProvider(app, user))).toBe(true)
+      return reset(user)
     },
-    'whose invitation she was shown, after a mailed link has set the password': {
-      user: async () => reset(await puppet()),
-      decides: true,
+    decides: false,
+  },
+  'whose invitation she was shown, after a mailed link has set the password': {
+    user: async () => reset(await puppet()),
+    decides: true,
+  },
+  'whose invitation was mailed alone': {
+    user: async () => {
+      const user = newUser()
+      expect((await invite(app, user, mallory.as, { mail: true })).invitation_url).toBeNull()
+      await use((await mailTo(user.email, 'Your invitation')).link, user)
+      return user
     },
-    'whose invitation was mailed alone': {
-      user: async () => {
-        const user = newUser()
-        expect((await invite(app, user, mallory.as, { mail: true })).invitation_url).toBeNull()
-        await use((await mailTo(user.email, 'Your invitation')).link, user)
-        return user
-      },
-      decides: true,
-    },
-  }
+    decides: true,
+  },
+}
 
 test.concurrent.each(Object.keys(WAYS))(
-  'execution of a user %s: she decides only if she cannot be the user',
+  'execution of a user %s: she decides only if she could not be the user',
   async (name) => {
-    const { user, decides } = WAYS[name] as (typeof WAYS)[string]
+    const { user, afterwards, decides } = WAYS[name] as Way
     const runs = new Runs(workspace)
-    const run = await startAs(await signIn(await user()))
+    const one = await user()
+    const run = await startAs(await signIn(one))
+    await afterwards?.(one)
     const { status, body } = await runs.send(run, 'approve', { approved: true }, mallory.as)
     if (decides) return expect(status, JSON.stringify(body)).toBe(200)
     expect([status, body.detail]).toEqual([409, expect.stringContaining('(fourEyes)')])
