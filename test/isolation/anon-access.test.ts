@@ -10,10 +10,13 @@ import {
   type TestWorkspace,
   unique,
 } from '../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
   workspace = await createTestWorkspace()
+  // What no declaration closes is open, so it is the declaration that refuses.
+  await openCollectionsToAnon(workspace)
 })
 
 interface DeclaredCollection {

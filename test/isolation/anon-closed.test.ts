@@ -8,6 +8,16 @@ import { startMongoApi } from '../support/stack/mongo-api.ts'
 import type { Running } from '../support/stack/start.ts'
 import { configure, tryConfigure } from '../support/stack/workspace-settings.ts'
 
+/** Of `anon.collections`; `not set` is a new workspace, which has no row of settings. */
+const SETTINGS = ['not set', 'none', 'read'] as const
+
+/** A workspace with the setting. */
+async function workspaceWith(collections: (typeof SETTINGS)[number]): Promise<TestWorkspace> {
+  const ws = await createTestWorkspace()
+  if (collections !== 'not set') await configure(ws, { anon: { collections } })
+  return ws
+}
+
 const OWN = { _owner: '$user.id' }
 
 /** Collections by what their declaration says of anon keys: the second is whether the setting `read` opens them. */
@@ -64,12 +74,11 @@ describe.each([
 ] as const)('store %s', (name, platform) => {
   const store = name.split(' ')[0] ?? ''
 
-  test.each(['none', 'read'] as const)(
+  test.each(SETTINGS)(
     'anon key: anon.collections %s: reads what the setting opens, never what a declaration with access does not name',
     async (collections) => {
       const at = platform()
-      const ws = await createTestWorkspace()
-      await configure(ws, { anon: { collections } })
+      const ws = await workspaceWith(collections)
       const ids = await fill(ws, store, at)
       for (const [collection, , opens] of COLLECTIONS) {
         const isOpen = opens && collections === 'read'
@@ -87,11 +96,10 @@ describe.each([
   )
 })
 
-test.each(['none', 'read'] as const)(
+test.each(SETTINGS)(
   'changes of all collections: anon.collections %s: an anon key hears, live and replayed, what it may read',
   async (collections) => {
-    const ws = await createTestWorkspace()
-    await configure(ws, { anon: { collections } })
+    const ws = await workspaceWith(collections)
     const shown = { workspace_id: ws.workspaceId, collection: 'zz_shown', store: 'relational', schema: {} }
     const access = { anon: { read: true } }
     await call('POST', '/v1/schemas', { as: ws.operator, body: { ...shown, access } })
@@ -110,11 +118,10 @@ test.each(['none', 'read'] as const)(
   },
 )
 
-test.each(['none', 'read'] as const)(
+test.each(SETTINGS)(
   'role tenon_anon: anon.collections %s: the policies of the database admit the same',
   async (collections) => {
-    const ws = await createTestWorkspace()
-    await configure(ws, { anon: { collections } })
+    const ws = await workspaceWith(collections)
     await fill(ws, 'relational', inject('tenon'))
     const ref = [ws.tenantId, ws.workspaceId]
     const tables = await sqlAsRole<{ collection: string; relation: string }>(

@@ -10,6 +10,7 @@ import {
   createTestWorkspace,
   type TestWorkspace,
 } from '../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../support/stack/workspace-settings.ts'
 
 afterEach(closeSubscriptions)
 
@@ -33,6 +34,7 @@ const withdraw = (workspace: TestWorkspace, id: string) =>
 test('other tenant or sibling workspace subscribes: receives none of these changes, live or replayed', async () => {
   const [workspace, stranger] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const sibling = await addTestWorkspace(workspace)
+  await Promise.all([workspace, stranger, sibling].map(openCollectionsToAnon))
   await change(workspace, [{ collection: 'todos', document: { n: 1 } }])
   const own = await subscribeToEvents(workspace.service, 'topic=collections.*', PAST)
   const [first] = await receivedAtLeast(own, 1)
@@ -66,6 +68,7 @@ test('other tenant or sibling workspace subscribes: receives none of these chang
 
 test('anon key subscribes: receives readable collections; a closed one is refused by name and omitted from wildcards', async () => {
   const workspace = await createTestWorkspace()
+  await openCollectionsToAnon(workspace)
   await declare(workspace, 'secrets', false)
   await declare(workspace, 'open', true)
   for (const topic of ['collections.secrets.*', 'collections.secrets.created', 'collections.secrets']) {
@@ -95,6 +98,7 @@ test('anon key subscribes: receives readable collections; a closed one is refuse
 
 test('changes while a collection was closed: not delivered to anon keys after it opens', async () => {
   const workspace = await createTestWorkspace()
+  await openCollectionsToAnon(workspace)
   const id = await declare(workspace, 'secrets', false)
   // Relayed after the collection opens; the time of the change decides.
   const client = await transaction(workspace)
@@ -115,6 +119,7 @@ test('changes while a collection was closed: not delivered to anon keys after it
 
 test('changes while a collection was open: not delivered to anon keys after it closes, on open streams either', async () => {
   const workspace = await createTestWorkspace()
+  await openCollectionsToAnon(workspace)
   const live = await subscribeToEvents(workspace.anon, 'topic=collections.*')
   const service = await subscribeToEvents(workspace.service, 'topic=collections.*')
   await change(workspace, [{ collection: 'notes', document: { n: 1 } }])

@@ -16,6 +16,7 @@ import {
 } from '../support/fixtures/tenants.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
 import { repeated } from '../support/stack/soak.ts'
+import { openCollectionsToAnon } from '../support/stack/workspace-settings.ts'
 import { type Carrier, expected, type Presentation, ROUTES, type Route, sets } from './credential-model.ts'
 
 type Presented = { readonly headers: Record<string, string | string[]>; readonly query: string[] }
@@ -31,6 +32,7 @@ let theirs: TestWorkspace
 
 beforeAll(async () => {
   ;[ours, theirs] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  await Promise.all([ours, theirs].map(openCollectionsToAnon))
   const key = ({ service, anon }: TestWorkspace) => [service['apikey'] ?? '', anon['apikey'] ?? ''] as const
   const [[service, anon], [otherService, otherAnon]] = [key(ours), key(theirs)]
   texts = {

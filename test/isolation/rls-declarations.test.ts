@@ -12,6 +12,7 @@ import {
   createTestWorkspace,
   type TestWorkspace,
 } from '../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../support/stack/workspace-settings.ts'
 
 test('database roles: create tables only through a declaration of their own tenant', async () => {
   const [a, b] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
@@ -99,6 +100,7 @@ test('table functions called for another tenant or workspace: refused', async ()
 
 test('declaration whose table is missing: shows no earlier documents, accepts none', async () => {
   const workspace = await createTestWorkspace()
+  await openCollectionsToAnon(workspace)
   const path = '/v1/collections/y/documents'
   const own = [workspace.tenantId, workspace.workspaceId]
   await asSuperuser(

@@ -5,6 +5,7 @@ import { expect, inject, test } from 'vitest'
 import { DERIVED, deriveSecret } from '../../src/infra/crypto/secrets.ts'
 import { createTable, sqlAsRole } from '../support/clients/sql-as-role.ts'
 import { addTestWorkspace, asSuperuser, call, createTestWorkspace } from '../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../support/stack/workspace-settings.ts'
 
 test('every table: forces row-level security and has a policy', async () => {
   await createTable(await createTestWorkspace())
@@ -51,6 +52,7 @@ test('table of a collection: every policy is bound to its tenant and workspace o
 test('table of another workspace: no role reads, writes or drops it', async () => {
   const [a, b] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const sibling = await addTestWorkspace(a)
+  await Promise.all([a, b, sibling].map(openCollectionsToAnon))
   const { id } = await createTable(a)
   const table = `tenon_data."${id}"`
   for (const of of [b, sibling]) {
@@ -179,6 +181,7 @@ test('database roles: none is superuser, bypasses row-level security or inherits
 
 test('login role: sees nothing by itself; each role sees its own tenant only', async () => {
   const [a, b] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  await Promise.all([a, b].map(openCollectionsToAnon))
   await call('POST', '/v1/collections/c/documents', { as: a.service, body: { of: 'a' } })
   const client = new Client({ connectionString: inject('tenon').env['DATABASE_APP_URL'] })
   await client.connect()
@@ -198,6 +201,7 @@ test('login role: sees nothing by itself; each role sees its own tenant only', a
     }
     expect(await count('tenon_service', a.tenantId, a.workspaceId)).toBe(1)
     expect(await count('tenon_anon', a.tenantId, a.workspaceId)).toBe(1)
+    expect(await count('tenon_anon', b.tenantId, b.workspaceId)).toBe(0)
     expect(await count('tenon_service', b.tenantId, a.workspaceId)).toBe(0)
     expect(await count('tenon_service', a.tenantId, b.workspaceId)).toBe(0)
     expect(await count('tenon_service', '', '')).toBe(0)

@@ -14,6 +14,7 @@ import {
   type TestWorkspace,
   unique,
 } from '../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../support/stack/workspace-settings.ts'
 
 let platform: Platform
 /** The node with the cache; changes are made through the other node. */
@@ -25,6 +26,8 @@ beforeAll(async () => {
   platform = opened.platform
   node = await buildApp(platform, openAuthServices(config, opened.parts))
   workspace = await createTestWorkspace()
+  // What no declaration closes is open, so it is the declaration that refuses.
+  await openCollectionsToAnon(workspace)
 })
 afterAll(async () => {
   await node.close()

@@ -17,6 +17,7 @@ import {
 import { startCachingProxy } from '../support/servers/caching-proxy.ts'
 import { gatewayHeaders, identityHeaders } from '../support/stack/gateway.ts'
 import type { Running } from '../support/stack/start.ts'
+import { openCollectionsToAnon } from '../support/stack/workspace-settings.ts'
 import { refusalOfUsers, USER_ROWS } from './end-users/user-rows.ts'
 import { createSweepResources, ROWS, type World } from './sweep-rows.ts'
 
@@ -43,6 +44,8 @@ let callers: {
 beforeAll(async () => {
   const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const sibling = await addTestWorkspace(workspace)
+  // Anon keys read what they can be given: users get nothing from it, and no cache keeps it.
+  await Promise.all([workspace, other, sibling].map(openCollectionsToAnon))
   ours = await createSweepResources(workspace)
   const admin = (role: string, { tenantId, workspaceId }: TestWorkspace) =>
     tokenOf({ roles: [role], tenant_id: tenantId, workspace_id: workspaceId })

@@ -51,6 +51,8 @@ afterAll(async () => {
 const call = (method: string, path: string, body?: object, as: Caller = workspace.operator) =>
   callAt(method, path, { as, at: started.running, ...(body !== undefined && { body }) })
 const goSignal = { event: { type: 'go', data: 1 } }
+const running = (flow: string) =>
+  `  - go: { run: { workflow: { namespace: n, name: ${flow}, version: latest } } }`
 const LISTEN = '  - heard: { listen: { to: { one: { with: { type: go } } } } }'
 
 /** Kills by the pid that the supervisor reports: only what this test started. */
@@ -142,12 +144,13 @@ test('new version published: running and queued executions keep theirs, new ones
   expect(ends.map((run) => [run.status, run.version, run.output, names(run)])).toEqual([first, first, second])
 }, 90_000)
 
-test('approval link, after a new version and a restart of API and worker: the execution goes on in its version, takes one decision and repeats no step', async () => {
+test('approval link of a sub-flow of a sub-flow, after a new version and a restart of API and worker: the execution goes on in its version, takes one decision and repeats no step', async () => {
   const [title, ledger, email] = [unique('Pay'), unique('c'), `${unique('ext')}@example.test`]
   const name = await runs.publish(`  - a: { ${createEntry('a', ledger)} }
   - board: { approve: { title: ${title}, approvers: ['${email}'] } }
   - b: { ${createEntry('b', ledger)} }`)
-  const id = await runs.start(name)
+  const middle = await runs.publish(running(name))
+  const top = await runs.start(await runs.publish(running(middle)))
   const { link } = await mailTo(email, title, started.running)
   await runs.publish(`  - other: { ${createEntry('other', ledger)} }`, { name })
   await started.stack.supervisor.restart('api')
@@ -159,7 +162,11 @@ test('approval link, after a new version and a restart of API and worker: the ex
     await browser.submit(page, { action: 'reject' }),
   ]
   expect(answers.map(({ status }) => status)).toEqual([200, 409])
-  expect(await runs.ended(id)).toMatchObject({ status: 'completed', version: 1 })
+  expect((await runs.ended(top)).status).toBe('completed')
+  for (const flow of [middle, name]) {
+    const { data } = await ok(call('GET', `${workspace.flows}/definitions/${flow}/executions`))
+    expect(data).toEqual([expect.objectContaining({ status: 'completed', version: 1 })])
+  }
   expect(await runs.ledger(ledger)).toEqual(['a', 'b'])
   expect((await browser.open(link)).html).toContain('Approved by')
 }, 90_000)

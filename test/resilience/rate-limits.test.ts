@@ -6,6 +6,7 @@ import { type Caller, call, eventually, type TestWorkspace } from '../support/fi
 import { type Node, startInProcessNode } from '../support/stack/in-process-node.ts'
 import { type OwnPlatform, sharedPlatform } from '../support/stack/own-platform.ts'
 import type { Started } from '../support/stack/start.ts'
+import { configure } from '../support/stack/workspace-settings.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 let own: OwnPlatform
@@ -108,6 +109,7 @@ test('Valkey hangs under load: reads succeed, administration gets 503, both reco
 }, 60_000)
 
 test('Valkey hangs: each process applies limits of its own', async () => {
+  await configure(workspace, { anon: { collections: 'read' } }, started.running)
   const pid = pidOf('valkey')
   process.kill(pid, 'SIGSTOP')
   try {

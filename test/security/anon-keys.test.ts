@@ -17,11 +17,18 @@ import {
   type TestWorkspace,
 } from '../support/fixtures/tenants.ts'
 import { startInProcessNode } from '../support/stack/in-process-node.ts'
-import { bucketOf, configure, openToAnon, tryConfigure } from '../support/stack/workspace-settings.ts'
+import {
+  bucketOf,
+  configure,
+  openCollectionsToAnon,
+  openToAnon,
+  tryConfigure,
+} from '../support/stack/workspace-settings.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 afterEach(closeSubscriptions)
 
+const ANON_DEFAULTS = { collections: 'none', objects: 'none', events: 'workspace' }
 const PAST = { 'last-event-id': '0-0' }
 const at = (collection: string) => `/v1/collections/${collection}/documents`
 const create = (ws: TestWorkspace, collection: string, body: object = { n: 1 }) =>
@@ -48,7 +55,7 @@ describe('anon settings', () => {
     const ws = await provisionTestWorkspace()
     const { body } = await call('GET', `/v1/services?workspace_id=${ws.workspaceId}`, { as: ws.operator })
     expect(body).toMatchObject({
-      anon: { collections: 'none', objects: 'none', events: 'workspace' },
+      anon: ANON_DEFAULTS,
       objects: { public_read: [] },
     })
   })
@@ -56,9 +63,9 @@ describe('anon settings', () => {
   test('one member set: the others keep their values', async () => {
     const ws = await createTestWorkspace()
     await configure(ws, { anon: { events: 'none' } })
-    await configure(ws, { anon: { collections: 'none' } })
+    await configure(ws, { anon: { collections: 'read' } })
     const body = await configure(ws, { experimental: [] })
-    expect(body.anon).toEqual({ collections: 'none', objects: 'none', events: 'none' })
+    expect(body.anon).toEqual({ collections: 'read', objects: 'none', events: 'none' })
   })
 
   const prefixes = [
@@ -86,7 +93,7 @@ describe('anon settings', () => {
     const { body: now } = await call('GET', `/v1/services?workspace_id=${ws.workspaceId}`, {
       as: ws.operator,
     })
-    expect(now).toMatchObject({ anon: { objects: 'none' }, objects: { public_read: [] } })
+    expect(now).toMatchObject({ anon: ANON_DEFAULTS, objects: { public_read: [] } })
   })
 
   test('changed by keys or an admin of another tenant: refused', async () => {
@@ -145,6 +152,7 @@ describe('anon key and events', () => {
 
   test('collections set to none: changes not delivered, on open streams either, nor after reopening', async () => {
     const ws = await createTestWorkspace()
+    await openCollectionsToAnon(ws)
     await declared(ws, 'shown', { anon: { read: true } })
     const live = await subscribeToEvents(ws.anon, 'topic=collections.*')
     const narrow = await subscribeToEvents(ws.anon, 'topic=collections.todos.*')
@@ -165,7 +173,7 @@ describe('anon key and events', () => {
     expect(end.data).toEqual({ code: 'forbidden' })
     expectClosed(await subscribing(ws.anon, 'collections.todos.*'), 'anon.collections')
     expect((await subscribing(ws.anon, 'collections.shown.*')).status).toBe(200)
-    await configure(ws, { anon: { collections: 'read' } })
+    await openCollectionsToAnon(ws)
     const past = await subscribeToEvents(ws.anon, 'topic=collections.*', PAST)
     await receivedAtLeast(past, 2)
     expect(documents(past)).toEqual([{ n: 1 }, { n: 3 }])
@@ -183,6 +191,7 @@ describe('anon key and collections', () => {
 
   test('list: shows names only', async () => {
     const ws = await createTestWorkspace()
+    await openCollectionsToAnon(ws)
     await create(ws, 'loose')
     await declared(ws, 'kept', {})
     await declared(ws, 'hidden', { anon: { read: false } })
@@ -192,6 +201,7 @@ describe('anon key and collections', () => {
 
   test('collections set to none: undeclared and silent collections are closed, explicitly readable ones stay open', async () => {
     const ws = await createTestWorkspace()
+    await openCollectionsToAnon(ws)
     await create(ws, 'loose')
     await declared(ws, 'silent', {})
     await declared(ws, 'shown', { anon: { read: true } })
@@ -207,12 +217,13 @@ describe('anon key and collections', () => {
     for (const name of ['loose', 'silent', 'shown'])
       expect((await call('GET', at(name), { as: ws.service })).body.data).toHaveLength(1)
     expect((await call('GET', '/v1/collections', { as: ws.service })).body.data).toHaveLength(3)
-    await configure(ws, { anon: { collections: 'read' } })
+    await openCollectionsToAnon(ws)
     expect((await call('GET', at('loose'), { as: ws.anon })).status).toBe(200)
   })
 
   test('collections set to none: the database role sees no rows', async () => {
     const ws = await createTestWorkspace()
+    await openCollectionsToAnon(ws)
     const ref = [ws.tenantId, ws.workspaceId]
     await create(ws, 'loose')
     const body = { workspace_id: ws.workspaceId, collection: 'silent', store: 'relational', schema: {} }
@@ -227,31 +238,37 @@ describe('anon key and collections', () => {
     }
   })
 
-  test('create alone allowed: shown only what it sent, whatever the setting', async () => {
-    const ws = await createTestWorkspace()
-    await declared(ws, 'box', { anon: { create: true } })
-    const made = await call('POST', at('box'), { as: ws.anon, body: { n: 1 } })
-    expect([made.status, made.body.n]).toEqual([201, 1])
-    const path = `${at('box')}/${made.body.id}`
-    const refused = [
-      await call('GET', path, { as: ws.anon }),
-      await call('PUT', path, { as: ws.anon, body: { n: 2 } }),
-    ]
-    for (const { status, body } of refused) {
-      expect([status, body.code]).toEqual([403, 'forbidden'])
-      expect(body.hint).toContain('The declaration of a collection lets them')
-    }
-    expect((await call('GET', path, { as: ws.service })).body.n).toBe(1)
-  })
+  test.each(['none', 'read'])(
+    'create alone allowed, setting %s: shown only what it sent',
+    async (collections) => {
+      const ws = await createTestWorkspace()
+      await configure(ws, { anon: { collections } })
+      await declared(ws, 'box', { anon: { create: true } })
+      const made = await call('POST', at('box'), { as: ws.anon, body: { n: 1 } })
+      expect([made.status, made.body.n]).toEqual([201, 1])
+      const path = `${at('box')}/${made.body.id}`
+      const refused = [
+        await call('GET', path, { as: ws.anon }),
+        await call('PUT', path, { as: ws.anon, body: { n: 2 } }),
+      ]
+      for (const { status, body } of refused) {
+        expect([status, body.code]).toEqual([403, 'forbidden'])
+        expect(body.hint).toContain('The declaration of a collection lets them')
+      }
+      expect((await call('GET', path, { as: ws.service })).body.n).toBe(1)
+    },
+  )
 
   test('other workspace of the tenant: has its own setting', async () => {
     const ws = await createTestWorkspace()
     const sibling = await addTestWorkspace(ws)
+    await openCollectionsToAnon(ws)
     for (const each of [ws, sibling]) await create(each, 'loose')
-    await configure(sibling, { anon: { collections: 'none', events: 'none' } })
+    await configure(sibling, { anon: { events: 'none' } })
     expect((await call('GET', at('loose'), { as: ws.anon })).body.data).toHaveLength(1)
     expect((await subscribing(ws.anon, 'orders.*')).status).toBe(200)
     expectClosed(await call('GET', at('loose'), { as: sibling.anon }), 'anon.collections')
+    expectClosed(await subscribing(sibling.anon, 'orders.*'), 'anon.events')
   })
 })
 
@@ -375,6 +392,7 @@ test('anon settings changed: another node applies them within 5 s, to open strea
   const path = `/v1/objects/${await bucketOf(ws)}/public/a.txt`
   await storeObject(ws, path, 'a')
   await create(ws, 'loose')
+  await openCollectionsToAnon(ws)
   await openToAnon(ws, 'public/')
   const { at: node, close } = await startInProcessNode()
   try {

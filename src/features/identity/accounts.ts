@@ -14,14 +14,14 @@ import {
   Time,
 } from '../../access/operation-builders.ts'
 import type { AdminScope } from '../../access/scope.ts'
-import { canSendMail, issuerAdminOf } from '../../access/scope-services.ts'
+import { issuerAdminOf } from '../../access/scope-services.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS, GROUP_PATTERN, outranks, type Role } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { HIDDEN } from '../../core/visible-text.ts'
 import { sql, textArray } from '../../infra/postgres/sql.ts'
-import { conflictIf, creates, findRow, listPage } from '../operation-helpers.ts'
+import { conflictIf, creates, findRow, listPage, requireMail } from '../operation-helpers.ts'
 import { resolveAssignment } from './assignment.ts'
 
 const Groups = Type.Array(Type.String({ pattern: GROUP_PATTERN }), {
@@ -107,10 +107,7 @@ interface NewLink {
 
 /** @throws Problem `state_conflict` if the link is to be mailed, and the platform sends no mails */
 function newLink(scope: AdminScope, mail: boolean): NewLink {
-  if (mail && !canSendMail(scope))
-    throw conflict(
-      'No mail can be sent: an operator sets SMTP_URL first. Without `mail`, the link is in the answer.',
-    )
+  if (mail) requireMail(scope)
   return { ...issuerAdminOf(scope).invite(), mail }
 }
 

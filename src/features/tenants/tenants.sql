@@ -57,9 +57,9 @@ create table tenon.services (
   workspace_id text not null,
   experimental jsonb not null default '[]',
   egress_allow jsonb not null default '[]',
-  -- Absent members have their default: collections "read", objects "none", events "workspace".
+  -- Absent members have their default: collections "none", objects "none", events "workspace".
   anon jsonb not null default '{}' check (
-    coalesce(anon ->> 'collections', 'read') in ('read', 'none')
+    coalesce(anon ->> 'collections', 'none') in ('read', 'none')
     and coalesce(anon ->> 'objects', 'none') in ('none', 'public')
     and coalesce(anon ->> 'events', 'workspace') in ('workspace', 'none')),
   -- Prefixes of object keys, each ending with a slash.
@@ -69,7 +69,7 @@ create table tenon.services (
   user_topics jsonb not null default '{}' check (jsonb_typeof(user_topics) = 'object'),
   -- Origins of the pages that may use the workspace's anon keys and tokens.
   cors_origins jsonb not null default '["*"]' check (jsonb_typeof(cors_origins) = 'array'),
-  -- {sign_up, branding}: how end users get into the workspace, and how pages for them look.
+  -- {sign_up, branding, providers}: how end users get into the workspace, how pages for them look, and where else they sign in.
   auth jsonb not null default '{}' check (jsonb_typeof(auth) = 'object'),
   -- {executions, archive}: for how long ended executions are kept, and the bucket for their archive; {} keeps them for ever.
   retention jsonb not null default '{}',

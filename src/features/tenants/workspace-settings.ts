@@ -199,7 +199,8 @@ async function authToStore(
     })
   if (providers === undefined) return auth
   const { ref, row } = await readRow(scope, workspaceId)
-  const present = { stored: row.auth.providers ?? [], egressAllowed: allow ?? row.allow }
+  const { subject: by } = scope.actor
+  const present = { stored: row.auth.providers ?? [], egressAllowed: allow ?? row.allow, by }
   return { ...auth, providers: providerSettingsOf(scope).toStore(ref, providers, present) }
 }
 

@@ -64,3 +64,19 @@ call tenon.allow('tenon_operator', 'tenon.user_identities', 'all');
 call tenon.allow('tenon_admin', 'tenon.user_identities', 'tenant');
 grant select (tenant_id, workspace_id, issuer, user_id, created_at, disconnected_at), delete
   on tenon.user_identities to tenon_admin, tenon_operator;
+
+-- The trigger of `users.linked_by` looks for ways to sign in.
+create policy owner on tenon.user_passkeys for select to tenon_owner using (true);
+create policy owner on tenon.user_identities for select to tenon_owner using (true);
+
+-- Who has set an identity provider of the workspace could sign in as each user with an identity there.
+create function tenon.record_provider_maker() returns trigger
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+begin
+  perform record_maker(new.tenant_id, new.user_id, provider ->> 'set_by', 'infinity')
+    from services s, jsonb_array_elements(s.auth -> 'providers') as provider
+    where s.tenant_id = new.tenant_id and s.workspace_id = new.workspace_id and provider ->> 'issuer' = new.issuer;
+  return null;
+end $$;
+revoke execute on function tenon.record_provider_maker from public;
+create trigger record_maker after insert on tenon.user_identities for each row execute function tenon.record_provider_maker();

@@ -26,7 +26,7 @@ import { PageInput, PageOf } from '../../core/page.ts'
 import { ADMINS } from '../../core/policy.ts'
 import { Problem } from '../../core/problem.ts'
 import { type Sql, sql } from '../../infra/postgres/sql.ts'
-import { bodyProblem, conflictIf, creates, findRow, listPage } from '../operation-helpers.ts'
+import { bodyProblem, conflictIf, creates, findRow, listPage, requireMail } from '../operation-helpers.ts'
 import { ACTIVE, inactiveProblem } from '../tenants/tenants.ts'
 
 const Claims = Type.Record(AnyName, Type.Unknown(), {
@@ -56,10 +56,17 @@ export const User = Type.Object({
 })
 type User = Static<typeof User>
 
-const Invited = Type.Interface([User], {
-  invitation_url: Type.String({
+const Mail = Type.Optional(
+  Type.Boolean({
     description:
-      'Shown once: there the user sets a password. A repetition under the same Idempotency-Key has it again, and mails nothing.',
+      'true: the invitation is only mailed, so that its use proves who reads the mailbox. Default: false, also shown here. An admin who was shown it counts as the person of the user for `fourEyes`.',
+  }),
+)
+
+const Invited = Type.Interface([User], {
+  invitation_url: Type.Union([Type.String(), Type.Null()], {
+    description:
+      'Shown once: there the user sets a password. null if it was only mailed. A repetition under the same Idempotency-Key has it again, and mails nothing.',
   }),
 })
 
@@ -73,11 +80,28 @@ const COLUMNS = sql`id, tenant_id, workspace_id, email, email_verified_at is not
     as identities,
   created_by, created_at, updated_at, last_login_at`
 
+interface Invitation {
+  readonly digest: Buffer
+  /** For the answer; null if it is only mailed. */
+  readonly url: string | null
+  /** The subject that sees the answer. */
+  readonly shownTo: string | null
+  readonly send: (to: string, brandName: string) => void
+}
+
+/** @throws Problem `state_conflict` if it is only to be mailed, and the platform sends no mails */
+function newInvitation(scope: AdminScope, mail: boolean): Invitation {
+  const invitation = userInvitationOf(scope)
+  if (!mail) return { ...invitation, shownTo: scope.actor.subject }
+  requireMail(scope)
+  return { ...invitation, url: null, shownTo: null }
+}
+
 /** Stores a new invitation and voids the previous one. */
-const storeInvitation = (id: string, digest: Buffer): readonly Sql[] => [
+const storeInvitation = (id: string, { digest, shownTo }: Invitation): readonly Sql[] => [
   sql`delete from user_links where user_id = ${id} and purpose = 'invitation'`,
-  sql`insert into user_links (digest, tenant_id, workspace_id, user_id, purpose, email, expires_at)
-    select ${digest}, tenant_id, workspace_id, id, 'invitation', email,
+  sql`insert into user_links (digest, tenant_id, workspace_id, user_id, purpose, email, shown_to, expires_at)
+    select ${digest}, tenant_id, workspace_id, id, 'invitation', email, ${shownTo},
       now() + make_interval(days => ${LIMITS.invitationDays})
     from users where id = ${id} and email_verified_at is null and disabled_at is null`,
 ]
@@ -115,20 +139,22 @@ async function requireInvitations(scope: AdminScope, workspaceId: string): Promi
 
 export const createUser = adminOperation({
   name: 'user.create',
-  summary: 'Invite a user by mail; the invitation is also in this answer, and in no other',
+  summary:
+    'Invite a user by mail; unless it is only to be mailed, the invitation is also in this answer, and in no other',
   roles: ADMINS,
   input: Input({
     workspace_id: Ref('workspace'),
     email: Type.String({ pattern: USER_EMAIL_PATTERN, maxLength: 320 }),
     name: Type.Optional(Name),
     claims: Type.Optional(Claims),
+    mail: Mail,
   }),
   output: Invited,
   http: creates('/v1/users'),
-  run: async (scope, { workspace_id, email: given, name = '', claims = {} }) => {
+  run: async (scope, { workspace_id, email: given, name = '', claims = {}, mail = false }) => {
     checkClaims(claims)
     const { brandName } = await requireInvitations(scope, workspace_id)
-    const { url, digest, send } = userInvitationOf(scope)
+    const invitation = newInvitation(scope, mail)
     const email = given.toLowerCase()
     const id = scope.newId('usr')
     const insert = sql`
@@ -137,13 +163,13 @@ export const createUser = adminOperation({
       from workspaces where id = ${workspace_id} and ${ACTIVE}`
     const output = await effectOnce(scope, async (inside) => {
       const [, , , [made] = []] = await inside
-        .batch(insert, ...storeInvitation(id, digest), sql`select ${COLUMNS} from users where id = ${id}`)
+        .batch(insert, ...storeInvitation(id, invitation), sql`select ${COLUMNS} from users where id = ${id}`)
         .catch(conflictIf({ users_email: `There is a user ${email} already.` }))
       if (made === undefined) throw await inactiveProblem(inside, workspace_id)
-      return { ...(made as unknown as User), invitation_url: url }
+      return { ...(made as unknown as User), invitation_url: invitation.url }
     })
     // A link in a mail is a valid one: it is stored by now.
-    send(email, brandName)
+    invitation.send(email, brandName)
     return output
   },
 })
@@ -152,10 +178,10 @@ export const inviteUser = adminOperation({
   name: 'user.invite',
   summary: 'Invite a user again who has not accepted yet; the earlier invitation becomes invalid',
   roles: ADMINS,
-  input: Input({ id: Ref('user') }),
+  input: Input({ id: Ref('user'), mail: Mail }),
   output: Invited,
   http: { method: 'POST', path: '/v1/users/{id}/invite', body: '*' },
-  run: async (scope, { id }) => {
+  run: async (scope, { id, mail = false }) => {
     const user = await findUser(scope, id)
     if (user.status !== 'invited')
       throw new Problem('state_conflict', {
@@ -163,12 +189,12 @@ export const inviteUser = adminOperation({
         members: { state: user.status },
       })
     const { brandName } = await requireInvitations(scope, user.workspace_id)
-    const { url, digest, send } = userInvitationOf(scope)
+    const invitation = newInvitation(scope, mail)
     const output = await effectOnce(scope, async (inside) => {
-      await inside.batch(...storeInvitation(id, digest))
-      return { ...user, invitation_url: url }
+      await inside.batch(...storeInvitation(id, invitation))
+      return { ...user, invitation_url: invitation.url }
     })
-    send(user.email, brandName)
+    invitation.send(user.email, brandName)
     return output
   },
 })

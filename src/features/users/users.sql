@@ -10,6 +10,8 @@ create table tenon.users (
   name text not null default '',
   -- Null if the user signs in by other means, or was only invited.
   password text,
+  -- The subject that was shown the link by which the password was set last; null if the link was only mailed.
+  linked_by text,
   -- Set by admins, for tokens and rules. As text (json): jsonb would write out large numbers.
   claims json not null default '{}' check (json_typeof(claims) = 'object' and octet_length(claims::text) <= 8192),
   -- A claim of tokens. Changes that sign the user out increment it, which revokes earlier tokens.
@@ -36,6 +38,7 @@ call tenon.add_row_quota('users', 'tenon.users');
 -- The issuer refuses sign-ups of a full workspace before it looks at the address.
 call tenon.allow('tenon_issuer', 'tenon.quotas', 'all', 'select (tenant_id, workspace_id, name, max, used)');
 call tenon.allow('tenon_issuer', 'tenon.services', 'all', 'select (tenant_id, workspace_id, auth, egress_allow)');
+create policy owner on tenon.services for select to tenon_owner using (true);
 
 create trigger generations before update on tenon.users for each row
   when (old.disabled_at is distinct from new.disabled_at or old.password is distinct from new.password
@@ -60,6 +63,8 @@ create table tenon.user_links (
   subject text,
   -- The origin of the application that the person came from; empty if there is none.
   return_to text not null default '',
+  -- For `invitation`: the subject that was shown the link; null if the link was only mailed.
+  shown_to text,
   expires_at timestamptz(3) not null,
   check (purpose <> 'sign_up' or (user_id is null and password is not null)),
   check (purpose <> 'identity' or num_nonnulls(user_id, issuer, subject) = 3),
@@ -76,7 +81,7 @@ call tenon.allow('tenon_admin', 'tenon.user_links', 'tenant');
 create policy invitations on tenon.user_links as restrictive to tenon_admin, tenon_operator
   using (purpose = 'invitation') with check (purpose = 'invitation');
 grant select (tenant_id, workspace_id, user_id, purpose, expires_at),
-  insert (digest, tenant_id, workspace_id, user_id, purpose, email, expires_at), delete
+  insert (digest, tenant_id, workspace_id, user_id, purpose, email, shown_to, expires_at), delete
   on tenon.user_links to tenon_admin, tenon_operator;
 create policy ended on tenon.user_links to tenon_owner using (true);
 
@@ -92,3 +97,26 @@ revoke execute on function tenon.end_user from public;
 create trigger ended after delete on tenon.users for each row execute function tenon.end_user();
 create trigger signed_out after update on tenon.users for each row
   when (old.generation <> new.generation) execute function tenon.end_user();
+
+-- Who was shown the link that set the password of a user could act as the user. That ends when a mailed link sets the password,
+-- unless that person may have left another way to sign in: an address, a passkey or an identity.
+create function tenon.record_user_makers() returns trigger
+  language plpgsql security definer set search_path = tenon, pg_temp as $$
+begin
+  if new.linked_by is not null then
+    perform record_maker(new.tenant_id, new.id, new.linked_by, 'infinity');
+    return null;
+  end if;
+  update subject_makers m set acts_until = now()
+    where m.tenant_id = new.tenant_id and m.subject = new.id and m.acts_until > now()
+      -- The address is the one that was verified when the person began to act, or earlier.
+      and new.email_verified_at <= m.acts_from
+      and not exists (select from user_passkeys p
+        where p.tenant_id = new.tenant_id and p.workspace_id = new.workspace_id and p.user_id = new.id)
+      and not exists (select from user_identities i
+        where i.tenant_id = new.tenant_id and i.workspace_id = new.workspace_id and i.user_id = new.id);
+  return null;
+end $$;
+revoke execute on function tenon.record_user_makers from public;
+-- Also if it stays null: each use of a link names the column.
+create trigger record_makers after update of linked_by on tenon.users for each row execute function tenon.record_user_makers();

@@ -22,6 +22,7 @@ import {
 } from '../../support/fixtures/tenants.ts'
 import { type MongoServer, mongoUnavailableReason, startMongo } from '../../support/stack/ferretdb.ts'
 import type { Running } from '../../support/stack/start.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 import { documentsOf, type Query as QueryOfFormats, queries as queriesOfFormats } from './formats.ts'
 import { anyJson, compareJson } from './json-order.ts'
 import { type Query, queries, runs } from './model.ts'
@@ -42,6 +43,7 @@ beforeAll(async () => {
   const first = inject('tenon')
   platforms = { PostgreSQL: first, MongoDB: first }
   ws = await createTestWorkspace()
+  await openCollectionsToAnon(ws)
   if (missing !== undefined) return
   mongo = await startMongo()
   const port = await new Ports({ remembered: {}, any: true }).take('api', 0)
@@ -423,7 +425,7 @@ describe.runIf(missing === undefined)('MongoDB, read directly', () => {
     const kept = client.db('tenon').collection('documents')
     const former = { f: '', 'k.at[date-time]': '' }
     expect((await kept.updateOne({ id: made.body.id }, { $unset: former })).modifiedCount).toBe(1)
-    const found = await call('GET', `${at(collection)}?at=eq.2026-01-01&order=at`, { as: ws.anon })
+    const found = await call('GET', `${at(collection)}?at=eq.2026-01-01&order=at`)
     expect(found.body.data).toEqual([made.body])
     expect(await kept.findOne({ id: made.body.id })).toMatchObject({ f: 2, v: 1 })
     await client.close()

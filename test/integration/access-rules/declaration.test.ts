@@ -14,6 +14,7 @@ import {
   type TestWorkspace,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import { configure } from '../../support/stack/workspace-settings.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 
 let workspace: TestWorkspace
@@ -167,8 +168,8 @@ describe('explain', () => {
     collection = found.collection
     id = (await createIn(found.at, mia, { title: 'help', status: 'open', team: 'red' })).body.id
   })
-  const explain = (body: object, as = workspace.operator) =>
-    call('POST', `/v1/collections/${collection}/access/explain`, {
+  const explain = (body: object, as = workspace.operator, name = collection) =>
+    call('POST', `/v1/collections/${name}/access/explain`, {
       as,
       body: { workspace_id: workspace.workspaceId, ...body },
     })
@@ -211,14 +212,26 @@ describe('explain', () => {
     expect(await ask({ level: 2 })).toEqual([false, 'denied', false, false])
   })
 
-  test('an anon key that the declaration does not name – is closed, whatever the setting of the workspace', async () => {
-    const { body } = await explain({ as: 'anon', op: 'read', id })
-    expect([body.allowed, body.decided_by]).toEqual([false, 'default'])
-    expect((await explain({ as: 'anon', op: 'delete', id })).body).toMatchObject({
-      allowed: false,
-      decided_by: 'default',
-    })
-  })
+  test.each(['none', 'read'])(
+    'an anon key that the declaration does not name, setting %s of the workspace – is closed; without `access` the setting decides',
+    async (collections) => {
+      await configure(workspace, { anon: { collections } })
+      const silent = await declared({})
+      const made = await createIn(silent.at, workspace.service, { title: 'a' })
+      const question = { as: 'anon', op: 'read', id: made.body.id }
+      const bySetting = (await explain(question, workspace.operator, silent.collection)).body
+      expect([bySetting.allowed, bySetting.decided_by]).toEqual([
+        collections === 'read',
+        'setting anon.collections',
+      ])
+      const { body } = await explain({ as: 'anon', op: 'read', id })
+      expect([body.allowed, body.decided_by]).toEqual([false, 'default'])
+      expect((await explain({ as: 'anon', op: 'delete', id })).body).toMatchObject({
+        allowed: false,
+        decided_by: 'default',
+      })
+    },
+  )
 
   test('keys, users, and admins of others – may not ask', async () => {
     for (const as of [workspace.service, workspace.anon, mia])

@@ -9,6 +9,7 @@ import {
   type TestWorkspace,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 const OWN = { _owner: '$user.id' }
 
@@ -96,6 +97,7 @@ describe('a collection whose documents belong to their creators', () => {
   })
 
   test('an anon key and a user of another workspace – find nothing', async () => {
+    await openCollectionsToAnon(workspace)
     const stranger = await userToken(await createTestWorkspace(), 'mia')
     expect((await call('GET', `${at}/documents`, { as: stranger })).status).toBe(403)
     expect((await call('GET', `${at}/documents`, { as: workspace.anon })).status).toBe(403)
@@ -114,7 +116,8 @@ describe('a collection whose documents belong to their creators', () => {
   })
 })
 
-test('a collection without access.user, and an undeclared one – are closed to users', async () => {
+test('a collection without access.user, and an undeclared one – are closed to users, though anon keys read them', async () => {
+  await openCollectionsToAnon(workspace)
   const at = await declared({})
   for (const [method, path] of [
     ['GET', `${at}/documents`],
@@ -124,5 +127,6 @@ test('a collection without access.user, and an undeclared one – are closed to 
   ] as const) {
     const reply = await call(method, path, { as: mia ?? {}, ...(method === 'POST' && { body: {} }) })
     expect([path, reply.status, reply.body.code]).toEqual([path, 403, 'forbidden'])
+    if (method === 'GET') expect((await call(method, path, { as: workspace.anon })).status).toBe(200)
   }
 })

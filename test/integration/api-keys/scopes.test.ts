@@ -21,6 +21,7 @@ import {
   type TestWorkspace,
   tokenOf,
 } from '../../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 afterEach(closeSubscriptions)
 
@@ -117,6 +118,7 @@ describe.each(SCOPES)('caller with scope %s only', (scope) => {
 })
 
 test('scope: right that the kind of key lacks: still refused', async () => {
+  await openCollectionsToAnon(workspace)
   const { body } = await key(['objects:read', 'collections:read', 'events:read'], 'anon')
   const as = { apikey: body.key }
   expect((await call('GET', DOCUMENTS, { as })).status).toBe(200)

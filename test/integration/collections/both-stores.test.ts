@@ -43,9 +43,9 @@ async function declareCollection(store: string, mode = 'enforce'): Promise<strin
 const create = (collection: string, body: unknown) =>
   call('POST', at(collection), { as: workspace.service, body })
 const query = (collection: string, body: unknown): Promise<Reply> =>
-  call('POST', `/v1/collections/${collection}/query`, { as: workspace.anon, body })
+  call('POST', `/v1/collections/${collection}/query`, { as: workspace.service, body })
 const list = (collection: string, text: string): Promise<Reply> =>
-  call('GET', `${at(collection)}?${text.replaceAll(' ', '%20')}`, { as: workspace.anon })
+  call('GET', `${at(collection)}?${text.replaceAll(' ', '%20')}`, { as: workspace.service })
 
 const PEOPLE = [
   { n: 1, name: 'ada', score: 1.5, active: true, due: '2026-01-01T00:00:00Z', address: { city: 'London' } },
@@ -65,7 +65,7 @@ describe.each(STORES)('store %s', (store) => {
       const { id, _created_at, _updated_at, _version, ...fields } = made.body
       expect(fields).toEqual(person)
       expect([_version, _created_at]).toEqual([1, _updated_at])
-      expect((await call('GET', at(collection, id), { as: workspace.anon })).body).toEqual(made.body)
+      expect((await call('GET', at(collection, id), { as: workspace.service })).body).toEqual(made.body)
     }
   })
 
@@ -127,7 +127,7 @@ describe.each(STORES)('store %s', (store) => {
       const reply = await call('POST', at(body.collection), { as: workspace.service, body: `{"p1":${text}}` })
       expect([text, reply.status < 500, reply.status >= 400]).toEqual([text, true, true])
     }
-    expect((await call('GET', path, { as: workspace.anon })).body).toEqual(put.body)
+    expect((await call('GET', path, { as: workspace.service })).body).toEqual(put.body)
   })
 
   test.each([

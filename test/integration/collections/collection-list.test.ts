@@ -7,6 +7,7 @@ import {
   createTestWorkspace,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 const create = (workspace: TestWorkspace, collection: string) =>
   call('POST', `/v1/collections/${collection}/documents`, { as: workspace.service, body: { n: 1 } })
@@ -30,6 +31,7 @@ const list = async (as: TestWorkspace['anon'], size = 50) => {
 
 test('collection list: declared and undeclared, with and without documents: sorted by name', async () => {
   const workspace = await createTestWorkspace()
+  await openCollectionsToAnon(workspace)
   const [sibling, other] = await Promise.all([addTestWorkspace(workspace), createTestWorkspace()])
   for (const of of [sibling, other]) await create(of, 'foreign')
   for (const name of ['b', 'Z', 'z-1', 'b', 'A_2']) await create(workspace, name)
@@ -63,8 +65,11 @@ test('collection list: declared and undeclared, with and without documents: sort
 
 test('collection list: a collection without writes: not listed', async () => {
   const workspace = await createTestWorkspace()
-  expect(await list(workspace.anon)).toEqual([])
+  await openCollectionsToAnon(workspace)
+  const lists = () => Promise.all([list(workspace.service), list(workspace.anon)])
+  expect(await lists()).toEqual([[], []])
   const { body } = await create(workspace, 'once')
+  expect(await lists()).toEqual([[expect.objectContaining({ name: 'once' })], [{ name: 'once' }]])
   await call('DELETE', `/v1/collections/once/documents/${body.id}`, { as: workspace.service })
-  expect(await list(workspace.anon)).toEqual([])
+  expect(await lists()).toEqual([[], []])
 })

@@ -41,7 +41,7 @@ async function expectServedDuring(status: number, work: () => Promise<Reply>): P
   let waited = 0
   while (reply === undefined) {
     const startedMs = performance.now()
-    expect((await call('GET', '/v1/collections/x/documents', { as: neighbour.anon })).status).toBe(200)
+    expect((await call('GET', '/v1/collections/x/documents', { as: neighbour.service })).status).toBe(200)
     waited = Math.max(waited, performance.now() - startedMs)
   }
   await done

@@ -11,6 +11,7 @@ import {
   tokenOf,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -130,7 +131,7 @@ describe('documents of a declared collection', () => {
         '/title',
       ])
       const path = at(warn.body.collection, made.body.id)
-      expect((await call('GET', path, { as: workspace.anon })).body).not.toHaveProperty('_warnings')
+      expect((await call('GET', path, { as: workspace.service })).body).not.toHaveProperty('_warnings')
       const put = await call('PUT', path, { as: workspace.service, body: { title: 'a', age: 3 } })
       expect(put.body).not.toHaveProperty('_warnings')
       const off = await declare({ store, mode: 'off' })
@@ -155,7 +156,7 @@ do:
     })
     expect(run.body.status).toBe('faulted')
     expect(run.body.error.code).toBe('schema_violation')
-    expect((await call('GET', at(body.collection), { as: workspace.anon })).body.data).toMatchObject([
+    expect((await call('GET', at(body.collection), { as: workspace.service })).body.data).toMatchObject([
       { title: 'a' },
     ])
   })
@@ -191,7 +192,7 @@ describe('declaring', () => {
   test('declaration: made by another node: this node loses no document', async () => {
     const collection = unique('c')
     // This node caches that the collection is undeclared …
-    expect((await call('GET', at(collection), { as: workspace.anon })).body.data).toEqual([])
+    expect((await call('GET', at(collection), { as: workspace.service })).body.data).toEqual([])
     // … and another node declares it.
     const id = `sch_01k5zzzzzzzzzzzzzzzzzzzz${collection.slice(-2).replaceAll(/[^0-9]/g, '0')}`
     await asSuperuser(
@@ -232,7 +233,10 @@ describe('declaring', () => {
     }
   })
 
-  test('anon key: declaration with read: false: 403 for every way to read', async () => {
+  test('anon key: declaration with read: false: 403 for every way to read, where undeclared ones are open', async () => {
+    await openCollectionsToAnon(workspace)
+    await create('undeclared', { title: 'a' })
+    expect((await call('GET', at('undeclared'), { as: workspace.anon })).body.data).toHaveLength(1)
     for (const store of ['relational', 'document']) {
       const { body } = await declare({ store, access: { anon: { read: false } } })
       expect(body.access).toEqual({ anon: { read: false } })

@@ -2,6 +2,7 @@
 
 import { beforeAll, expect, test } from 'vitest'
 import { call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -19,7 +20,7 @@ test('document: created, read, changed, deleted: every reply has the current sta
   expect(made.body).toMatchObject({ ...fields, _version: 1 })
   expect(made.body.id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7/)
 
-  const read = await call('GET', at('todos', made.body.id), { as: workspace.anon })
+  const read = await call('GET', at('todos', made.body.id), { as })
   expect(read.body).toEqual(made.body)
 
   const changed = await call('PUT', at('todos', made.body.id), { as, body: { done: true, tags: null } })
@@ -63,7 +64,7 @@ test('pages: rows are added and deleted meanwhile: no gap, no repetition', async
   let after = ''
   do {
     const { body } = await call('GET', `${at('pages')}?page[size]=7${after && `&page[after]=${after}`}`, {
-      as: workspace.anon,
+      as: workspace.service,
     })
     expect(body.data.length).toBeLessThanOrEqual(7)
     expect(body.page.has_more).toBe(body.page.next !== null)
@@ -75,21 +76,27 @@ test('pages: rows are added and deleted meanwhile: no gap, no repetition', async
 })
 
 test('list: a collection without writes: empty page', async () => {
-  const { status, body } = await call('GET', at('nothing'), { as: workspace.anon })
+  const { status, body } = await call('GET', at('nothing'), { as: workspace.service })
   expect([status, body]).toEqual([200, { data: [], page: { size: 50, next: null, has_more: false } }])
 })
 
-test('anon key: reads: allowed; writes: 403', async () => {
-  const made = await call('POST', at('todos'), { as: workspace.service, body: { a: 1 } })
+test('anon key: undeclared collections open to it: reads: allowed; writes: 403', async () => {
+  const own = await createTestWorkspace()
+  await openCollectionsToAnon(own)
+  const made = await call('POST', at('todos'), { as: own.service, body: { a: 1 } })
+  const read = async () => (await call('GET', at('todos', made.body.id), { as: own.anon })).body
+  expect(await read()).toEqual(made.body)
   for (const [method, id] of [
     ['POST', ''],
     ['PUT', made.body.id],
     ['DELETE', made.body.id],
   ] as const) {
     const reply = await call(method, at('todos', id), {
-      as: workspace.anon,
+      as: own.anon,
       ...(method !== 'DELETE' && { body: { a: 2 } }),
     })
     expect([reply.status, reply.body.code]).toEqual([403, 'forbidden'])
   }
+  expect(await read()).toEqual(made.body)
+  expect((await call('GET', at('todos'), { as: own.anon })).body.data).toEqual([made.body])
 })

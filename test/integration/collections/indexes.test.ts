@@ -67,7 +67,7 @@ test('index build: concurrent reads and writes: they continue, then the constrai
   const work = async (n: number) => {
     for (let turn = 0; !built; turn++) {
       const { status } = await create(schema.collection, { title: `new ${n} ${turn}`, age: turn })
-      const read = await call('GET', `${at(schema.collection)}?age=eq.7`, { as: workspace.anon })
+      const read = await call('GET', `${at(schema.collection)}?age=eq.7`, { as: workspace.service })
       order.push(`${status} ${read.status}`)
     }
   }
@@ -213,7 +213,7 @@ test('pages: typed fields with ties and missing values: the whole list in every 
     for (let next: string | null = ''; next !== null; ) {
       const after: string = next === '' ? '' : `&page[after]=${next}`
       const reply = await call('GET', `${at(body.collection)}?order=${order}&page[size]=${size}${after}`, {
-        as: workspace.anon,
+        as: workspace.service,
       })
       expect(reply.status).toBe(200)
       ids.push(...reply.body.data.map(({ id }: { id: string }) => id))

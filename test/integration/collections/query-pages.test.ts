@@ -22,9 +22,9 @@ beforeAll(async () => {
 
 const at = (collection: string) => `/v1/collections/${collection}/documents`
 const list = (collection: string, query: string, headers = {}): Promise<Reply> =>
-  call('GET', `${at(collection)}?${query}`, { as: testWorkspace.anon, headers })
+  call('GET', `${at(collection)}?${query}`, { as: testWorkspace.service, headers })
 const query = (collection: string, body: unknown, headers = {}): Promise<Reply> =>
-  call('POST', `/v1/collections/${collection}/query`, { as: testWorkspace.anon, body, headers })
+  call('POST', `/v1/collections/${collection}/query`, { as: testWorkspace.service, body, headers })
 const total = ({ status, body }: Reply) => (status === 200 ? body.page.total : body.code)
 
 async function declareCollection(schema: object, mode = 'enforce'): Promise<string> {
@@ -74,7 +74,7 @@ describe.each(['undeclared', 'declared'])('count, %s collection', (kind) => {
   test('count: documents of other tenants: not included', async () => {
     const otherTenant = await createTestWorkspace()
     for (const count of ['exact', 'estimated']) {
-      const reply = await call('GET', `${at(collection)}?count=${count}`, { as: otherTenant.anon })
+      const reply = await call('GET', `${at(collection)}?count=${count}`, { as: otherTenant.service })
       expect(total(reply)).toBe(0)
     }
   })
@@ -121,7 +121,7 @@ async function tableOf(collection: string): Promise<string> {
 
 describe('link to the next page', () => {
   const NEXT = /^<(\/v1\/[^>]+)>; rel="next"$/
-  const follow = async (path: string, as = testWorkspace.anon) => {
+  const follow = async (path: string, as = testWorkspace.service) => {
     const seen: unknown[] = []
     for (let url: string | undefined = path; url !== undefined; ) {
       const reply: Reply = await call('GET', url, { as })
@@ -141,7 +141,7 @@ describe('link to the next page', () => {
     const parameters = `or=(n.like."a%",n.in.("100%","a>b"),n.eq.%C3%A9)&order=n.desc&select=n&page[size]=1`
     const seen = (await follow(`${at(collection)}?${parameters}`)) as { n: string }[]
     expect(seen.map(({ n }) => n)).toEqual(['é', 'a>b', 'a&b', 'a b', '100%'])
-    const head = await call('HEAD', `${at(collection)}?page[size]=2`, { as: testWorkspace.anon })
+    const head = await call('HEAD', `${at(collection)}?page[size]=2`, { as: testWorkspace.service })
     expect(head.headers.get('link')).toMatch(NEXT)
     const posted = await query(collection, { limit: 1 })
     expect([posted.body.page.has_more, posted.headers.get('link')]).toEqual([true, null])

@@ -14,10 +14,10 @@ const at = (collection: string) => `/v1/collections/${collection}/documents`
 
 /** A query as it appears in the URL; escapes only what has to be. */
 const list = (query: string, collection = 'people'): Promise<Reply> =>
-  call('GET', `${at(collection)}?${query.replaceAll(' ', '%20')}`, { as: workspace.anon })
+  call('GET', `${at(collection)}?${query.replaceAll(' ', '%20')}`, { as: workspace.service })
 
 const query = (body: unknown, collection = 'people'): Promise<Reply> =>
-  call('POST', `/v1/collections/${collection}/query`, { as: workspace.anon, body })
+  call('POST', `/v1/collections/${collection}/query`, { as: workspace.service, body })
 
 const names = ({ status, body }: Reply): string =>
   status === 200 ? body.data.map(({ n }: { n: string }) => n).join(' ') : body.code
@@ -223,7 +223,7 @@ describe('pages', () => {
   test('cursor: used with another query, collection or workspace: refused', async () => {
     const { body } = await list('order=a&page[size]=2&b=eq.1', 'paged')
     const { next } = body.page
-    const code = async (text: string, collection = 'paged', as = workspace.anon) =>
+    const code = async (text: string, collection = 'paged', as = workspace.service) =>
       (await call('GET', `${at(collection)}?${text}&page[after]=${next}`, { as })).body.code
     expect(await code('order=a&b=eq.1')).toBeUndefined()
     expect(await code('order=a&b=eq.1&page[size]=9&select=a')).toBeUndefined()

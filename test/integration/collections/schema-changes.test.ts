@@ -11,6 +11,7 @@ import {
   type TestWorkspace,
   unique,
 } from '../../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 let workspace: TestWorkspace
 beforeAll(async () => {
@@ -230,6 +231,7 @@ describe.each(['relational', 'document'])('change of a declaration, %s store', (
   })
 
   test('schema change: access of anon keys: effective', async () => {
+    await openCollectionsToAnon(workspace)
     const { body } = await declare({ store, access: { anon: { read: false } } })
     await create(body.collection, { title: 'a' })
     const get = async () => (await call('GET', at(body.collection), { as: workspace.anon })).status

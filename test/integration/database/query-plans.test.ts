@@ -16,6 +16,7 @@ import { Database, type StatementExecutor } from '../../../src/infra/postgres/da
 import { type Sql, sql } from '../../../src/infra/postgres/sql.ts'
 import type { SessionContext } from '../../../src/infra/postgres/statement-batch.ts'
 import { asSuperuser, call, createTestWorkspace, type TestWorkspace } from '../../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 const DOCUMENTS = 20_000
 const COLLECTION = 'people'
@@ -40,6 +41,7 @@ beforeAll(async () => {
   parts = opened.parts
   workspaces = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   for (const workspace of workspaces) await fill(workspace)
+  await Promise.all(workspaces.map(openCollectionsToAnon))
 }, 60_000)
 afterAll(() => platform.close())
 

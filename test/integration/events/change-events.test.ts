@@ -24,6 +24,7 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 import { repeated } from '../../support/stack/soak.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 afterEach(closeSubscriptions)
 
@@ -39,6 +40,7 @@ const waitForEmptyOutbox = (workspace: TestWorkspace) =>
 
 test('change event: document changed: a CloudEvent under its topic and the topics above', async () => {
   const workspace = await createTestWorkspace()
+  await openCollectionsToAnon(workspace)
   const topics = ['collections.todos.created', 'collections.todos.*', 'collections.*']
   const [created, todos, all, anon] = await Promise.all([
     ...topics.map((topic) => subscribeToEvents(workspace.service, `topic=${topic}`)),
@@ -192,6 +194,7 @@ test('change event: transaction rolled back: none', async () => {
 
 test('change events: largest documents in a row: delivered as the client reads', async () => {
   const workspace = await createTestWorkspace()
+  await openCollectionsToAnon(workspace)
   const [received, anon] = await Promise.all(
     [workspace.service, workspace.anon].map((as) => subscribeToEvents(as, 'topic=collections.large.*')),
   )

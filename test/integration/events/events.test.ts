@@ -13,6 +13,7 @@ import {
   createTestWorkspace,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 afterEach(closeSubscriptions)
 
@@ -110,6 +111,7 @@ test('several topics in one stream: published events and changes, each topic in 
 
 test('several topics: an anon key needs the right to each of them', async () => {
   const workspace = await createTestWorkspace()
+  await openCollectionsToAnon(workspace)
   const declared = { store: 'relational', schema: {}, access: { anon: { read: false } } }
   const body = { workspace_id: workspace.workspaceId, collection: 'hidden', ...declared }
   expect((await call('POST', '/v1/schemas', { as: workspace.operator, body })).status).toBe(201)

@@ -22,6 +22,7 @@ import {
   unique,
 } from '../../support/fixtures/tenants.ts'
 import { startTcpProxy } from '../../support/servers/tcp-proxy.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 const url = new URL(inject('tenon').url)
 afterEach(closeSubscriptions)
@@ -46,6 +47,7 @@ async function flood(workspace: TestWorkspace, collection: string, count: number
 
 test('EventSource: connection lost before the first event, and between events: hears all', async () => {
   const workspace = await createTestWorkspace()
+  await openCollectionsToAnon(workspace)
   const proxy = await startTcpProxy(url)
   const address = `http://127.0.0.1:${proxy.port}/v1/events/subscribe`
   for (const topic of ['es.*', 'es.*,collections.es.*']) {

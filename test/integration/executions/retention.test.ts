@@ -76,6 +76,40 @@ test('expired executions: archived with their steps, then removed with them; you
   expect(record).not.toHaveProperty('tenant_id')
 })
 
+test('sub-flows of an open execution: their records stay, at any depth; they go with the one of the execution', async () => {
+  const runs = new Runs(workspace)
+  const call = (flow: string) =>
+    `  - go: { run: { workflow: { namespace: n, name: ${flow}, version: latest } } }`
+  const leaf = await runs.publish('  - a: { set: { x: 1 } }')
+  const middle = await runs.publish(call(leaf))
+  const top = await runs.publish(`${call(middle)}\n  - w: { wait: PT1H }`)
+  const [open, alone] = await Promise.all([runs.start(top), runs.start(leaf)])
+  await runs.ended(alone)
+  const below = await eventually(async () => {
+    const ended = await asSuperuser<{ id: string }>(
+      `select e.id from tenon.executions e join tenon.flows f on f.id = e.flow_id
+      where f.name = any($1) and e.id <> $2 and e.ended_at is not null`,
+      [[leaf, middle], alone],
+    )
+    return ended.length === 2 ? ended : undefined
+  })
+  const ids = [open, ...below.map(({ id }) => id)]
+  const seen = () => Promise.all(ids.map((id) => statusOf(id)))
+  const removeAll = async (control: string) => {
+    await age(control, 31)
+    await configure({ executions: '30d' })
+    await makeDue()
+    await eventually(async () => ((await statusOf(control)) === 404 ? true : undefined))
+  }
+  await ageExecutions(ids, '40 days')
+  await removeAll(alone)
+  expect(await seen()).toEqual([200, 200, 200])
+  await runs.send(open, 'cancel')
+  await runs.ended(open)
+  await removeAll(open)
+  await eventually(async () => ((await seen()).every((status) => status === 404) ? true : undefined))
+})
+
 test('record of more bytes than one answer of the database may have: archived whole, in the order of its steps', async () => {
   const runs = new Executions(workspace)
   const flow = await runs.publish('  - a: { set: { x: 1 } }')

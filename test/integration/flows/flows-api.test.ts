@@ -80,7 +80,7 @@ describe('first flow', () => {
     ).toBe(true)
     const read = await call('GET', `${workspace.flows}/executions/${body.id}`, { as: operator() })
     expect(read.body).toEqual(body)
-    const stored = await call('GET', '/v1/collections/greetings/documents', { as: workspace.anon })
+    const stored = await call('GET', '/v1/collections/greetings/documents', { as: workspace.service })
     expect(stored.body.data).toHaveLength(1)
     expect(stored.body.data[0].message).toBe('Hello, Ada!')
   })

@@ -165,10 +165,15 @@ describe('rights of the caller', () => {
   })
 
   test('an anon key: reads what is open to it, writes nothing', async () => {
-    await call('POST', '/v1/collections/public/documents', { as: workspace.service, body: { n: 1 } })
+    const { collection, at } = await declaredWithRules(workspace, { anon: { read: true } })
+    await createIn(at, workspace.service, { title: 'a' })
     const asAnon = { as: workspace.anon, id: open }
-    expect(await evaluate('(await tenon.collections.list("public")).data.length', asAnon)).toBe(1)
-    for (const run of ['tenon.events.publish("a", 1)', 'tenon.collections.create("public", {})'])
+    const list = (name: string) => `(await tenon.collections.list("${name}")).data.length`
+    expect(await evaluate(list(collection), asAnon)).toBe(1)
+    for (const run of [
+      ...['tenon.events.publish("a", 1)', `tenon.collections.create("${collection}", {})`],
+      list('undeclared'),
+    ])
       expect(await evaluate(run, asAnon)).toMatchObject({ code: 'forbidden', status: 403 })
   })
 

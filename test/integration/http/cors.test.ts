@@ -17,6 +17,7 @@ import {
   tokenOf,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 noticeWithoutChromium('requests of a page of another origin')
 
@@ -93,6 +94,7 @@ describe('preflight request', () => {
 
 describe('request of a page', () => {
   test('anon key: the page reads the reply and the headers that it needs', async () => {
+    await openCollectionsToAnon(workspace)
     const { status, headers } = await call('GET', DOCUMENTS, { as: workspace.anon, headers: APP })
     expect([status, headers.get('access-control-allow-origin')]).toEqual([200, '*'])
     const exposed = headers.get('access-control-expose-headers')?.split(', ')

@@ -26,7 +26,7 @@ test('page: many large documents: refused; smaller page: served', async () => {
     for (const { status } of await Promise.all(written)) expect(status).toBe(201)
   }
   const query = (limit: number) =>
-    call('POST', '/v1/collections/large/query', { as: workspace.anon, body: { limit } })
+    call('POST', '/v1/collections/large/query', { as: workspace.service, body: { limit } })
   const refused = await query(1_000)
   expect([refused.status, refused.body.code]).toEqual([413, 'output_too_large'])
   const served = await query(100)

@@ -11,10 +11,8 @@ import {
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
 import { repeated } from '../../support/stack/soak.ts'
+import { bucketOf, openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
-
-const bucketOf = async (workspace: TestWorkspace): Promise<string> =>
-  (await call('GET', `/v1/workspaces/${workspace.workspaceId}`, { as: workspace.operator })).body.bucket
 
 /** Requests an object and reads none of it. */
 function slowReader(path: string, workspace: TestWorkspace): Socket {
@@ -48,6 +46,7 @@ const CANCEL_SLOW = `select pg_cancel_backend(pid) from pg_stat_activity
 
 test('slow queries: of one tenant: occupy only its share of database connections', async () => {
   const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
+  await openCollectionsToAnon(workspace)
   const path = '/v1/collections/large'
   const text = 'x'.repeat(200_000)
   const writes = Array.from({ length: 40 }, () =>

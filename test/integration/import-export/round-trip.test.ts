@@ -91,7 +91,7 @@ test('export: filters, order and selection: same as in the list', async () => {
   const rows = count(1_500).map(({ n }) => ({ n, title: n % 2 === 0 ? 'even' : 'odd', more: n }))
   await importInto(name, lines(...rows), { as })
   const query = '?title=eq.odd&n=gte.10&order=n.desc&select=n'
-  const found = await exported(name, { as: workspace.anon, query })
+  const found = await exported(name, { as, query })
   expect(numbers(found)).toEqual(
     count(1_500)
       .map(({ n }) => n)
@@ -328,8 +328,13 @@ describe('anon keys', () => {
   })
 
   test('export by anon key: access allows read: exported; otherwise refused', async () => {
-    const hidden = await declare({ read: false })
+    const [shown, hidden] = [await declare({ read: true }), await declare({ read: false })]
+    for (const name of [shown, hidden]) await importInto(name, lines({ n: 1 }), { as: workspace.service })
+    expect(numbers(await exported(shown, { as: workspace.anon }))).toEqual([1])
     const refused = await call('GET', `/v1/collections/${hidden}/export`, { as: workspace.anon })
-    expect([refused.status, refused.body.code]).toEqual([403, 'forbidden'])
+    expect([refused.status, refused.body.code, refused.body.detail]).toEqual([
+      ...[403, 'forbidden'],
+      `Anon keys may not read documents of ${hidden}.`,
+    ])
   })
 })

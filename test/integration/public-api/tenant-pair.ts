@@ -66,14 +66,21 @@ export async function makeKey(admin: Caller, workspace: string, kind: 'anon' | '
   return str(made, 'key')
 }
 
-async function makeParty(mark: string, stores: boolean): Promise<Party> {
+interface PairOptions {
+  /** Whether they have a bucket each. */
+  readonly stores?: boolean
+  /** Whether their anon keys read undeclared collections, and those declared without `access`. */
+  readonly anonReads?: boolean
+}
+
+async function makeParty(mark: string, { stores = false, anonReads = false }: PairOptions): Promise<Party> {
   const transcript = new Transcript()
   const admin = await operator(transcript)
   const tenant = await makeTenant(admin, mark)
   const bucket = `test-${mark}`
   const workspace = await makeWorkspace(admin, tenant, `w-${mark}`, { bucket: stores ? bucket : null })
   const open = { workspace_id: workspace, anon: { collections: 'read' } }
-  expectStatus(await admin.post('/v1/services/configure', open), 200)
+  if (anonReads) expectStatus(await admin.post('/v1/services/configure', open), 200)
   const [anonKey, serviceKey] = [
     await makeKey(admin, workspace, 'anon'),
     await makeKey(admin, workspace, 'service'),
@@ -84,9 +91,8 @@ async function makeParty(mark: string, stores: boolean): Promise<Party> {
 }
 
 /** Two tenants; the second has written three documents that have to stay unchanged. */
-/** @param stores whether they have a bucket each */
-export async function createTenantPair({ stores = false } = {}): Promise<World> {
-  const [a, b] = [await makeParty(`aa${word()}`, stores), await makeParty(`bb${word()}`, stores)]
+export async function createTenantPair(options: PairOptions = {}): Promise<World> {
+  const [a, b] = [await makeParty(`aa${word()}`, options), await makeParty(`bb${word()}`, options)]
   for (const text of ['one', 'two', 'three']) {
     expectStatus(await b.service.post('/v1/collections/keepsakes/documents', { text, mark: b.mark }), 201)
   }

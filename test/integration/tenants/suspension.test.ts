@@ -28,6 +28,7 @@ import {
 import { gatewayHeaders } from '../../support/stack/gateway.ts'
 import { type Node, startInProcessNode } from '../../support/stack/in-process-node.ts'
 import { openTemporal } from '../../support/stack/temporal.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 let other: Node
 beforeAll(async () => {
@@ -188,6 +189,7 @@ const sendTo = (
 describe('suspended tenant', () => {
   test('every credential on every route: refused at once here, within 5 s by another process, accepted after resume', async () => {
     const workspace = await createTestWorkspace()
+    await openCollectionsToAnon(workspace)
     await deploy(workspace, 'one', 'export default () => 1', { anon: true })
     await publish(workspace, 'sleeper', '  - sleep: { wait: { seconds: 1 } }\n')
     const callers = await credentialsWithRoutes(workspace)

@@ -14,6 +14,7 @@ import {
   tokenOf,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 import { ROWS, type World } from '../sweep-rows.ts'
 
 /** What an admin does, but for the list of the filter operators. */
@@ -21,6 +22,7 @@ const ADMIN = /\badmins?\b|\boperators?\b(?!: eq)|tenon [a-z]|\/v1\/services|\/v
 
 const CALLERS = [
   'anon key',
+  'anon key that reads undeclared collections',
   'user',
   'disabled anon key',
   'revoked anon key',
@@ -45,10 +47,12 @@ beforeAll(async () => {
   const [disabled, revoked] = await Promise.all([keys.make({ kind: 'anon' }), keys.make({ kind: 'anon' })])
   await keys.change(disabled.id, { status: 'disabled' })
   await keys.revoke(revoked.id)
-  const suspended = await addTestWorkspace(workspace)
+  const [suspended, open] = [await addTestWorkspace(workspace), await addTestWorkspace(workspace)]
+  await openCollectionsToAnon(open)
   await call('POST', `/v1/workspaces/${suspended.workspaceId}/suspend`, { as: workspace.operator })
   callers = {
     'anon key': workspace.anon,
+    'anon key that reads undeclared collections': open.anon,
     user: await userToken(workspace, 'mia'),
     'disabled anon key': { apikey: disabled.key },
     'revoked anon key': { apikey: revoked.key },
@@ -117,6 +121,7 @@ test('schema that is not there: asked for by those who are more than the public:
 
 test('misspelt name of a collection or field: sent by a caller who may not see it: is answered like any other name', async () => {
   const workspace = await createTestWorkspace()
+  await openCollectionsToAnon(workspace)
   const sibling = await addTestWorkspace(workspace)
   const schema = { properties: { salary: { type: 'integer' } }, additionalProperties: false }
   for (const { workspaceId: workspace_id } of [workspace, sibling]) {

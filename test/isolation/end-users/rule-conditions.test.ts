@@ -11,6 +11,7 @@ import {
   createTestWorkspace,
   type TestWorkspace,
 } from '../../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 
 let ours: TestWorkspace
 let others: TestWorkspace[]
@@ -21,6 +22,7 @@ beforeAll(async () => {
   const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   ours = workspace
   others = [await addTestWorkspace(workspace), other]
+  await Promise.all([ours, ...others].map(openCollectionsToAnon))
   foreign = await Promise.all(
     others.map(async (of) => `tenon_data."${(await createTable(of, { access: OPEN })).id}"`),
   )

@@ -20,6 +20,7 @@ import {
   tokenOf,
   userToken,
 } from '../../support/fixtures/tenants.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 import { slowdown } from '../../support/stopwatch.ts'
 import { mutated, type WireRequest, wireOf } from './mutate.ts'
 import { type FuzzRequest, routeRequest, validRequest } from './requests.ts'
@@ -120,6 +121,7 @@ function stageOf({ target: { name, method } }: Case): number {
 
 async function runRound(cases: readonly Case[], tally: Tally): Promise<void> {
   const workspace = await createTestWorkspaceWithStorage()
+  await openCollectionsToAnon(workspace)
   const things = await Things.create(workspace)
   const callers = await callersOf(workspace, things.worldFor('', 0))
   for (const stage of [0, 1, 2, 3]) {

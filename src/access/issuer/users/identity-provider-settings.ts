@@ -75,8 +75,14 @@ export const Provider = Type.Object({
 })
 export type Provider = Static<typeof Provider>
 
-/** A provider as the database has it. `sealed` is the encrypted client secret, in base64url. */
-export type StoredProvider = Omit<ProviderInput, 'client_secret'> & { readonly sealed?: string }
+/**
+ * A provider as the database has it. `sealed` is the encrypted client secret, in base64url. `set_by` is the subject that set the
+ * issuer, who may be able to sign in there as anybody.
+ */
+export type StoredProvider = Omit<ProviderInput, 'client_secret'> & {
+  readonly sealed?: string
+  readonly set_by: string
+}
 
 /** Checks and encrypts the providers of a workspace. */
 export class ProviderSettings {
@@ -91,12 +97,17 @@ export class ProviderSettings {
 
   /**
    * @param stored the present ones, whose secrets stay @param egressAllowed `host:port` texts that may be reached at any address
+   * @param by the subject that sets them
    * @throws Problem `validation_failed`
    */
   toStore(
     ref: WorkspaceRef,
     given: readonly ProviderInput[],
-    { stored, egressAllowed }: { stored: readonly StoredProvider[]; egressAllowed: readonly string[] },
+    {
+      stored,
+      egressAllowed,
+      by,
+    }: { stored: readonly StoredProvider[]; egressAllowed: readonly string[]; by: string },
   ): StoredProvider[] {
     for (const [index, { id, issuer }] of given.entries()) {
       if (given.findIndex((one) => one.id === id) !== index)
@@ -110,12 +121,13 @@ export class ProviderSettings {
     return given.map(({ client_secret: secret, ...provider }) => {
       const before = stored.find((one) => purposeOf(ref, one) === purposeOf(ref, provider))
       const sealed = secret === undefined ? before?.sealed : this.#seal(ref, provider, secret)
-      return { ...provider, ...(sealed !== undefined && { sealed }) }
+      const set_by = stored.find(({ issuer }) => issuer === provider.issuer)?.set_by ?? by
+      return { ...provider, set_by, ...(sealed !== undefined && { sealed }) }
     })
   }
 
   toShow({ workspaceId }: Pick<WorkspaceRef, 'workspaceId'>, stored: readonly StoredProvider[]): Provider[] {
-    return stored.map(({ sealed, ...provider }) => ({
+    return stored.map(({ sealed, set_by: _by, ...provider }) => ({
       ...provider,
       has_secret: sealed !== undefined,
       redirect_uri: this.redirectUri({ workspaceId }, provider.id),
@@ -133,13 +145,13 @@ export class ProviderSettings {
     return this.#secrets.open(purposeOf(ref, provider), Buffer.from(provider.sealed, 'base64url')).toString()
   }
 
-  #seal(ref: WorkspaceRef, provider: StoredProvider, secret: string): string {
+  #seal(ref: WorkspaceRef, provider: ProviderInput, secret: string): string {
     return this.#secrets.seal(purposeOf(ref, provider), Buffer.from(secret)).toString('base64url')
   }
 }
 
 /** A secret is bound to the issuer and the client that it was given for. */
-const purposeOf = (ref: WorkspaceRef, { id, issuer, client_id }: StoredProvider) =>
+const purposeOf = (ref: WorkspaceRef, { id, issuer, client_id }: ProviderInput) =>
   purposeIn(ref, `identity-provider:${JSON.stringify([id, issuer, client_id])}`)
 
 /** True for an issuer identifier (OpenID Connect Discovery 1.0 §2), or one over http at an address that an operator has opened. */

@@ -157,13 +157,13 @@ export class UserLinks {
       returning ${USER_COLUMNS}`)
   }
 
-  /** Sets a password by an invitation that was not accepted yet, or by a reset. @returns undefined if it is too late */
+  /** Sets a password by an invitation that was not accepted yet, or by a reset, which is only mailed. @returns undefined if it is too late */
   setPassword(token: string, purpose: 'invitation' | 'reset', passwordHash: string) {
     const first = purpose === 'reset' ? sql`true` : sql`u.email_verified_at is null`
     return this.#use(sql`
       with link as (${taken(token, purpose)})
       update users u set password = ${passwordHash}, email_verified_at = coalesce(u.email_verified_at, now()),
-        updated_at = now()
+        linked_by = link.shown_to, updated_at = now()
       from link where u.id = link.user_id and u.disabled_at is null and ${first} returning ${USER_COLUMNS}`)
   }
 
@@ -201,4 +201,4 @@ export class UserLinks {
 /** Deletes a link, so that it is used once. */
 const taken = (token: string, purpose: Purpose): Sql => sql`
   delete from user_links where digest = ${digestOf(token)} and purpose = ${purpose} and expires_at > now()
-  returning tenant_id, workspace_id, user_id, email, name, password, issuer, subject`
+  returning tenant_id, workspace_id, user_id, email, name, password, issuer, subject, shown_to`

@@ -87,7 +87,9 @@ create function tenon.decision_refusal(subject text, approvers text[], authors t
 revoke execute on function tenon.decision_refusal from public;
 grant execute on function tenon.decision_refusal to tenon_admin;
 
--- The subject that made an account, a key or a machine client of the tenant.
+-- The subject that made an account, a key or a machine client of the tenant, for the record of a decision. The rows of
+-- tenon.subject_makers cannot tell: they leave out operators, have those who rotated, linked or regrouped the subject as well, and
+-- do not say which of them made it.
 create function tenon.creator_of(subject text) returns text
   stable language sql security definer set search_path = tenon, pg_temp as $$
   select created_by from accounts where id = subject and tenant_id = tenon.tenant()

@@ -75,7 +75,7 @@ interface ExpiredRow {
 
 /**
  * Removes one batch. An execution that cannot be archived is not removed.
- * @returns true if more may have expired
+ * @returns true if more may have expired, such as sub-flows of these
  */
 async function removeExpired(
   { scope, service }: TaskContext,
@@ -98,7 +98,7 @@ async function removeExpired(
       )
   }
   await scope.batch(purgeFlows(sql`true`))
-  return rows.length === batchMax
+  return rows.length > 0
 }
 
 /** Deletes flows that were deleted before and have no executions left. */
@@ -106,10 +106,14 @@ export const purgeFlows = (which: Sql): Sql => sql`delete from flows f
   where deleted_at is not null and ${which}
     and not exists (select from executions e where e.flow_id = f.id)`
 
-/** The index by outcome and start passes over open executions; no execution ends before it starts. */
+/**
+ * The index by outcome and start passes over open executions; no execution ends before it starts. A sub-flow stays as long as the
+ * execution that started it, whose steps name it.
+ */
 const expired = (before: Date): Sql => sql`
   select e.id, (select name from flows f where f.id = e.flow_id) as flow_name
   from executions e where outcome = any('{cancelled,completed,faulted}') and started_at < ${before} and ended_at < ${before}
+    and not (trigger_kind = 'flow' and exists (select from executions p where p.id = e.trigger_id))
   limit ${batchMax}`
 
 /** An execution is archived again under the same key if its removal fails. */

@@ -12,7 +12,7 @@ const RIGHTS = ['create', 'update', 'delete'] as const
 const schema = { type: 'object', properties: { tag: { type: 'string' }, mark: { type: 'string' } } }
 
 beforeAll(async () => {
-  world = await createTenantPair()
+  world = await createTenantPair({ anonReads: true })
   for (const store of STORES) {
     await declare(world.a, `plain_${store}`, { store, schema })
     await declare(world.a, `hidden_${store}`, { store, schema, access: { anon: { read: false } } })

@@ -17,7 +17,7 @@ const PROPERTIES = {
 }
 
 beforeAll(async () => {
-  world = await createTenantPair()
+  world = await createTenantPair({ anonReads: true })
 })
 
 const lines = (rows: readonly unknown[]) => rows.map((row) => `${JSON.stringify(row)}\n`).join('')

@@ -25,7 +25,7 @@ const PROPERTIES = {
 }
 
 beforeAll(async () => {
-  world = await createTenantPair()
+  world = await createTenantPair({ anonReads: true })
   for (const kind of KINDS) {
     await declareKind(world.a, kind, kind, PROPERTIES)
     await fill(world.a, kind, ROWS)

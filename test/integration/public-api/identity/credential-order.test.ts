@@ -13,7 +13,7 @@ let world: World
 let good: string
 
 beforeAll(async () => {
-  world = await createTenantPair()
+  world = await createTenantPair({ anonReads: true })
   const { authorization = '' } = await tokenOf({
     ...{ tenant_id: world.b.tenant, workspace_id: world.b.workspace, roles: ['service'] },
   })

@@ -12,7 +12,7 @@ let world: World
 let small: Node
 
 beforeAll(async () => {
-  world = await createTenantPair()
+  world = await createTenantPair({ anonReads: true })
   small = await startInProcessNode({
     TENON_RATE_SERVICE: '60/min burst 5',
     TENON_RATE_ANON: '60/min burst 40',
