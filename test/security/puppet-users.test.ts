@@ -29,7 +29,7 @@ import {
   userTokens,
 } from '../support/clients/users.ts'
 import { Admins, type Person, post, tokenFor } from '../support/fixtures/admins.ts'
-import { Runs } from '../support/fixtures/executions.ts'
+import { Executions } from '../support/fixtures/executions.ts'
 import { publishScheduled } from '../support/fixtures/schedules.ts'
 import {
   addTestWorkspace,
@@ -284,7 +284,7 @@ test.concurrent.each(Object.keys(WAYS))(
   'execution of a user %s: she decides only if she could not be the user',
   async (name) => {
     const { user, afterwards, decides } = WAYS[name] as Way
-    const runs = new Runs(workspace)
+    const runs = new Executions(workspace)
     const one = await user()
     const run = await startAs(await signIn(one))
     await afterwards?.(one)

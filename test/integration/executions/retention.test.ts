@@ -77,7 +77,7 @@ test('expired executions: archived with their steps, then removed with them; you
 })
 
 test('sub-flows of an open execution: their records stay, at any depth; they go with the one of the execution', async () => {
-  const runs = new Runs(workspace)
+  const runs = new Executions(workspace)
   const call = (flow: string) =>
     `  - go: { run: { workflow: { namespace: n, name: ${flow}, version: latest } } }`
   const leaf = await runs.publish('  - a: { set: { x: 1 } }')
