@@ -139,7 +139,7 @@ export function createActivities(platform: Platform, { scopes, requests }: Activ
     yieldSlot: (call, slot) => yieldSlot(record(call), slot),
     reacquireSlot: (call, slot) => reacquireSlot(record(call), slot),
     subscribeEvents: (call, input) => subscribeEvents(record(call), call.workflowId, input),
-    recordRun: (call, update) => recordExecution(record(call), update),
+    recordExecution: (call, update) => recordExecution(record(call), update),
   }
 }
 

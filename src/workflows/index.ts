@@ -12,7 +12,7 @@ import { provision } from './tenant/provision.ts'
 import { suspension } from './tenant/suspension.ts'
 
 const DEFINITIONS: Readonly<Record<string, (input: never) => Promise<unknown>>> = {
-  flowRun: flowExecution,
+  flowExecution,
   flowTrigger,
   functionRun,
   functionTrigger,

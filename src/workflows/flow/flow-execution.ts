@@ -60,7 +60,7 @@ export async function flowExecution(input: ExecutionInput): Promise<Json> {
         ...subscriptions.state,
       }
       return await continueAsNew<typeof flowExecution>(
-        startArgument('flowRun', { ...input, reuse: results.remaining, continued: state }),
+        startArgument('flowExecution', { ...input, reuse: results.remaining, continued: state }),
       )
     }
     if (result.status === 'completed') {

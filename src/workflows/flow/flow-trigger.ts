@@ -47,7 +47,7 @@ async function startExecution(input: FlowTriggerInput): Promise<StartedRun | { s
   if ('skipped' in triggered) return triggered
   const run = await startChild<typeof flowExecution>(workflowTypeOf(triggered.input.flow.name), {
     ...childOptions(triggered),
-    args: [startArgument('flowRun', triggered.input)],
+    args: [startArgument('flowExecution', triggered.input)],
     parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
   })
   return { id: triggered.input.execution_id, run, afterMs: triggered.after_ms }

@@ -342,7 +342,7 @@ const activities = proxyLocalActivities<Activities>(OPTIONS)
 /** Not cancellable: an execution or a branch that is cancelled must still be recorded. */
 export function recordExecution(update: ExecutionUpdate, summary: string): Promise<void> {
   return CancellationScope.nonCancellable(() =>
-    activities.recordRun.executeWithOptions({ ...OPTIONS, summary }, [update]),
+    activities.recordExecution.executeWithOptions({ ...OPTIONS, summary }, [update]),
   )
 }
 

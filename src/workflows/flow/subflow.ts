@@ -58,7 +58,7 @@ export async function runSubflow(request: SubflowRequest): Promise<Json> {
   onAdmitted(id)
   const started = startChild(workflowTypeOf(subflow.input.flow.name), {
     ...optionsOf(subflow, isAwaited === true),
-    args: [startArgument<ExecutionInput>('flowRun', { ...subflow.input, depth })],
+    args: [startArgument<ExecutionInput>('flowExecution', { ...subflow.input, depth })],
   })
   const child = await started.catch((error: unknown) => endUnstarted(id, error))
   if (isAwaited !== true) return { id: subflow.input.execution_id }

@@ -128,7 +128,7 @@ function definitionIn({ history }: Recorded): string | undefined {
 
 test('histories: cover each workflow definition', async () => {
   const definitions = await workflowDefinitions()
-  expect(definitions).toContain('flowRun')
+  expect(definitions).toContain('flowExecution')
   const kept = new Set((await Promise.all(names.map(read))).map(definitionIn))
   expect(definitions.filter((name) => !kept.has(name))).toEqual([])
 })

@@ -128,7 +128,9 @@ test('every workflow, child workflow and activity: has the tenant as its fairnes
   const children = workflows.filter(({ events }) =>
     events.some(({ startChildWorkflowExecutionInitiatedEventAttributes: child }) => child),
   )
-  expect(new Set(children.map(({ definition }) => definition))).toEqual(new Set(['flowRun', 'flowTrigger']))
+  expect(new Set(children.map(({ definition }) => definition))).toEqual(
+    new Set(['flowExecution', 'flowTrigger']),
+  )
 })
 
 test('calls of a flow: each kind uses its queue, fast ones none', () => {

@@ -35,7 +35,7 @@ interface PendingRow {
 export async function startWorkflow(scope: WorkspaceScope, execution: ExecutionInput): Promise<void> {
   const { execution_id: id, flow } = execution
   await workflowsOf(scope).start({
-    definition: 'flowRun',
+    definition: 'flowExecution',
     type: workflowTypeOf(flow.name),
     queue: QUEUES.flows,
     subject: flow.id,
