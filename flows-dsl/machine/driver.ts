@@ -56,7 +56,7 @@ export class Driver {
   /** Effects that were cancelled, and whose outcome the machine is told. */
   readonly #settling = new Set<number>()
   /** Effects under way that a new run cannot start again: calls, and child flows. */
-  readonly nonResumable = new Map<number, Effect['do']>()
+  readonly #nonResumable = new Map<number, Effect['do']>()
   #resolve: (result: DriverResult) => void = () => {}
   #reject: (error: unknown) => void = () => {}
   /** Results and messages that arrived during a pause, in order. */
@@ -69,7 +69,7 @@ export class Driver {
   #heldSteps = ''
   #isReopened = false
   /** True if nothing starts any more, since the execution continues as new once the unmovable effects have ended. */
-  isContinuing = false
+  #isContinuing = false
   #isLeaving = false
 
   private constructor(ir: FlowIR, state: FlowState, effects: Effects, isContinued: boolean) {
@@ -226,7 +226,7 @@ export class Driver {
     const unsent: number[] = []
     for (const command of commands) {
       if ('cancel' in command) unsent.push(...this.#cancelEffect(command))
-      else if (!this.isContinuing) this.#start(command.id, command.begin, command.step)
+      else if (!this.#isContinuing) this.#start(command.id, command.begin, command.step)
     }
     for (const id of unsent) this.#carryOut(this.#machine.settle(id, undefined))
     const { result, isBusy } = this.#machine
@@ -234,21 +234,21 @@ export class Driver {
     this.#reportReopened()
     if (result !== undefined) this.#resolve(result)
     else if (isBusy) return
-    else if (this.isContinuing && this.nonResumable.size === 0) this.#move()
+    else if (this.#isContinuing && this.#nonResumable.size === 0) this.#move()
     // A branch that ends while others wait may still cancel something, such as the timer of its deadline.
     else if (commands.every((command) => 'cancel' in command))
-      this.#effects.onIdle?.(![...this.nonResumable.values()].includes('call'))
+      this.#effects.onIdle?.(![...this.#nonResumable.values()].includes('call'))
   }
 
   /** @returns its id if the machine waits for an outcome of it, and it was never started */
   #cancelEffect({ id, settles }: Extract<Command, { cancel: unknown }>): readonly number[] {
     const work = this.#open.get(id)
-    const kind = this.nonResumable.get(id)
+    const kind = this.#nonResumable.get(id)
     this.#close(id)
     const isUnderWay = work !== undefined && kind !== undefined
     if (settles === true && isUnderWay) {
       this.#settling.add(id)
-      this.nonResumable.set(id, kind)
+      this.#nonResumable.set(id, kind)
     }
     work?.cancel()
     return settles === true && !isUnderWay ? [id] : []
@@ -258,17 +258,17 @@ export class Driver {
   #settle(id: number, outcome: EffectOutcome | undefined): void {
     this.#afterPause(() => {
       this.#settling.delete(id)
-      this.nonResumable.delete(id)
+      this.#nonResumable.delete(id)
       this.#proceed(this.#machine.settle(id, outcome))
     })
   }
 
   /** Carries out the commands that follow a result or message, and decides whether to continue as new. */
   #proceed(commands: readonly Command[]): void {
-    const awaited = [...this.nonResumable.values()].includes('await')
+    const awaited = [...this.#nonResumable.values()].includes('await')
     // A child flow may take weeks: the execution does not stand still until it has ended.
-    if (!this.isContinuing && !awaited && this.#effects.shouldContinueAsNew?.() === true)
-      this.isContinuing = true
+    if (!this.#isContinuing && !awaited && this.#effects.shouldContinueAsNew?.() === true)
+      this.#isContinuing = true
     this.#carryOut(commands)
   }
 
@@ -307,7 +307,7 @@ export class Driver {
 
   /** Closes an effect. @returns whether it was open */
   #close(id: number): boolean {
-    this.nonResumable.delete(id)
+    this.#nonResumable.delete(id)
     this.#waits.delete(id)
     return this.#open.delete(id)
   }
@@ -326,7 +326,7 @@ export class Driver {
     this.#open.set(id, { cancel: () => {} })
     if (effect.do === 'await') this.#waits.set(id, effect.what)
     if (effect.do === 'call' || (effect.do === 'await' && effect.what === 'workflow'))
-      this.nonResumable.set(id, effect.do)
+      this.#nonResumable.set(id, effect.do)
     // Cancelling the execution must not stop its compensation and its `finally`.
     const scope = this.#effects.scope(work, { isShielded: this.#machine.isShielded })
     if (this.#open.has(id)) this.#open.set(id, scope)

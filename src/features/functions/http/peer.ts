@@ -45,7 +45,7 @@ export class StreamConnection {
   #sent = 0
   #received = 0
   /** Chunks that the other end takes. */
-  credit = 0
+  #credit = 0
   /** Chunks that this end has asked for, and that have not come. */
   #awaited = 0
   #hasEnded = false
@@ -123,14 +123,14 @@ export class StreamConnection {
 
   /** Waits until the other end takes a chunk. @throws the reason of a failure */
   async awaitCredit(): Promise<void> {
-    await this.#until(() => this.credit > 0)
+    await this.#until(() => this.#credit > 0)
   }
 
   /** Sends bytes as fast as the other end takes them. @throws the reason of a failure */
   async write(bytes: Uint8Array): Promise<void> {
     for (let from = 0; from < bytes.byteLength; from += limits.chunkBytesMax) {
       await this.awaitCredit()
-      this.credit -= 1
+      this.#credit -= 1
       await this.#send('chunk', bytes.subarray(from, from + limits.chunkBytesMax))
     }
   }
@@ -236,7 +236,7 @@ export class StreamConnection {
         this.#hasEnded = true
         break
       case FRAME_TYPES.more:
-        this.credit += content.readUInt32BE()
+        this.#credit += content.readUInt32BE()
         break
       case FRAME_TYPES.abort:
         this.fail(problemIn(content))
