@@ -298,7 +298,9 @@ test.each(TASKS)('%s: no step is a guess', async (_task, steps) => {
 
 test('write and publish a nightly report flow, at the platform server: no step is a guess', async () => {
   const url = `${inject('tenon').url}/v1/mcp/platform/mcp`
-  const admin = await tokenOf({ sub: 'ada', roles: ['workspace_admin'], ...inWorkspace(workspace) })
+  // An admin alone reads documents as an anon key does, and the workspace is closed to these.
+  const roles = ['workspace_admin', 'service']
+  const admin = await tokenOf({ sub: 'ada', roles, ...inWorkspace(workspace) })
   await withAgent(
     async (use, read) => {
       const { workspace_id } = await use('who are you')

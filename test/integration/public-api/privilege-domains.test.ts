@@ -164,7 +164,7 @@ describe('API keys', () => {
     const seen = await b.service.delete(`/v1/api-keys/${foreignId}`)
     const missing = await b.service.delete(`/v1/api-keys/${missingId}`)
     expect(anonymous(seen, foreignId)).toBe(anonymous(missing, missingId))
-    expectStatus(await new Caller({ apikey: str(made, 'key') }).get(DOCUMENTS), 200)
+    expectStatus(await new Caller({ apikey: str(made, 'key') }).get('/v1/me'), 200)
   })
 })
 

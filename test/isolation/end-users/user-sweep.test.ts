@@ -26,6 +26,7 @@ import {
 import { mongoUnavailableReason } from '../../support/stack/ferretdb.ts'
 import { startMongoApi } from '../../support/stack/mongo-api.ts'
 import type { Running } from '../../support/stack/start.ts'
+import { openCollectionsToAnon } from '../../support/stack/workspace-settings.ts'
 import { ROWS, type World } from '../sweep-rows.ts'
 import { OPEN_TO_USERS } from './user-rows.ts'
 
@@ -36,8 +37,8 @@ const SECRETS = '/v1/collections/secrets/documents'
 const PLATFORM_MCP = '/v1/mcp/platform/mcp'
 
 let ours: TestWorkspace
-/** Its collection is open to anon keys, and to no user. */
-let closed: TestWorkspace
+/** Their collections are open to anon keys, and to no user. The setting `anon.collections` opens the one that nobody declared. */
+let closed: Record<'declared for anon keys alone' | 'undeclared', TestWorkspace>
 let mia: Caller
 /** They have the same rights in their own workspaces, or the same workspace and other documents. */
 let strangers: Record<'another user' | 'a user of a sibling workspace' | 'a user of another tenant', Caller>
@@ -54,11 +55,15 @@ async function open(store: string): Promise<void> {
   at = mongo?.running ?? inject('tenon')
   const [workspace, other] = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   const sibling = await addTestWorkspace(workspace)
-  closed = await addTestWorkspace(workspace)
+  closed = {
+    'declared for anon keys alone': await addTestWorkspace(workspace),
+    undeclared: await addTestWorkspace(workspace),
+  }
+  await openCollectionsToAnon(closed.undeclared)
   ours = workspace
   for (const each of [ours, sibling, other]) await declare(each, store, BY_OWNER)
   const everything = { read: true, create: true, update: true, delete: true }
-  await declare(closed, store, { anon: everything })
+  await declare(closed['declared for anon keys alone'], store, { anon: everything })
   mia = await userToken(ours, 'mia', {}, at)
   strangers = {
     'another user': await userToken(ours, 'ben', {}, at),
@@ -132,18 +137,23 @@ describe.each(STORES)('documents in the store %s', (store) => {
       },
     )
 
-    test('without rules for users – is forbidden, whether or not the document exists', async () => {
-      const id = await created(closed.service)
-      const user = await userToken(closed, 'mia', {}, at)
-      const replies = [await send(name, user, id), await send(name, user, randomUUID())]
-      for (const { status, body } of replies) {
-        if (name === 'collections.list') expect([status, body.data]).toEqual([200, []])
-        else expect([status, body.code]).toEqual([403, 'forbidden'])
-      }
-      const [present, missing] = replies.map(({ body }) => ({ ...body, request_id: '', instance: '' }))
-      expect(present).toEqual(missing)
-      expect(await stored(closed, id)).toMatchObject({ by: 'us', _version: 1 })
-    })
+    test.each(['declared for anon keys alone', 'undeclared'] as const)(
+      'in a collection that is %s – is forbidden, whether or not the document exists',
+      async (which) => {
+        const workspace = closed[which]
+        const id = await created(workspace.service)
+        const user = await userToken(workspace, 'mia', {}, at)
+        const replies = [await send(name, user, id), await send(name, user, randomUUID())]
+        for (const { status, body } of replies) {
+          if (name === 'collections.list') expect([status, body.data]).toEqual([200, []])
+          else expect([status, body.code]).toEqual([403, 'forbidden'])
+        }
+        const [present, missing] = replies.map(({ body }) => ({ ...body, request_id: '', instance: '' }))
+        expect(present).toEqual(missing)
+        expect(await stored(workspace, id)).toMatchObject({ by: 'us', _version: 1 })
+        expect((await call('GET', SECRETS, { as: workspace.anon })).status).toBe(200)
+      },
+    )
   })
 
   test.each(OPEN_TO_USERS.caller)('%s – by a user – shows the caller alone', async (name) => {
@@ -249,7 +259,7 @@ describe.each(STORES)('documents in the store %s', (store) => {
     }
     const seen = async (as: Caller) => (await call('GET', `${SECRETS}?by=eq.import`, { as })).body.data.length
     expect(await upload(ben(), line('mia'))).toEqual([0, 1])
-    expect(await upload(closed.anon, line('mia'))).toEqual([0, 1])
+    expect(await upload(closed['declared for anon keys alone'].anon, line('mia'))).toEqual([0, 1])
     expect(await upload(ours.service, line('mia') + line('mia') + line('ben'))).toEqual([3, 0])
     expect([await seen(mia), await seen(ben())]).toEqual([2, 1])
   })

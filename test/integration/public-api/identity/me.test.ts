@@ -10,7 +10,7 @@ import { createTenantPair, expectIsolated, type World } from '../tenant-pair.ts'
 let world: World
 
 beforeAll(async () => {
-  world = await createTenantPair()
+  world = await createTenantPair({ anonReads: true })
 })
 
 describe('GET /v1/me (data-plane §2.10: kind, tenant, workspace, role, scopes, key id)', () => {
