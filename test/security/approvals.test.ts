@@ -59,7 +59,9 @@ async function expectAskedAgain(
   const dry = await runs.send(id, 'rerun', { from: 'pay', dry_run: true, ...body }, as)
   expect(names(dry.body.plan.reused)).not.toContain(step)
   expect(names(dry.body.plan.again)).toContain(step)
-  expect(dry.body.plan.approvals_repeated).toMatchObject([{ name: step, reason: expect.stringMatching(reason) }])
+  expect(dry.body.plan.approvals_repeated).toMatchObject([
+    { name: step, reason: expect.stringMatching(reason) },
+  ])
   const made = await runs.send(id, 'rerun', { from: 'pay', ...body }, as)
   expect([made.status, made.body.plan]).toEqual([201, dry.body.plan])
   return runs.shown(made.body.id, 'waiting')
