@@ -41,9 +41,9 @@ const Published = Type.Object({
         id: Id('trg'),
         name: Type.String(),
         url: Type.String(),
-        secret: Type.Optional(Type.String({ description: 'The secret of a new webhook; shown only once.' })),
+        secret: Type.Optional(Type.String({ description: 'Secret of a new webhook, shown only once.' })),
       }),
-      { description: 'Present if the flow declares webhooks.' },
+      { description: 'Webhooks of the version; absent if the flow declares none.' },
     ),
   ),
 })

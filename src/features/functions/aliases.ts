@@ -58,7 +58,7 @@ export const getFunctionAlias = adminOperation({
 export const setFunctionAlias = adminOperation({
   name: 'function_alias.set',
   summary:
-    'Set an alias to a version of a function, or to several by weight; runs that have begun keep theirs',
+    'Set an alias to a version of a function, or to several by weight; runs that have started keep their version',
   roles: ADMINS,
   input: Input({ ...Target, ...AliasTarget }),
   output: FunctionAlias,

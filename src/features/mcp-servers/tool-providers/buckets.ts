@@ -89,7 +89,7 @@ const KEY: JsonSchema = {
   maxLength: LIMITS.objectKeyBytesMax,
   description: 'Key of the object, such as `reports/2026.csv`.',
 }
-const SIZE: JsonSchema = { type: 'integer', description: 'Bytes.' }
+const SIZE: JsonSchema = { type: 'integer', description: 'Size in bytes.' }
 const TEXT: JsonSchema = { type: 'string' }
 
 const closed = (properties: Args, required: readonly string[]): JsonSchema => ({
@@ -120,7 +120,11 @@ const VERBS: Readonly<Record<string, Verb>> = {
       `Pages through the keys of the bucket ${bucket} in their order, with size and time of the last change.`,
     arguments: closed(
       {
-        prefix: { type: 'string', maxLength: LIMITS.objectKeyBytesMax, description: 'How keys begin.' },
+        prefix: {
+          type: 'string',
+          maxLength: LIMITS.objectKeyBytesMax,
+          description: 'Prefix of the keys to list.',
+        },
         limit: { type: 'integer', minimum: 1, maximum: LIMITS.pageSizeMax, description: 'Default: 50.' },
         cursor: { type: 'string', description: '`page.next` of the page before, with the same prefix.' },
       },
