@@ -66,7 +66,7 @@ export const Wait = Type.Optional(
   Type.Integer({
     minimum: 0,
     maximum: LIMITS.preferWaitSecondsMax,
-    description: 'Seconds to wait for the end, as `Prefer: wait=N`.',
+    description: 'Seconds to wait for the end of the work (`Prefer: wait=N`). Default: 0.',
   }),
 )
 

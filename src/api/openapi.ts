@@ -237,7 +237,7 @@ const TAGS = [
   },
   {
     name: 'Events',
-    description: "The tenant's stream: publish, and subscribe as server-sent events with replay.",
+    description: 'Events of the tenant: publish, and subscribe as server-sent events with replay.',
     nouns: ['event'],
   },
   {
@@ -287,7 +287,8 @@ const TAGS = [
   },
   {
     name: 'Identity',
-    description: 'People, end users of workspaces, OAuth clients, and the keys of the embedded issuer.',
+    description:
+      'Accounts of people, end users of workspaces, OAuth clients, and the keys of the embedded issuer.',
     nouns: ['account', 'user', 'oauth_client', 'issuer'],
   },
   {

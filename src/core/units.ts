@@ -14,7 +14,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 export const Duration = (description: string) =>
   Type.String({
     pattern: '^[0-9]{1,9}[smhdw]$',
-    description: `${description} Examples: \`90s\`, \`15m\`, \`1h\`.`,
+    description: `${description} Format: \`90s\`, \`15m\`, \`1h\`.`,
   })
 
 /** @param text in the form of {@link Duration} */

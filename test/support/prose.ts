@@ -76,8 +76,7 @@ export const hasSubject = refuse(
 
 /** Conditions without a verb, and idioms that a reader has to decode. */
 const IDIOMS = [
-  'where (?:absent|given|none|nothing|no one|it is not)',
-  'where (?:a|an|no|the|its|all|there) [\\w ]*(?:is|are|was|were)\\b',
+  'where (?:absent|given|none|nothing|no|a|an|the|its|it|all|there)\\b',
   'takes? (?:\\w+ )?away',
   'as the caller has it',
   'no further people',

@@ -65,7 +65,7 @@ export const createApiKey = adminOperation({
 
 export const getApiKey = adminOperation({
   name: 'api_key.get',
-  summary: 'Read an API key, masked',
+  summary: 'Read an API key in masked form',
   roles: ADMINS,
   input: Input({ id: Ref('API key') }),
   output: ApiKey,
@@ -75,7 +75,7 @@ export const getApiKey = adminOperation({
 
 export const listApiKeys = adminOperation({
   name: 'api_key.list',
-  summary: 'List API keys, masked',
+  summary: 'List API keys in masked form',
   roles: ADMINS,
   input: Input({
     ...PageInput,

@@ -18,7 +18,7 @@ const MEMBERS = {
   ref: Type.Optional(
     Type.String({
       maxLength: 100,
-      description: 'Reference of your own, returned with the result of the change.',
+      description: 'Label of your own for the change, returned with its result.',
     }),
   ),
   id: Type.Optional(Ref('document')),
@@ -80,7 +80,7 @@ const Results = Type.Object({
 
 export const batchDocuments = workspaceOperation({
   name: 'collection.batch',
-  summary: 'Write several documents of a collection in one request: all or none by default',
+  summary: 'Write several documents of a collection in one request; by default, all or none',
   roles: DATA_ROLES,
   input: Input({ name: CollectionName, atomic: Atomic, ops: Type.Array(Op, count) }),
   output: Results,
@@ -101,7 +101,7 @@ export const batchDocuments = workspaceOperation({
 export const batchAnywhere = workspaceOperation({
   name: 'batch.run',
   area: 'collections',
-  summary: 'Write documents of several collections in one request: all or none by default',
+  summary: 'Write documents of several collections in one request; by default, all or none',
   roles: DATA_ROLES,
   input: Input({ atomic: Atomic, ops: Type.Array(OpAnywhere, count) }),
   output: Results,

@@ -147,7 +147,7 @@ export const getDocument = workspaceOperation({
 
 export const listDocuments = workspaceOperation({
   name: 'collection.list',
-  summary: 'List documents page by page, filtered and sorted; sorted by creation time by default',
+  summary: 'List documents page by page, filtered and sorted; by default, oldest first',
   roles: DATA_ROLES,
   input: Input({
     page_size: PageInput.page_size,

@@ -95,7 +95,7 @@ const SimulatedFlow = Type.Object({
   coverage: Type.Object({ tasks: count('entered'), ways: count('taken') }),
   duration_ms: Type.Number({ description: 'Duration in virtual time, in milliseconds.' }),
   history_events: Type.Integer({
-    description: 'Approximate number of Temporal history events of such an execution.',
+    description: 'Approximate number of Temporal history events of the simulated execution.',
   }),
   lifecycle: Type.Optional(Type.Array(Type.Object({ type: Type.String(), time: Type.String(), data: Any }))),
 })
@@ -204,7 +204,9 @@ const Node = Type.Object({
   column: Type.Optional(Type.Integer()),
   parent: Type.Optional(Type.String({ description: 'JSON pointer of the task that contains this one.' })),
   list: Type.Optional(
-    Type.String({ description: 'Name of the list of the containing task that has this one.' }),
+    Type.String({
+      description: 'Name of the list of the containing task, such as `do`, in which this one is.',
+    }),
   ),
 })
 
@@ -218,7 +220,7 @@ const Edge = Type.Object({
 export const graphFlow = previewOperation({
   name: 'flow.graph',
   summary:
-    'Return the graph of a flow: nodes, edges, and Mermaid text; 422 with all diagnostics if it is not valid',
+    'Return the graph of a flow: nodes, edges, and Mermaid text; the status is 422, with all diagnostics, if it is not valid',
   reads: true,
   input: Input({ ws: Ws, source: Source }),
   output: Type.Object({ mermaid: Type.String(), nodes: Type.Array(Node), edges: Type.Array(Edge) }),

@@ -219,7 +219,7 @@ export const setFlowAlias = previewOperation({
 
 export const deleteFlowAlias = previewOperation({
   name: 'flow_alias.delete',
-  summary: 'Delete an alias of a flow; its versions stay',
+  summary: 'Delete an alias of a flow; its versions are kept',
   input: Input({ ws: Ws, flow: FlowRef, name: AliasName }),
   output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${ALIASES}/{name}` },

@@ -83,7 +83,7 @@ export const setFunctionAlias = adminOperation({
 
 export const deleteFunctionAlias = adminOperation({
   name: 'function_alias.delete',
-  summary: 'Delete an alias of a function; its versions stay',
+  summary: 'Delete an alias of a function; its versions are kept',
   roles: ADMINS,
   input: Input(Target),
   output: Type.Object({ name: Type.String(), deleted: Type.Literal(true) }),

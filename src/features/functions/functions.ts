@@ -23,7 +23,7 @@ export const FunctionRecord = Type.Object({
   tenant_id: Id('ten'),
   workspace_id: Id('ws'),
   name: Type.String(),
-  version: Type.Integer({ minimum: 1, description: 'Number of the active version, which is invoked.' }),
+  version: Type.Integer({ minimum: 1, description: 'Number of the active version.' }),
   sha256: Type.String({ description: 'SHA-256 of the source.' }),
   config: FunctionConfig,
   created_by: Type.String(),

@@ -25,7 +25,9 @@ const FunctionVersion = Type.Object({
   version: Type.Integer({ minimum: 1 }),
   sha256: Type.String({ description: 'SHA-256 of the source.' }),
   size: Type.Integer({ description: 'Size of the source in bytes.' }),
-  active: Type.Boolean({ description: 'True if the version is active, so that it is invoked.' }),
+  active: Type.Boolean({
+    description: 'True if this is the active version, which is invoked by its name alone.',
+  }),
   created_by: Type.String(),
   created_at: Time,
 })

@@ -83,7 +83,7 @@ export const Widened = Type.Object({
       title: Type.String(),
       effect: EffectName,
       was: Type.Union([EffectName, Type.Null()], {
-        description: 'Effect of the tool before. `null`: the tool is new in the scope.',
+        description: 'Previous effect of the tool. `null`: the tool is new in the scope.',
       }),
     }),
   ),

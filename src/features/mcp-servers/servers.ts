@@ -43,7 +43,7 @@ export const Choice = Type.Object(
     examples: Type.Optional(
       Type.Array(Type.Record(Type.String(), Type.Unknown()), {
         maxItems: 5,
-        description: 'Arguments of example calls, which models see.',
+        description: 'Arguments of example calls, shown to models.',
       }),
     ),
     limits: Type.Optional(
@@ -67,7 +67,7 @@ export const Choice = Type.Object(
             }),
           ),
         },
-        { additionalProperties: false, description: 'Limits of calls of the tool.' },
+        { additionalProperties: false, description: 'Limits on calls of the tool.' },
       ),
     ),
     annotations: Type.Optional(

@@ -101,10 +101,10 @@ async function store(
 
 const Version = Type.Object({
   version: Type.Integer(),
-  hash: Type.String({ description: 'SHA-256 of the canonical manifest, hex.' }),
+  hash: Type.String({ description: 'SHA-256 of the canonical manifest, in hexadecimal.' }),
   signature: Type.String({
     description:
-      'Compact JWS (RFC 7515) by a key of `/.well-known/tenon-manifest-keys`; its payload has `server_id`, `version`, `hash`, `published_at`.',
+      'Compact JWS (RFC 7515), signed with a key of `/.well-known/tenon-manifest-keys`; its payload has `server_id`, `version`, `hash`, `published_at`.',
   }),
   active: Type.Boolean(),
   tools: Type.Array(Type.Object({ name: Type.String(), title: Type.String(), scope: Type.String() })),

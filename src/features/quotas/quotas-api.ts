@@ -271,7 +271,7 @@ export async function consumption(scope: WorkspaceScope, quota: 'invocations_per
 
 const Rate = Type.Object({
   policy: Type.Enum(['key', 'subject', 'address', 'tenant', 'tool'], {
-    description: 'Unit whose requests are counted together.',
+    description: 'Criterion by which requests are counted.',
   }),
   per_minute: Type.Integer(),
   limit: Type.Integer({ description: 'Maximum number of requests in a burst.' }),

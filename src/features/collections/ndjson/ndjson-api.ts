@@ -104,7 +104,7 @@ function checkMediaType(headers: { content_type?: string; content_encoding?: str
 
 export const exportDocuments = workspaceOperation({
   name: 'collection.export',
-  summary: 'Export all documents as NDJSON, filtered and sorted; sorted by id by default',
+  summary: 'Export all documents as NDJSON, filtered and sorted; by default, in the order of ids',
   roles: DATA_ROLES,
   input: Input({ name: CollectionName, select: Select, order: Order, filters: Filters }),
   output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'One document per line, as GET returns it.' })),

@@ -45,7 +45,7 @@ export const Access = Type.Object(
         additionalProperties: false,
         maxProperties: LIMITS.ruleLookupsMax,
         description:
-          'Lists of values that rules use as `$lookups.<name>`, each read from a field of another collection.',
+          'Lists of values that rules use as `$lookups.<name>`; each is read from a field of another collection.',
       }),
     ),
   },

@@ -39,7 +39,7 @@ const Planned = Type.Object({
 const Plan = Type.Object({
   from: Type.Union([Planned, Type.Null()]),
   reused: Type.Array(Planned, { description: 'Steps whose recorded results are reused.' }),
-  again: Type.Array(Planned, { description: 'Steps that act on their environment again.' }),
+  again: Type.Array(Planned, { description: 'Steps with effects outside the execution that run again.' }),
   removed_steps: Type.Array(Planned, {
     description: 'Steps completed before `from` that the version to run does not have.',
   }),

@@ -33,7 +33,7 @@ export const callServer = previewOperation({
     chain_depth: Type.Optional(
       Type.String({
         pattern: '^[1-9][0-9]{0,2}$',
-        description: 'Chain depth, which requests of tool sources set.',
+        description: 'Chain depth of the call, set by requests of tool sources.',
       }),
     ),
   }),

@@ -37,7 +37,9 @@ const RESERVED = /^(mcp|tenon|rpc|system)([_.-].*)?$/i
 const RESERVED_NAMES = new Set([...RUN_TOOL_NAMES, ...SEARCH_TOOL_NAMES])
 const isReserved = (name: string) => RESERVED.test(name) || RESERVED_NAMES.has(name.toLowerCase())
 
-const Schema = Type.Record(Type.String(), Type.Unknown(), { description: 'JSON Schema 2020-12.' })
+const Schema = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'JSON Schema 2020-12 of the arguments or of the result.',
+})
 const CandidateView = Type.Object({
   candidate: Type.String(),
   name: Type.String(),
