@@ -4,13 +4,26 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { OPERATIONS } from '../../src/features/index.ts'
 import {
+  beginsUpright,
   beginsWithTrueIf,
+  beginsWithVerb,
   DESCRIPTION_RULES,
+  endsWithPeriod,
+  hasNoIdiom,
+  hasNoPeriod,
+  hasSeveralWords,
+  hasSubject,
+  IMPERATIVE_VERBS,
+  namesThingFirst,
   namesUnit,
   PROSE_RULES,
   SUMMARY_RULES,
+  statesDefault,
   type Text,
+  usesArticles,
+  usesCommonWords,
   violations,
+  writesLiteralsAsCode,
 } from '../support/prose.ts'
 
 interface ApiText extends Text {
@@ -54,6 +67,11 @@ test.each(SUMMARY_RULES)('summary: of each operation: $name', (rule) => {
   expect(violations(rule, summaries)).toEqual([])
 })
 
+test('summary: the list of verbs: has none that no operation begins with', () => {
+  const used = new Set(summaries.map(({ text }) => text.split(' ')[0]))
+  expect(IMPERATIVE_VERBS.filter((verb) => !used.has(verb))).toEqual([])
+})
+
 test.each(DESCRIPTION_RULES)('description: of each field, parameter and reply: $name', (rule) => {
   expect(violations(rule, descriptions)).toEqual([])
 })
@@ -79,4 +97,24 @@ test.each([
   )
   expect(numbers).not.toEqual([])
   expect(violations(rule, numbers)).toEqual([])
+})
+
+test.each([
+  [beginsWithVerb(), 'Requests of a workspace', 'Query the requests of a workspace'],
+  [hasNoPeriod, 'Delete a user. Tokens end', 'Delete a user; tokens end (CloudEvents 1.0)'],
+  [beginsUpright, 'null: no limit.', '`null`: no limit.'],
+  [hasSubject, 'Of the client.', 'Name of the client.'],
+  [hasSubject, 'Whether it is open.', 'True if it is open.'],
+  [namesThingFirst, '`off`: no users.', 'Sign-up. `off`: no users.'],
+  [hasSeveralWords, 'Bytes.', 'Size in bytes.'],
+  [endsWithPeriod, 'Items per page', 'Items per page.'],
+  [statesDefault, 'Items per page; 50 by default.', 'Items per page. Default: 50.'],
+  [hasNoIdiom, 'Number of items, 50 where absent.', 'Number of items, 50 if absent.'],
+  [usesCommonWords, 'Documents that fit.', 'Documents that match.'],
+  [writesLiteralsAsCode, 'Reason, or null.', 'Reason, or `null`.'],
+  [usesArticles, 'Id of a API key.', 'Id of an API key, a user or a one-time link.'],
+  [beginsWithTrueIf, 'Mails a link.', 'True if a link is mailed.'],
+])('rule of prose: $name: refuses the old form, accepts the new one', ({ find }, old, better) => {
+  expect(find(old)).not.toBe(undefined)
+  expect(find(better)).toBe(undefined)
 })

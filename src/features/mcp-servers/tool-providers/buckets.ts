@@ -155,7 +155,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
           type: 'integer',
           minimum: 0,
           maximum: LIMITS.objectBytesMax,
-          description: 'Offset of the first byte, such as `next_offset` of the previous part. Default: 0.',
+          description: 'Offset of the first byte, such as `next_offset` of the previous part.',
         },
       },
       ['key'],

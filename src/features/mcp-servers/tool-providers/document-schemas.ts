@@ -197,7 +197,7 @@ export function queryArguments(fields: DeclaredFields | undefined): JsonSchema {
   const match = {
     type: 'string',
     enum: ['all', 'any'],
-    description: 'Number of conditions that must hold. Default: `all`.',
+    description: 'Conditions that must hold: `all`, or `any` of them. Default: `all`.',
   }
   return argumentsSchema({ properties: { where, match, ...pageArguments(fields, false) } })
 }
@@ -214,7 +214,7 @@ function pageArguments(fields: DeclaredFields | undefined, flat: boolean): Schem
     },
     [name('descending')]: {
       type: 'boolean',
-      description: 'True if the order of `order_by` is reversed. Default: `false`.',
+      description: 'True if `order_by` sorts in descending order. Default: `false`.',
     },
     [name('limit')]: {
       type: 'integer',
