@@ -22,7 +22,7 @@ export const Status = Type.Unsafe<'active' | 'expiring' | 'disabled' | 'expired'
 )
 
 export const RateLimit = Type.Union([Type.Integer({ minimum: 1, maximum: LIMITS.keyRateMax }), Type.Null()], {
-  description: 'Maximum number of requests per minute. `null`: the general limit of keys.',
+  description: 'Maximum number of requests per minute. `null`: the general limit of keys of its kind.',
 })
 
 export const ApiKey = Type.Object({
