@@ -16,13 +16,15 @@ export const AnonInput = Type.Partial(
   Type.Object({
     collections: Type.Union([Type.Literal('read'), Type.Literal('none')], {
       description:
-        '`read`: anon keys read undeclared collections and those whose declaration has no `access`. `none`, the default: they read what `access.anon.read` of a declaration opens.',
+        'Collections that anon keys read besides those that `access.anon.read` of a declaration opens. `read`: undeclared collections and those whose declaration has no `access`; `none`: no others. Default: `none`.',
     }),
     objects: Type.Union([Type.Literal('none'), Type.Literal('public')], {
-      description: '`public`: anon keys read objects below the prefixes of `objects.public_read`.',
+      description:
+        'Objects that anon keys read. `public`: those below the prefixes of `objects.public_read`; `none`: no objects. Default: `none`.',
     }),
     events: Type.Union([Type.Literal('workspace'), Type.Literal('none')], {
-      description: '`workspace`: anon keys hear what their own workspace publishes and changes.',
+      description:
+        'Events that anon keys receive. `workspace`: published events and changes of their own workspace; `none`: no events. Default: `workspace`.',
     }),
   }),
   { additionalProperties: false },
@@ -35,8 +37,15 @@ export const ANON_DEFAULTS: Anon = { collections: 'none', objects: 'none', event
 
 const PREFIXES_MAX = 100
 export const PublicRead = Type.Array(
-  Type.String({ maxLength: 1_024, description: 'How keys begin; it ends with a slash: `public/`.' }),
-  { maxItems: PREFIXES_MAX, uniqueItems: true, description: 'Prefixes of keys that anon keys may read.' },
+  Type.String({
+    maxLength: 1_024,
+    description: 'Prefix of object keys, which ends with a slash, such as `public/`.',
+  }),
+  {
+    maxItems: PREFIXES_MAX,
+    uniqueItems: true,
+    description: 'Prefixes of the object keys that anon keys may read.',
+  },
 )
 
 /** @throws Problem `validation_failed` if a prefix is malformed */

@@ -16,13 +16,13 @@ const Prefixes = (may: string) =>
   Type.Array(Type.String({ maxLength: LIMITS.objectKeyBytesMax }), {
     maxItems: RULES_MAX,
     uniqueItems: true,
-    description: `Prefixes of the keys that users may ${may}, each ending with a slash: \`avatars/{user.id}/\`.`,
+    description: `Prefixes of the object keys that users may ${may}, each ending with a slash: \`avatars/{user.id}/\`.`,
   })
 const Topics = (may: string) =>
   Type.Array(Type.String({ maxLength: TOPIC_RULE_CHARS_MAX }), {
     maxItems: RULES_MAX,
     uniqueItems: true,
-    description: `Topics that users may ${may}: \`lobby\`, or \`chat.{user.id}.*\` for all below one.`,
+    description: `Topics that users may ${may}: \`lobby\`, or \`chat.{user.id}.*\` for all topics below \`chat.{user.id}\`.`,
   })
 
 const Changes = <P extends TProperties>(properties: P) =>

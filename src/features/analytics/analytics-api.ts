@@ -46,10 +46,13 @@ const METRICS: Readonly<Record<string, Metric>> = {
 
 export const queryAnalytics = workspaceOperation({
   name: 'analytics.query',
-  summary: 'Requests, errors or latency of the workspace over a window',
+  summary: 'Query the requests, errors or latency of the workspace over a window',
   roles: WRITERS,
   input: Input({
-    metric: Type.String({ maxLength: 100, description: `One of ${Object.keys(METRICS).join(', ')}.` }),
+    metric: Type.String({
+      maxLength: 100,
+      description: `Name of the metric: ${Object.keys(METRICS).join(', ')}.`,
+    }),
     window: Window,
   }),
   output: TimeSeries,

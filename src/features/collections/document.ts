@@ -19,7 +19,9 @@ const SYSTEM_FIELDS = {
   _updated_at: Type.String({ format: 'date-time' }),
   _version: Type.Integer({ minimum: 1 }),
 }
-const OWNER = Type.Optional(Type.String({ description: 'Id of the end user who created it, if one did.' }))
+const OWNER = Type.Optional(
+  Type.String({ description: 'Id of the end user who created the document; absent if none did.' }),
+)
 const id = Type.String({ format: 'uuid' })
 const Others = Type.Record(Type.String(), Type.Unknown())
 
@@ -32,7 +34,7 @@ export const Document = Type.Intersect([
     _warnings: Type.Optional(
       Type.Array(Type.Object({ pointer: Type.String(), keyword: Type.String(), detail: Type.String() }), {
         description:
-          "In the answer to a write: what of the collection's schema it does not fit, in mode `warn`.",
+          'Mismatches with the schema of the collection, in the response to a write in mode `warn`.',
       }),
     ),
   }),

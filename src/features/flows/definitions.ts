@@ -21,10 +21,13 @@ export const Ws = Ref('workspace')
 
 export const FlowRef = Ref('flow, or its name')
 
-export const Source = Type.String({ maxLength: LIMITS.flowSourceBytesMax, description: 'The flow in YAML.' })
+export const Source = Type.String({
+  maxLength: LIMITS.flowSourceBytesMax,
+  description: 'Source of the flow in YAML.',
+})
 const FlowName = Type.String({
   pattern: '^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$',
-  description: 'Unique in the workspace.',
+  description: 'Name of the flow, unique in the workspace.',
 })
 
 export const Diagnostic = Type.Object({
@@ -34,7 +37,7 @@ export const Diagnostic = Type.Object({
   column: Type.Integer(),
   pointer: Type.String(),
   hint: Type.Optional(Type.String()),
-  docs: Type.Optional(Type.String({ description: 'Path of the page about the code.' })),
+  docs: Type.Optional(Type.String({ description: 'Path of the documentation page of the code.' })),
   excerpt: Type.Optional(Type.String()),
 })
 
@@ -42,7 +45,7 @@ const Flow = Type.Object({
   id: Id('flow'),
   name: Type.String(),
   state: Type.Union([Type.Literal('draft'), Type.Literal('published')]),
-  latest_version: Type.Integer({ description: '0 if none is published.' }),
+  latest_version: Type.Integer({ description: 'Number of the latest published version. 0: none.' }),
   source: Type.String(),
   valid: Type.Boolean(),
   diagnostics: Type.Array(Diagnostic),
@@ -178,7 +181,7 @@ export const updateFlow = previewOperation({
 
 export const deleteFlow = previewOperation({
   name: 'flow.delete',
-  summary: 'Delete a flow; its executions stay, until the retention of the workspace removes them',
+  summary: 'Delete a flow; its executions are kept until the retention of the workspace removes them',
   input: Input({ ws: Ws, flow: FlowRef }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
   http: { method: 'DELETE', path: `${FLOWS}/definitions/{flow}` },

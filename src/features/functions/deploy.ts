@@ -26,7 +26,8 @@ const { functionSourceBytesMax: sourceMax, functionSourceMap: mapBounds } = LIMI
 
 const FunctionName = Type.String({
   pattern: '^[a-z][a-z0-9-]{0,62}$',
-  description: 'Lower-case letters, digits and hyphens, at most 63; unique in the workspace.',
+  description:
+    'Name of the function, unique in the workspace: at most 63 lower-case letters, digits and hyphens, the first a letter.',
 })
 
 const Deployment = Input({
@@ -34,12 +35,12 @@ const Deployment = Input({
   name: FunctionName,
   source: Type.String({
     minLength: 1,
-    description: `TypeScript or JavaScript: one module of up to ${sourceMax / 1_048_576} MiB, whose default export is called with the input. It imports nothing but \`tenon\`.`,
+    description: `TypeScript or JavaScript: one module of up to ${sourceMax / 1_048_576} MiB, whose \`export default\` is called with the input. It can import only \`tenon\`.`,
   }),
   source_map: Type.Optional(
     Type.String({
       minLength: 1,
-      description: `The source map (version 3, JSON) of a source that is a bundle, up to ${mapBounds.bytesMax / 1_048_576} MiB: errors are shown at their places in the bundled files.`,
+      description: `Source map (version 3, JSON) of a bundled source, up to ${mapBounds.bytesMax / 1_048_576} MiB; locations of errors then refer to the original files.`,
     }),
   ),
   config: Type.Optional(ConfigChange),
@@ -47,7 +48,7 @@ const Deployment = Input({
 
 export const createFunction = adminOperation({
   name: 'function.create',
-  summary: 'Deploy a function; a name that is there gets its next version',
+  summary: 'Deploy a function; if the name exists, the function gets its next version',
   roles: ADMINS,
   input: Deployment,
   output: Type.Interface([FunctionDetails], { warnings: ConfigWarnings }),

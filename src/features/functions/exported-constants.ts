@@ -28,7 +28,7 @@ export const FunctionTool = Type.Object(
     read_only: Type.Optional(Type.Boolean()),
   },
   {
-    description: 'What the module exports as `tool`, for tools over the function; absent if it exports none.',
+    description: 'Export `tool` of the module, for tools over the function; absent if the module has none.',
   },
 )
 export type FunctionTool = Static<typeof FunctionTool>

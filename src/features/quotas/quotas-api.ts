@@ -55,7 +55,8 @@ const COUNTED_WHILE_SET = /^object_bytes$|_per_(day|minute)$/
 const Limit = Type.Integer({
   minimum: -1,
   maximum: Number.MAX_SAFE_INTEGER,
-  description: 'How many there may be; -1: unlimited, of `sse_streams` what the platform allows each tenant.',
+  description:
+    'Limit of the quota, a number of items or of bytes as its name says. -1: no limit; for `sse_streams`, the limit of the platform per tenant.',
 })
 
 /** A quota as the database returns it. */
@@ -69,9 +70,12 @@ interface QuotaRow {
 const Quota = Type.Object({
   limit: Limit,
   used: Type.Union([Type.Integer(), Type.Null()], {
-    description: 'null: not counted, as windows and objects are not until they are limited.',
+    description:
+      'Amount that is used. `null`: not counted; time windows and objects are counted only while they have a limit.',
   }),
-  remaining: Type.Union([Type.Integer(), Type.Null()], { description: 'null: unlimited.' }),
+  remaining: Type.Union([Type.Integer(), Type.Null()], {
+    description: 'Amount that remains. `null`: no limit.',
+  }),
   resets_at: Type.Optional(OptionalTime),
 })
 
@@ -105,13 +109,13 @@ interface Owner {
 
 const OWNER_INPUT = {
   workspace_id: Type.Optional(Ref('workspace')),
-  tenant_id: Type.Optional(Ref('tenant; for what is counted over all of its workspaces')),
+  tenant_id: Type.Optional(Ref('tenant, for quotas that count all of its workspaces')),
 }
 type Target = { readonly workspace_id?: string; readonly tenant_id?: string }
 
 export const setQuotas = adminOperation({
   name: 'quota.set',
-  summary: 'Set quotas of a workspace or a tenant; those that are not named stay',
+  summary: 'Set quotas of a workspace or a tenant; absent quotas do not change',
   roles: OPERATORS,
   input: Input({ ...OWNER_INPUT, limits: Limits }),
   output: Quotas,
@@ -267,12 +271,12 @@ export async function consumption(scope: WorkspaceScope, quota: 'invocations_per
 
 const Rate = Type.Object({
   policy: Type.Enum(['key', 'subject', 'address', 'tenant', 'tool'], {
-    description: 'Whose requests are counted.',
+    description: 'Criterion by which requests are counted.',
   }),
   per_minute: Type.Integer(),
-  limit: Type.Integer({ description: 'How many may come at once.' }),
-  window_seconds: Type.Integer({ description: 'After which none that were used are missing any more.' }),
-  remaining: Type.Integer({ description: 'After this request, which is counted like all others.' }),
+  limit: Type.Integer({ description: 'Maximum number of requests in a burst.' }),
+  window_seconds: Type.Integer({ description: 'Seconds until an empty budget is full again.' }),
+  remaining: Type.Integer({ description: 'Number of requests that remain in the budget after this one.' }),
 })
 
 /** Limits by their public names: bytes, or numbers of the things named. */
@@ -310,7 +314,7 @@ const Sizes = Type.Object(
 
 export const getLimits = callerOperation({
   name: 'limits.get',
-  summary: 'Read how often you may ask, and how large what you send may be',
+  summary: 'Read your rate limits and size limits',
   roles: EVERYBODY,
   input: Input({}),
   output: Type.Object({ rates: Type.Array(Rate), sizes: Sizes }),

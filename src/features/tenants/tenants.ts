@@ -94,7 +94,7 @@ export const getTenant = adminOperation({
 
 export const listTenants = adminOperation({
   name: 'tenant.list',
-  summary: 'List tenants; a tenant admin sees its own',
+  summary: 'List tenants; a tenant admin sees only its own',
   roles: TENANT_ADMINS,
   input: Input(PageInput),
   output: PageOf(Tenant),
@@ -105,7 +105,7 @@ export const listTenants = adminOperation({
 /** S3's rules for names; the store limits them to 63 bytes (interface.md §8). */
 const Bucket = Type.String({
   pattern: BUCKET_PATTERN,
-  description: 'S3 bucket name; derived from the slug where absent. `null`: no bucket, so no objects.',
+  description: 'S3 bucket name. Default: derived from the slug. `null`: no bucket, so no objects.',
 })
 
 export const Workspace = Type.Object({

@@ -44,32 +44,33 @@ export type Feature = Static<typeof Feature>
 
 const Experimental = Type.Array(Feature, {
   uniqueItems: true,
-  description: 'Experimental features that are on.',
+  description: 'Experimental features that are enabled.',
 })
 const Allow = Type.Array(
   Type.String({
     maxLength: 260,
     pattern: '^[^\\s,:/@]+:[0-9]{1,5}$',
-    description: '`host:port`, reached whatever its address.',
+    description: 'Destination as `host:port`, allowed whatever its IP address.',
   }),
   { maxItems: 100, uniqueItems: true },
 )
 
 const RETENTION = {
   executions: Type.Optional(
-    Duration('For how long ended executions are kept, from 1h to 3650d; without it, for ever.'),
+    Duration('Time for which ended executions are kept, from 1h to 3650d. Default: no limit.'),
   ),
   function_runs: Type.Optional(
     Duration(
-      `For how long ended runs of functions are kept with their logs, from 1h to 3650d; ${LIMITS.functionRetention.runs} by default. Dead letters are kept at least ${LIMITS.functionRetention.deadLetters}.`,
+      `Time for which ended runs of functions are kept with their logs, from 1h to 3650d. Default: \`${LIMITS.functionRetention.runs}\`. Dead letters are kept for at least ${LIMITS.functionRetention.deadLetters}.`,
     ),
   ),
   archive: Type.Optional(
     Type.Object(
-      { bucket: Type.String({ maxLength: 63, description: 'The bucket of the workspace.' }) },
+      { bucket: Type.String({ maxLength: 63, description: 'Name of the bucket of the workspace.' }) },
       {
         additionalProperties: false,
-        description: 'Stores each execution as `executions/<flow>/<id>.json` before it is removed.',
+        description:
+          'Archive to which each execution is written as `executions/<flow>/<id>.json` before it is removed.',
       },
     ),
   ),
@@ -79,7 +80,7 @@ export type Retention = Static<typeof RetentionPolicy>
 
 const RetentionFailure = Type.Object(
   { at: Time, detail: Type.String() },
-  { description: 'Why the last removal of executions ended early. Absent after one that did not.' },
+  { description: 'Reason why the last removal of executions ended early; absent if it did not.' },
 )
 
 export const Services = Type.Object({
@@ -96,7 +97,7 @@ export const Services = Type.Object({
   updated_at: OptionalTime,
   warnings: Type.Optional(
     Type.Array(Type.Object({ pointer: Type.String(), detail: Type.String() }), {
-      description: 'After a change: what it has made public.',
+      description: 'Warnings about a change: data that it has made public.',
     }),
   ),
 })
@@ -105,7 +106,7 @@ export type Services = Static<typeof Services>
 export const configureServices = adminOperation({
   name: 'service.configure',
   summary:
-    'Switch experimental features of a workspace, set what anon keys and users may do and how users sign up; an operator also opens addresses for its flows',
+    'Configure a workspace: experimental features, access of anon keys and users, sign-up and retention; operators also allow addresses for its flows',
   roles: ADMINS,
   input: Input({
     workspace_id: Ref('workspace'),
@@ -236,7 +237,7 @@ const setting = (
 
 export const getServices = adminOperation({
   name: 'service.get',
-  summary: 'Read the switches of a workspace',
+  summary: 'Read the settings of a workspace',
   roles: ADMINS,
   input: Input({ workspace_id: Ref('workspace') }),
   output: Services,

@@ -9,7 +9,7 @@ import type { SchemaObject } from './schema-language.ts'
 
 export const CollectionName = Type.String({
   pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,62}$',
-  description: 'Letters, digits, `_` and `-`, not beginning with a digit, at most 63.',
+  description: 'Name of the collection: at most 63 letters, digits, `_` and `-`, the first a letter or `_`.',
 })
 
 export type Scalar = 'string' | 'integer' | 'number' | 'boolean'

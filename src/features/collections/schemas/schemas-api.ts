@@ -135,7 +135,7 @@ export const listSchemas = adminOperation({
 
 export const deleteSchema = adminOperation({
   name: 'schema.delete',
-  summary: 'Withdraw the declaration of an empty collection',
+  summary: 'Delete the declaration of an empty collection',
   roles: ADMINS,
   input: Input({ id: Ref('schema') }),
   output: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
@@ -160,7 +160,7 @@ const notEmpty = () =>
 
 export const updateSchema = adminOperation({
   name: 'schema.update',
-  summary: 'Change the declaration of a collection; what is not named stays',
+  summary: 'Update the declaration of a collection; absent members do not change',
   roles: ADMINS,
   input: Input({
     id: Ref('schema'),
@@ -170,7 +170,10 @@ export const updateSchema = adminOperation({
     schema: Type.Optional(JsonSchema),
     ...Changeable,
     revision: Type.Optional(
-      Type.Integer({ minimum: 0, description: 'The revision that is changed; another one is a conflict.' }),
+      Type.Integer({
+        minimum: 0,
+        description: 'Revision that the change is based on; any other current revision is a conflict.',
+      }),
     ),
     wait: Wait,
   }),

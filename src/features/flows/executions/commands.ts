@@ -34,7 +34,7 @@ const Step = Type.Optional(
   Type.String({
     maxLength: 2_000,
     description:
-      'The step: a task by name, or a single step by `pointer#iteration`. Optional if only one waits.',
+      'Step to act on: a task by name, or a single step by `pointer#iteration`. Optional if only one step waits.',
   }),
 )
 
@@ -91,10 +91,13 @@ export const signalExecution = previewOperation({
         source: Type.Optional(Type.String({ minLength: 1, maxLength: 2_000 })),
         id: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
       },
-      { description: 'CloudEvents 1.0. A repeated event (same `source` and `id`) has no effect.' },
+      {
+        description:
+          'Event to send (CloudEvents 1.0). A repeated event (same `source` and `id`) has no effect.',
+      },
     ),
   }),
-  output: Type.Object({ id: Type.String({ description: 'The id of the event.' }) }),
+  output: Type.Object({ id: Type.String({ description: 'Id of the event.' }) }),
   http: {
     method: 'POST',
     path: `${FLOWS}/executions/{id}/signal`,
@@ -119,7 +122,7 @@ export const approveExecution = previewOperation({
     step: Step,
     approved: Type.Boolean(),
     comment: Type.Optional(Type.String({ maxLength: 2_000 })),
-    form: Type.Optional(Type.Unknown({ description: 'The fields of the approval form.' })),
+    form: Type.Optional(Type.Unknown({ description: 'Fields of the form of the approval.' })),
   }),
   run: async (scope, { id, step, ws: _ws, ...decision }) => {
     await findOpen(scope, id)
@@ -303,9 +306,9 @@ export const patchExecution = previewOperation({
   ),
   input: Input({
     ...Target,
-    context: Type.Optional(Type.Unknown({ description: 'A merge patch (RFC 7396) of `$context`.' })),
+    context: Type.Optional(Type.Unknown({ description: 'Merge patch (RFC 7396) of `$context`.' })),
     step: Step,
-    input: Type.Optional(Type.Unknown({ description: 'The input of a held step for its next attempt.' })),
+    input: Type.Optional(Type.Unknown({ description: 'Input of a held step for its next attempt.' })),
   }),
   run: async (scope, { id, context, step, input }) => {
     if (context === undefined && input === undefined)

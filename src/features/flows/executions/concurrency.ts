@@ -17,13 +17,14 @@ import { resumeAdmitted } from './start-workflow.ts'
 /** The position of an execution in the queue of its key. */
 export const Queue = Type.Object(
   {
-    position: Type.Integer({ minimum: 1, description: '1 is the next.' }),
-    key: Type.String({ description: 'The concurrency key; empty if the flow has none.' }),
+    position: Type.Integer({ minimum: 1, description: 'Position in the queue; 1 starts next.' }),
+    key: Type.String({ description: 'Concurrency key of the execution; empty if the flow has none.' }),
     limit: Type.Integer(),
-    running: Type.Integer({ description: 'Executions that hold a slot.' }),
+    running: Type.Integer({ description: 'Number of executions that hold a slot of the key.' }),
   },
   {
-    description: 'Present while the execution waits for a concurrency slot, to start or to continue.',
+    description:
+      'Place in the queue, while the execution waits for a concurrency slot to start or to continue.',
   },
 )
 export type Queue = Static<typeof Queue>

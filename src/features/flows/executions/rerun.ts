@@ -31,7 +31,7 @@ import {
 import { startFlow } from './start-execution.ts'
 
 const Planned = Type.Object({
-  step: Type.String({ description: '`pointer#iteration` in the repeated execution.' }),
+  step: Type.String({ description: 'Step as `pointer#iteration` in the repeated execution.' }),
   name: Type.String(),
   kind: Type.String(),
 })
@@ -39,13 +39,13 @@ const Planned = Type.Object({
 const Plan = Type.Object({
   from: Type.Union([Planned, Type.Null()]),
   reused: Type.Array(Planned, { description: 'Steps whose recorded results are reused.' }),
-  again: Type.Array(Planned, { description: 'Steps that call the outside again.' }),
+  again: Type.Array(Planned, { description: 'Steps with effects outside the execution that run again.' }),
   removed_steps: Type.Array(Planned, {
     description: 'Steps completed before `from` that the version to run does not have.',
   }),
   approvals_repeated: Type.Array(Type.Interface([Planned], { reason: Type.String() }), {
     description:
-      'Those of `again` that are approvals, or flows with approvals, decided on other data, in another version, or by the subject that starts the rerun.',
+      'Steps of `again` that are approvals, or flows with approvals, and were decided on other data, in another version, or by the subject that starts the rerun.',
   }),
   refusals: Type.Array(Type.String(), { description: 'Reasons why this rerun is not possible.' }),
 })
@@ -65,14 +65,22 @@ export const rerunExecution = previewOperation({
         minLength: 1,
         maxLength: 2_000,
         description:
-          'A task by name or pointer (its first step), a single step by `pointer#iteration`: results from before it started are reused. Or `failed`: every recorded result is reused, except that of the step that faulted.',
+          'Step to rerun from: a task by name or pointer (its first step), or a single step by `pointer#iteration`; results from before it started are reused. `failed`: every recorded result is reused, except that of the step that faulted. Default: the start.',
       }),
     ),
-    input: Type.Optional(Type.Unknown({ description: 'Default: that of the execution.' })),
-    version: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 2147483647, description: 'Default: that of the execution.' }),
+    input: Type.Optional(
+      Type.Unknown({ description: 'Input of the rerun. Default: the input of the execution.' }),
     ),
-    dry_run: Type.Optional(Type.Boolean({ description: 'Return only the plan, with status 200.' })),
+    version: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 2147483647,
+        description: 'Version of the flow to run. Default: the version of the execution.',
+      }),
+    ),
+    dry_run: Type.Optional(
+      Type.Boolean({ description: 'True if only the plan is returned, with status 200. Default: `false`.' }),
+    ),
   }),
   output: Rerun,
   http: {

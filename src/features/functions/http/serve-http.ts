@@ -25,10 +25,10 @@ export const fetchFunction = workspaceOperation({
   reads: false,
   input: Input({
     id: Ref('function, or its name'),
-    path: Type.String({ description: 'What is left of the path: the code gets it as the path of its URL.' }),
-    request: Raw(`The request as it came, with a body of at most ${limits.bodyBytesMax} bytes.`),
+    path: Type.String({ description: 'Rest of the path, which the code receives as the path of its URL.' }),
+    request: Raw(`Request as received, with a body of at most ${limits.bodyBytesMax} bytes.`),
   }),
-  output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'The response of the code.' })),
+  output: Type.Unsafe<ByteReply>(Type.Unknown({ description: 'Response that the code returned.' })),
   http: {
     method: 'POST',
     methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'],

@@ -50,7 +50,7 @@ async function functionId(scope: WorkspaceScope, named: string): Promise<string>
 const getRun = workspaceOperation({
   ...READ,
   name: 'invocation.get',
-  summary: 'Read a run of a function, with input and result of an asynchronous one',
+  summary: 'Read a run of a function; an asynchronous run has its input and result',
   input: Input(RUN),
   output: FunctionRunWithResult,
   http: { method: 'GET', path: `${RUNS}/{run}` },
@@ -60,7 +60,7 @@ const getRun = workspaceOperation({
 const listLines = workspaceOperation({
   ...READ,
   name: 'invocation.logs',
-  summary: 'List the lines that a run of a function printed',
+  summary: 'List the log lines of a run of a function',
   input: Input({ ...RUN, ...LOG_FILTERS }),
   output: PageOf(RunLine),
   http: { method: 'GET', path: `${RUNS}/{run}/logs` },
@@ -70,7 +70,7 @@ const listLines = workspaceOperation({
 const watchLines = workspaceOperation({
   ...READ,
   name: 'invocation.watch_logs',
-  summary: 'Stream the past and future lines of a run as server-sent events, until it ends',
+  summary: 'Stream the past and future log lines of a run as server-sent events, until it ends',
   input: Input({ ...RUN, ...LOG_STREAM }),
   output: LogFrames,
   http: { ...LOG_STREAM_HTTP, path: `${RUNS}/{run}/logs/stream` },

@@ -23,7 +23,7 @@ export const Groups = Type.Array(
     },
     { additionalProperties: false },
   ),
-  { maxItems: LIMITS.mcpGroupsMax, description: 'In the order in which they are shown.' },
+  { maxItems: LIMITS.mcpGroupsMax, description: 'Groups of tools, in the order in which they are shown.' },
 )
 type Groups = Static<typeof Groups>
 

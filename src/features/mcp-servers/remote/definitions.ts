@@ -67,10 +67,14 @@ export function pinned(
   return { json, hashes, hash: digest(lines.join('\n')), skipped: skipped.slice(0, LIMITS.mcpSourceNotesMax) }
 }
 
-const Names = Type.Array(Type.String(), { description: `At most ${LIMITS.mcpSourceNotesMax} of them.` })
+const Names = Type.Array(Type.String(), {
+  description: `Names of definitions, at most ${LIMITS.mcpSourceNotesMax}.`,
+})
 /** How a source differs from its pinned definitions. */
 export const Drift = Type.Object({
-  hash: Type.String({ description: 'Of the definitions that were read; `accept` of a refresh takes it.' }),
+  hash: Type.String({
+    description: 'Hash of the definitions that were read, to be passed as `accept` of a refresh.',
+  }),
   added: Names,
   removed: Names,
   changed: Names,

@@ -37,13 +37,15 @@ export const ReviewClass = Type.Union(
   [Type.Literal('safe'), Type.Literal('breaking'), Type.Literal('suspect')],
   {
     description:
-      '`breaking`: calls that clients made before may fail now. `suspect`: texts look as if they gave orders to models, or hid something.',
+      'Class of the change. `breaking`: calls that clients made before may now fail. `suspect`: texts look as if they instruct models, or hide something.',
   },
 )
 
 const Finding = Type.Object({
   tool: Type.Union([Type.String(), Type.Null()]),
-  pointer: Type.String({ description: 'JSON pointer into the tool or, without one, the server.' }),
+  pointer: Type.String({
+    description: 'JSON pointer into the tool, or into the server if no tool is named.',
+  }),
   rule: Type.String(),
   severity: Type.Union([Type.Literal('error'), Type.Literal('suspect'), Type.Literal('advice')]),
   detail: Type.String(),
@@ -135,22 +137,24 @@ const ShownTool = Type.Object({
 export const previewServer = previewOperation({
   name: 'mcp_server.preview',
   summary:
-    'Preview the draft of a hosted MCP server: the tools as models see them, their size, and what publishing would change',
+    'Preview the draft of a hosted MCP server: the tools as models see them, their size, and the changes of publishing it',
   input: Input({ ws: Ws, server: Server }),
   output: Type.Object({
     instructions: Type.String(),
-    tools: Type.Array(ShownTool, { description: 'As in `tools/list`, without the search of tools.' }),
-    bytes: Type.Integer({ description: 'Of the tools as JSON.' }),
-    tokens: Type.Integer({ description: 'Estimated, at four characters per token.' }),
+    tools: Type.Array(ShownTool, { description: 'Tools as in `tools/list`, without tool search.' }),
+    bytes: Type.Integer({ description: 'Size of the tools as JSON, in bytes.' }),
+    tokens: Type.Integer({ description: 'Number of tokens, estimated at four characters per token.' }),
     with_search: Type.Object(
       { active: Type.Boolean(), tools: Type.Array(ShownTool), bytes: Type.Integer(), tokens: Type.Integer() },
-      { description: '`tools/list` with the search of tools on; `active`: it is on for this draft.' },
+      {
+        description: 'Content of `tools/list` with tool search; `active`: tool search is on for this draft.',
+      },
     ),
     groups: Groups,
     diff: Diff,
     class: ReviewClass,
     reasons: Type.Array(Reason),
-    findings: Type.Array(Finding, { description: 'Of the check of texts and schemas.' }),
+    findings: Type.Array(Finding, { description: 'Findings of the check of texts and schemas.' }),
   }),
   http: { method: 'GET', path: `${SERVERS}/{server}/preview` },
   run: async (scope, { server }) => {

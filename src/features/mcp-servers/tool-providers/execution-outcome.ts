@@ -18,13 +18,17 @@ export const RUN_RESULT: JsonSchema = {
     status: {
       type: 'string',
       enum: ['pending', 'running', 'waiting', 'suspended', 'completed', 'faulted', 'cancelled'],
-      description: 'The last three are final. `waiting`: for time, an event, or an approval.',
+      description:
+        'Status of the execution; the last three are final. `waiting`: for time, an event, or an approval.',
     },
-    cancelling: { type: 'boolean', description: 'It was asked to cancel, and has not ended yet.' },
-    step: { type: 'string', description: 'The step that runs.' },
+    cancelling: {
+      type: 'boolean',
+      description: 'True if the execution is being cancelled and has not ended yet.',
+    },
+    step: { type: 'string', description: 'Name of the step that runs.' },
     approvals: {
       type: 'array',
-      description: 'Decisions that it waits for. You may decide with run_answer those that say `yours`.',
+      description: 'Decisions that the execution waits for. You may decide those with `yours` by run_answer.',
       items: {
         type: 'object',
         properties: {
@@ -37,8 +41,8 @@ export const RUN_RESULT: JsonSchema = {
         },
       },
     },
-    output: { description: 'Of a completed execution.' },
-    error: { description: 'Of a faulted execution.' },
+    output: { description: 'Output of a completed execution.' },
+    error: { description: 'Error of a faulted execution.' },
   },
   required: ['run', 'status'],
 }

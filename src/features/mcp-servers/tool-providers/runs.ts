@@ -36,7 +36,11 @@ export function resumeExecution({ binding }: Tool, { received }: { readonly rece
   return { operation: runDecide, input: { ws, flows, run, decisions: decisionsOf(received.responses) } }
 }
 
-const Run = Type.String({ minLength: 1, maxLength: 100, description: '`run` of the tool that started it.' })
+const Run = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  description: 'Id of the run: `run` in the result of the tool that started it.',
+})
 /** `ws` and `flows` are fixed by the version. */
 const OwnRun = { ws: Type.String(), flows: Type.Array(Type.String()), run: Run }
 /** No route: only tools run these operations. */
@@ -86,9 +90,17 @@ const runAnswer = previewOperation({
   summary: 'Decide an approval that names the caller',
   input: Input({
     ...OwnRun,
-    approval: Type.String({ minLength: 1, maxLength: 100, description: 'From `approvals` of run_status.' }),
+    approval: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: 'Id of the approval, from `approvals` of run_status.',
+    }),
     approved: Type.Boolean(),
-    form: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'As its `form` says.' })),
+    form: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description: 'Form of the decision, as the `form` of the approval requires.',
+      }),
+    ),
     comment: Type.Optional(Type.String({ maxLength: 2_000 })),
   }),
   output: Execution,
@@ -155,7 +167,7 @@ const TOOLS: readonly RunTool[] = [
     operation: runGet,
     title: 'State of a run',
     description:
-      'Says how far a run is, and what it waits for; its output or error if it has ended. Does not wait.',
+      'Returns the progress of a run and what it waits for, or its output or error if it has ended. Does not wait.',
     annotations: READ_ONLY,
   },
   {
@@ -171,7 +183,7 @@ const TOOLS: readonly RunTool[] = [
     operation: runCancel,
     title: 'Cancel a run',
     description:
-      'Cancels a run. Completed steps that have a compensation are undone. If `cancelling` is true, that goes on: ask run_result.',
+      'Cancels a run. Completed steps that have a compensation are undone. If `cancelling` is true, this has not finished: call run_result.',
     annotations: CHANGES,
   },
   {
