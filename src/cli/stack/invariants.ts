@@ -149,7 +149,7 @@ async function withoutWorkflow(database: Database, temporal: Temporal, scope: Sc
   const checked = await eachAtOnce(open, async ({ id, workflow_id, rule }) => {
     const status = await statusOf(temporal, workflow_id)
     if (status === 'RUNNING' || !(await isStillOpen(database, id))) return []
-    const detail = status === undefined ? 'Temporal knows no such workflow.' : `Its workflow is ${status}.`
+    const detail = status === undefined ? 'Temporal has no such workflow.' : `Its workflow is ${status}.`
     return [{ rule, subject: id, detail }]
   })
   return checked.flat()
