@@ -93,6 +93,6 @@ function platformVerbs(program: Command): void {
     'doctor',
     'Check Node, ports, each server, and the roles of the database.',
     async ({ deep }: { deep?: true }) => (await import('./stack/doctor.ts')).doctor(deep),
-    [['--deep', 'Also compare the records of executions and runs with Temporal.']],
+    [['--deep', 'Compare the records of executions and runs with Temporal, too.']],
   )
 }

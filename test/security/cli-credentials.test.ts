@@ -76,7 +76,7 @@ describe('TENON_URL in the environment differs from the file', () => {
     const { code, stdout, stderr } = await runCli(args, file, { TENON_URL: otherUrl })
     expect([code, stdout]).toEqual([1, ''])
     expect(stderr).toBe(
-      `${name} of .env.local is for ${file['TENON_URL']} alone, and TENON_URL is ${otherUrl}. Set ${name} in the environment as well, or unset TENON_URL.\n`,
+      `${name} of .env.local is sent only to ${file['TENON_URL']}, and TENON_URL is ${otherUrl}. Set ${name} in the environment as well, or unset TENON_URL.\n`,
     )
     expect(received).toEqual([])
   })
@@ -90,7 +90,11 @@ describe('TENON_URL in the environment differs from the file', () => {
   test("wrong secret: shows the issuer's reason, no token", async () => {
     const file = { ...fileSettings(), TENON_CLIENT_SECRET: 'wrong' }
     const { code, stdout, stderr } = await runCli(['token'], file)
-    expect([code, stdout, stderr]).toEqual([1, '', 'No token: client authentication failed\n'])
+    expect([code, stdout, stderr]).toEqual([
+      1,
+      '',
+      'The token request failed: client authentication failed\n',
+    ])
   })
 
   test('quotes around a value of the file: not part of the value', async () => {

@@ -257,7 +257,7 @@ export class SignIn {
     await this.#record(interaction, details, 'denied')
     return finish(provider, interaction, {
       error: 'access_denied',
-      error_description: 'it was not allowed',
+      error_description: 'access was denied',
     })
   }
 

@@ -17,7 +17,7 @@ do:
         - named: { when: .name != null, then: greet }
         - nameless: { then: shrug }
   - shrug:
-      set: { message: Hello, stranger! }
+      set: { message: 'Hello, stranger!' }
       then: end
   - greet:
       set: { message: '\${ "Hello, \\(.name)!" }' }
@@ -45,7 +45,7 @@ const CASES = `# Run them with: tenon flow test greet.yaml
 - name: 'without a name: nothing is stored'
   input: {}
   expect:
-    output: { message: Hello, stranger! }
+    output: { message: 'Hello, stranger!' }
     steps: [known, shrug]
 `
 

@@ -155,7 +155,7 @@ export function recordVerbs(flows: Command): void {
   addVerb(flows, 'show <execution>', 'Show an execution task by task, and the source of its fault.', show, [
     WORKSPACE,
     ['--json', 'Print the execution as JSON.'],
-    ['--data', 'Also print input, arguments and output of each step.'],
+    ['--data', 'Print input, arguments and output of each step, too.'],
     ['--step <step>', 'Print the data of one step only: a task, or one of its iterations such as send#7.'],
   ])
   addVerb(flows, 'versions <flow>', 'List the published versions of a flow.', versions, [WORKSPACE])

@@ -172,7 +172,7 @@ export function simulateVerbs(flows: Command): void {
     test,
     [
       ['--json', 'Print one JSON value: each flow, its cases and their differences.'],
-      ['--junit <file>', 'Also write the results as JUnit XML.'],
+      ['--junit <file>', 'Write the results as JUnit XML, too.'],
     ],
   )
 }

@@ -137,7 +137,7 @@ export function watchVerbs(flows: Command): void {
       ['--version <n>', 'Published version of the flow. Default: the newest.'],
       ['--alias <name>', 'Alias of the flow, instead of a version.'],
       ['--key <key>', 'Correlation key, such as the number of an order.'],
-      ['--watch', 'Show the progress of the execution. This is the default.'],
+      ['--watch', 'Show the progress of the execution, unless --wait or --detach is set.'],
       ['--wait', 'Wait for the end of the execution without showing its progress.'],
       ['--detach', 'Print the id of the execution, and do not watch it.'],
     ],

@@ -93,7 +93,7 @@ test('secrets: variables of the environment; missing ones are named, and values 
   const source = `export const config = { secrets: ['SHOP_KEY', 'BANK_KEY'] }
     export default (_, { secrets, log }) => { log(secrets.SHOP_KEY); return [secrets.BANK_KEY, secrets.SHOP_KEY.length] }`
   expect(await run(source, [], { SHOP_KEY: 'a shop key' })).toEqual({
-    failed: 'Set the variable BANK_KEY: it stands for the secret.\n',
+    failed: 'Set the environment variable BANK_KEY to the value of the secret.\n',
   })
   expect(await run(source, [], { SHOP_KEY: 'a shop key', BANK_KEY: 'a bank key' })).toEqual({
     result: ['***', 10],

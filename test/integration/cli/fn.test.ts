@@ -36,7 +36,7 @@ test('fn: deploy, invoke, compile error, failure: result, file:line:column, log'
     for (const version of ['v1 [0-9a-f]{12}', 'v1 unchanged']) {
       const warned = await tenon('deploy', file, '--name', 'sealed', '--config', '{"secrets": ["absent"]}')
       expect(warned.stdout).toMatch(new RegExp(`^sealed ${version} `))
-      expect(warned.stderr).toMatch(/^warning: .*The workspace has no secret `absent` yet/)
+      expect(warned.stderr).toMatch(/^warning: .*The workspace has no secret `absent`\. Runs fail/)
     }
     await tenon('deploy', file, '--name', 'bad')
     const failed = await tenon('invoke', 'bad')

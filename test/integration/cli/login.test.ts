@@ -44,5 +44,5 @@ test('login: user signs in: token alone on stdout; user denies: no token', async
   expect(body.data).toMatchObject([{ id: workspace.workspaceId }])
   const denied = await login(clientId, person, 'deny')
   expect([denied.code, denied.out]).toEqual([1, ''])
-  expect(denied.err).toContain('No sign-in: it was not allowed')
+  expect(denied.err).toContain('Sign-in failed: access was denied')
 }, 120_000)
