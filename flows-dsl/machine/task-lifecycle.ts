@@ -196,8 +196,9 @@ export class Tasks {
 
   /** The record shows what a task asks of its environment. @throws FlowError (validation) if it cannot be stored */
   #checkRequest(child: Child): void {
-    if ('call' in child) this.#machine.evaluation.checkStorable(child.arguments, 'What is sent')
-    else if ('await' in child) this.#machine.evaluation.checkStorable(child.details, 'What is asked for')
+    if ('call' in child) this.#machine.evaluation.checkStorable(child.arguments, 'The arguments of the call')
+    else if ('await' in child)
+      this.#machine.evaluation.checkStorable(child.details, 'The request of the task')
   }
 
   /** `output.as` → `export.as` → `then`. */
@@ -215,8 +216,8 @@ export class Tasks {
     evaluation.checkStorable(output, 'The output')
     if (node.export !== undefined) {
       const exported = evaluation.filter(node.export.as, output, { ...variables, output })
-      evaluation.validate(node.export.schema, exported, 'What is exported')
-      evaluation.checkStorable(exported, 'What is exported')
+      evaluation.validate(node.export.schema, exported, 'The exported value')
+      evaluation.checkStorable(exported, 'The exported value')
       Object.assign(memory, { context: exported, isExported: true })
     }
     const answer = typeOf(node).returnsEffectResult ? { answer: done } : {}

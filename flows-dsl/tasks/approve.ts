@@ -344,7 +344,7 @@ function formError(
   decision: Decision,
   validate: TaskContext['validate'],
 ): string | undefined {
-  if (form === undefined) return decision.form === undefined ? undefined : 'There is no form to fill in.'
+  if (form === undefined) return decision.form === undefined ? undefined : 'The approval has no form.'
   if (decision.form === undefined && !decision.approved) return undefined
   try {
     validate(form.literal, decision.form ?? {}, 'The form')

@@ -28,10 +28,10 @@ do:
   - a: { swich: 1 }
   - b: { wait: soon }
 `
-const DIAGNOSTICS = `bad.yaml:3:10 task_kind_missing: The task \`a\` does not say what it does. Did you mean switch?
+const DIAGNOSTICS = `bad.yaml:3:10 task_kind_missing: The task \`a\` has no type. Did you mean switch?
 3 |   - a: { swich: 1 }
   |          ^
-bad.yaml:4:16 duration_invalid: \`soon\` is no duration. Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.
+bad.yaml:4:16 duration_invalid: \`soon\` is not a duration. Write {seconds: 2}, or an ISO 8601 duration of weeks, days and time: PT2S, P1DT12H.
 4 |   - b: { wait: soon }
   |                ^
 `
@@ -47,7 +47,7 @@ do:
   - a: { wait: PT1S, then: end }
   - b: { wait: PT1S }
 `
-const WARNING = `warned.yaml:4:5 warning task_unreachable: No way leads to \`b\`: \`a\` before it says \`then: end\`. Name it in a \`then\`, or leave it out.
+const WARNING = `warned.yaml:4:5 warning task_unreachable: The task \`b\` is unreachable: \`a\` before it has \`then: end\`. Name the task in a \`then\`, or remove it.
 4 |   - b: { wait: PT1S }
   |     ^
 `

@@ -32,7 +32,7 @@ test.each([
     3,
     'put settings into its input or a collection, passwords into `$secrets`',
   ],
-  [task("set: { x: '${ $data.a }' }"), 'expression_invalid', 3, '`$context` for what `export` has kept'],
+  [task("set: { x: '${ $data.a }' }"), 'expression_invalid', 3, '`$context` for exported data'],
   [task("if: '.a === 1', set: {}"), 'expression_invalid', 3, 'Write `==` to compare.'],
   [task("if: '.a && .b', set: {}"), 'expression_invalid', 3, 'Write `and`.'],
   [task("if: '.a || .b', set: {}"), 'expression_invalid', 3, 'Write `or`'],

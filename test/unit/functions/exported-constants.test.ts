@@ -162,7 +162,7 @@ describe('export `tool`: refused', () => {
     [
       'reference in a circle',
       "export const output = { $ref: '#/$defs/a', $defs: { a: { items: { $ref: '#/$defs/a' } } } }",
-      /leads back to itself/,
+      /refers to itself/,
     ],
     ['backtracking pattern', String.raw`export const output = { pattern: '(a+)\\1' }`, /The pattern/],
     ['zero-width character', "export const tool = { description: 'a\u200bb' }", /U\+200B at 1/],
