@@ -134,6 +134,6 @@ export function collectionForbidden({
   const reason = isDefault ? ': the workspace\'s setting anon.collections is "none"' : ''
   return new Problem('forbidden', {
     detail: `Anon keys may not ${right} documents of ${name}${reason}.`,
-    hint: `The declaration of a collection lets them: "access": {"anon": {"${right}": true}}.`,
+    hint: `The declaration of the collection can allow it: "access": {"anon": {"${right}": true}}.`,
   })
 }

@@ -196,7 +196,7 @@ export class SignIn {
     const at = { tenant: workspace.tenantId, clientId: page, workspace }
     const user = await this.#authenticate(by, { ...credentials, tenant: '' }, at)
     if (typeof user === 'string') return user
-    if (!isUser(user)) throw new TypeError('users of a workspace have the role user')
+    if (!isUser(user)) throw new TypeError('a user of a workspace must have the role user')
     return user
   }
 

@@ -253,7 +253,9 @@ function slugOf(name: string): string {
     .slice(0, 40)
     .replaceAll(/^-|-$/g, '')
   if (slug !== '') return slug
-  throw new Problem('validation_failed', { detail: 'slug is needed: the name gives none.' })
+  throw new Problem('validation_failed', {
+    detail: 'slug is required, because none can be derived from the name.',
+  })
 }
 
 const SERVER_EXISTS = conflictIf({

@@ -111,7 +111,7 @@ class PlatformServerHandler {
       throw new Problem(cause.code, {
         ...(cause.detail !== undefined && { detail: cause.detail }),
         headers: { 'www-authenticate': challenge, 'cache-control': 'no-store' },
-        hint: 'Sign in: MCP clients find the issuer by themselves. A token of `npx tenon token` will do as well.',
+        hint: 'Sign in. MCP clients find the issuer by themselves. A token of `npx tenon token` works, too.',
         cause,
       })
     }

@@ -38,7 +38,7 @@ test.each([
     'memory, as exported',
     `export const config = { memory_mb: 64 }
      export default () => { const all = []; for (;;) all.push(new Uint8Array(8e6).fill(1)) }`,
-    'function_out_of_memory: It may have 64 MB.\n',
+    'function_out_of_memory: The function can use at most 64 MB.\n',
   ],
   [
     'files and environment',
@@ -110,7 +110,9 @@ test.each([
   [
     'less than that',
     '{}',
-    { failed: 'validation_failed: The input does not fit the schema of the function: it has no `count`.\n' },
+    {
+      failed: 'validation_failed: The input does not match the schema of the function: it has no `count`.\n',
+    },
   ],
   [
     'another type',
@@ -122,7 +124,7 @@ test.each([
     '{"count": 10}',
     {
       failed:
-        'function_output_invalid: The result does not fit the schema of the function: it has no `price`.\n',
+        'function_output_invalid: The result does not match the schema of the function: it has no `price`.\n',
     },
   ],
   [

@@ -246,7 +246,11 @@ class GroupReader {
 
   #noPath(): Error {
     const detail = `At ${this.#at} there should be a field. not, and the name of an operator, are none without quotes.`
-    return refusal(this.#source, detail, '"eq".eq.1 is the field eq; not stands behind a field: a.not.eq.1')
+    return refusal(
+      this.#source,
+      detail,
+      'Write "eq".eq.1 for a field named eq, and a.not.eq.1 to negate an operator.',
+    )
   }
 
   #noOperator(key: Key, pieces: readonly PathPiece[]): Error {

@@ -54,9 +54,11 @@ function checkRule(
 ): void {
   const variables = variablesOf(rule)
   if (right !== 'update' && variables.some(([kind]) => kind === 'old'))
-    throw ruleProblem('$old is for update, which alone has a document before.')
+    throw ruleProblem('$old can be used only in a rule for update.')
   if (role === 'anon' && variables.some(([kind]) => kind !== 'now' && kind !== 'old'))
-    throw ruleProblem('An anon key has no user: of the variables, it can use $now and $old alone.')
+    throw ruleProblem(
+      'A rule for anon keys can use only the variables $now and $old, because an anon key has no user.',
+    )
   for (const [kind, name = ''] of variables) if (kind === 'lookups') checkLookupName(ownName(name), declared)
   const old = variables.flatMap(([kind, name = '']): Path[] => (kind === 'old' ? [[name]] : []))
   checkFieldsOf([...fieldsOf(rule), ...old], declared)
@@ -83,7 +85,7 @@ function checkLookup({ collection, field, rule }: Lookup, declared: Declaration 
   if (declared === undefined)
     throw ruleProblem(`The collection ${collection} is not declared in this workspace.`)
   if (variablesOf(rule).some(([kind]) => kind === 'lookups' || kind === 'old'))
-    throw ruleProblem('The filter of a lookup uses no other lookup, and no $old.')
+    throw ruleProblem('The filter of a lookup cannot use another lookup or $old.')
   checkFieldsOf([field, ...fieldsOf(rule)], declared)
   checkTypes(rule, declared)
   checkPatterns(rule)

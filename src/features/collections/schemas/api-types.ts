@@ -76,7 +76,7 @@ export function checkIndexes(
   if (mode !== 'enforce')
     throw indexProblem(
       'indexes',
-      'indexes and unique need mode enforce: elsewhere a value may not have the type of its column',
+      'indexes and unique need mode enforce: in other modes a value may have another type than its column',
     )
   if (definitions.length > LIMITS.indexesMax)
     throw indexProblem(

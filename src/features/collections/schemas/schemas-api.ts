@@ -156,7 +156,10 @@ export const deleteSchema = adminOperation({
 })
 
 const notEmpty = () =>
-  new Problem('state_conflict', { detail: 'The collection has documents.', hint: 'Delete them first.' })
+  new Problem('state_conflict', {
+    detail: 'The collection has documents.',
+    hint: 'Delete the documents first.',
+  })
 
 export const updateSchema = adminOperation({
   name: 'schema.update',

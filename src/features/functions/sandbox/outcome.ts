@@ -82,7 +82,10 @@ const failed = (detail: string, members: object) =>
   new Problem('function_error', { detail, members: { ...members } })
 
 const outOfMemory = ({ memoryMb }: Invocation, members: Members) =>
-  new Problem('function_out_of_memory', { detail: `It may have ${memoryMb} MB.`, members: { ...members } })
+  new Problem('function_out_of_memory', {
+    detail: `The function can use at most ${memoryMb} MB.`,
+    members: { ...members },
+  })
 
 const textOf = (value: unknown) =>
   typeof value === 'string' ? value.slice(0, LIMITS.functionMessageCharsMax).replaceAll('\0', '\u{fffd}') : ''

@@ -33,7 +33,7 @@ export async function withinBudget(
 
 /** The next steps after a time limit of a tool. */
 export const MORE_TIME = {
-  hint: 'Ask for less at once.',
+  hint: 'Request less at once.',
   adminHint: `An admin allows the tool more time by \`limits.timeout_seconds\` in the curation, up to ${LIMITS.mcpToolSecondsMax}.`,
 } as const
 

@@ -109,8 +109,8 @@ const reviewedPart = ({ name, description, groups = [], tools }: Manifest) => ({
 })
 
 const NOTHING_CHOSEN = new Problem('state_conflict', {
-  detail: 'No tool is enabled in the draft, so that there is nothing to publish.',
-  hint: 'Choose tools: GET …/candidates lists what can be one, PUT …/curation enables it.',
+  detail: 'The draft has no enabled tools, so there is nothing to publish.',
+  hint: 'Enable tools with PUT …/curation. GET …/candidates lists the candidates.',
 })
 
 const EMPTY_MANIFEST: Manifest = { name: '', description: '', tools: [] }
