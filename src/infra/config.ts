@@ -51,7 +51,7 @@ const ConfigSchema = Type.Object({
   ),
   TENON_VALIDATE_RESPONSES: Type.Boolean({
     default: false,
-    description: 'Validates every response against its schema (for tests); a mismatch is a 500.',
+    description: 'True to validate every response against its schema, for tests. A mismatch answers 500.',
   }),
   DATABASE_APP_URL: Url('URL of PostgreSQL with the login role tenon_app.', 'postgres(ql)?'),
   DATABASE_BUILDER_URL: Type.Optional(
@@ -131,7 +131,7 @@ const ConfigSchema = Type.Object({
   TENON_MAIL_FROM: Type.String({
     default: 'Tenon <tenon@localhost>',
     pattern: '^[^\\r\\n]{3,320}$',
-    description: 'Sender of mails.',
+    description: 'Address of the sender of mails.',
   }),
   TENON_MAIL_DIR: Type.Optional(
     Type.String({
@@ -166,7 +166,7 @@ const ConfigSchema = Type.Object({
   TENON_USER_MAILS_PER_WORKSPACE: Type.Integer({
     default: 1_000,
     minimum: 1,
-    description: 'The same for one workspace, from all addresses together.',
+    description: 'Mails to users of one workspace per hour, from all client addresses together.',
   }),
   TENON_MCP_ORIGINS: Type.String({
     default: '',
@@ -274,7 +274,7 @@ export function parseConfig(env: Readonly<Record<string, string | undefined>>): 
     TENON_DEV_STDIO_SERVERS: development.servers,
   })
   if (issuers.some(({ issuer }) => issuer === issuerUrl(config)))
-    throw new ConfigError(['OIDC_ISSUERS names the platform’s own issuer, which needs no entry.'])
+    throw new ConfigError(['OIDC_ISSUERS must not name the issuer of the platform, which is always trusted.'])
   return config
 }
 

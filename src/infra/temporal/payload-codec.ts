@@ -112,7 +112,7 @@ export class TenantCodec implements PayloadCodec {
   }
 
   async #encodeOne(payload: Payload, { tenantId, binding, retryMs }: Association): Promise<Payload> {
-    if (tenantId === undefined) throw new TypeError('A payload of no tenant is not sent')
+    if (tenantId === undefined) throw new TypeError('a payload must have a tenant')
     const key = await retryTransient(retryMs, () => this.#keys.newest(tenantId))
     const bytes = toBytes(payload)
     const compressed = await compress(bytes)

@@ -218,7 +218,7 @@ class PlatformServerHandler {
       )
     const scope = await this.#auditRefusal(toolCall, () => this.#open(toolCall))
     if (!('actor' in scope))
-      throw new TypeError(`${operation.name} changes something, and is about its caller`)
+      throw new TypeError(`${operation.name}: an operation about its caller must only read`)
     return runAudited(operation, scope, args, { kind: 'token', requestId })
   }
 

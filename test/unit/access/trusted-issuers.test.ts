@@ -54,7 +54,7 @@ describe('trusted issuers: accepted', () => {
     await writeFile(path, JSON.stringify([good]))
     expect(readIssuers(path).issuers.map(({ issuer }) => issuer)).toEqual([good.issuer])
     await writeFile(path, '{')
-    expect(readIssuers(path).faults).toEqual([' is no valid JSON.'])
+    expect(readIssuers(path).faults).toEqual([' is not valid JSON.'])
     await rm(dir, { recursive: true })
     expect(readIssuers(path).faults).toEqual([' names a file that cannot be read: ENOENT.'])
   })
@@ -124,7 +124,7 @@ describe('trusted issuers: rejected', () => {
 
   test('duplicate issuers and values that are no list: are rejected', () => {
     expect(read(good, good).faults).toEqual([' names an issuer twice.'])
-    expect(readIssuers('[{]').faults).toEqual([' is no valid JSON.'])
+    expect(readIssuers('[{]').faults).toEqual([' is not valid JSON.'])
     expect(read(...Array.from({ length: 101 }, () => good)).faults).toHaveLength(1)
   })
 
