@@ -358,7 +358,7 @@ export const WARNINGS = {
   condition_assigns: {
     title: 'A condition assigns instead of comparing',
     explanation:
-      'This is a warning. In jq, `=` yields a copy of the data with a changed value. The copy counts as true, so the condition always holds. `==` compares.',
+      'This is a warning. In jq, `=` yields a copy of the data with a changed value. The copy counts as `true`, so the condition always holds. `==` compares.',
     example: task('if: ¦.total = 0', 'set: { paid: true }'),
     fix: task('if: .total == 0', 'set: { paid: true }'),
   },

@@ -299,14 +299,14 @@ function tooManyAtOnce(pointer: string): FinalError {
 
 function tooManySteps(stepsMax: number, entered: FlowState['entered'], pointer: string): FinalError {
   const [most, count] = Object.entries(entered).reduce((a, b) => (b[1] > a[1] ? b : a))
-  const detail = `The execution has entered more than ${stepsMax} tasks, most of them at ${most} (×${count}). Does \`then\` lead in a circle? If not, raise \`limits.tasks\`, or run parts as flows of their own.`
+  const detail = `The execution has entered more than ${stepsMax} tasks, most of them at ${most} (×${count}). Does \`then\` form a loop? If not, raise \`limits.tasks\`, or run parts as flows of their own.`
   return new FinalError(ERRORS.runtime, detail, pointer)
 }
 
 /** @param isSent a call of the task is under way, which may change something */
 function tookTooLong({ timeoutMs = 0, pointer }: TaskNode, isSent: boolean): FlowError {
   const limit = typeof timeoutMs === 'number' ? durationText(timeoutMs) : 'its timeout'
-  const detail = `It took longer than ${limit}.`
+  const detail = `The task took longer than ${limit}.`
   if (!isSent) return new FlowError(ERRORS.timeout, detail, pointer)
   return new FlowError(
     { ...ERRORS.timeout, code: OUTCOME_UNKNOWN },

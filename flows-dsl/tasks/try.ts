@@ -255,7 +255,7 @@ function attempt(body: TryBody, { number, startedMs }: Progress, task: TaskConte
 function timeoutError(body: TryBody, { step }: TaskContext): FlowError {
   const { attemptMs } = body.catch.retry ?? {}
   const limit = typeof attemptMs === 'number' ? durationText(attemptMs) : 'its limit'
-  return new FlowError(ERRORS.timeout, `It took longer than ${limit}.`, step.pointer)
+  return new FlowError(ERRORS.timeout, `The task took longer than ${limit}.`, step.pointer)
 }
 
 /** The variables of the handler and the retry policy that applies; undefined if the error is not caught. */

@@ -122,7 +122,7 @@ export function schemaVerbs(program: Command): void {
   addVerb(
     schema,
     'update <file>',
-    'Change declared collections as in a JSON file. Members that the file does not name are kept.',
+    'Update declared collections as in a JSON file. Members that the file does not name are kept.',
     write('update'),
     [WORKSPACE],
   )

@@ -425,13 +425,13 @@ export const PROBLEMS = {
   functions_unavailable: row(
     503,
     'Functions are not available',
-    'This installation of the platform does not run functions.',
+    'The installation of the platform does not run functions.',
     { adminHint: 'Operators run `npx tenon doctor` to see what Deno is missing.' },
   ),
   containers_unavailable: row(
     503,
     'Container images cannot be run',
-    'This installation of the platform has no container engine.',
+    'The installation of the platform has no container engine.',
     {
       adminHint:
         'An operator installs Docker or Podman, and sets TENON_CONTAINER_ENGINE for the API and the worker.',

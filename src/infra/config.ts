@@ -107,7 +107,7 @@ const ConfigSchema = Type.Object({
     Type.String({
       pattern: '^/.{1,99}$',
       description:
-        'Path of a Unix socket through which the API starts executions at a worker on the same machine, which gets their first workflow tasks with the response (eager start). If it is not set, all starts go through Temporal alone.',
+        'Path of the Unix socket through which the API starts executions at a worker on the same machine, which gets their first workflow tasks with the response (eager start). If it is not set, all starts go through Temporal alone.',
     }),
   ),
   TENON_SDK_PATCHES: Type.Union([Type.Literal('on'), Type.Literal('off')], {
@@ -182,7 +182,7 @@ const ConfigSchema = Type.Object({
   }),
   TENON_RATE_SERVICE: Rate(
     '1200/min',
-    'Rate limit per service key. `300/min burst 30` means 300 requests a minute, at most 30 of them at once; without `burst`, all at once.',
+    'Rate limit per service key. `300/min burst 30` means 300 requests per minute, at most 30 of them at once. Without `burst`, all 300 may come at once.',
   ),
   TENON_RATE_USER: Rate('600/min burst 100', 'Rate limit per end user.'),
   TENON_RATE_ANON: Rate('3000/min burst 300', 'Rate limit per anon key, for all its users together.'),

@@ -64,11 +64,8 @@ export function accountVerbs(program: Command): void {
         'Role of the account: operator, tenant_admin, workspace_admin or service.',
         'operator',
       ],
-      ['--tenant <id>', 'Tenant of the account. Default for the role tenant_admin: TENON_TENANT_ID.'],
-      [
-        '--workspace <id>',
-        'Workspace of the account. Default for the roles workspace_admin and service: TENON_WORKSPACE_ID.',
-      ],
+      ['--tenant <id>', 'Tenant of a tenant_admin. Default: TENON_TENANT_ID.'],
+      ['--workspace <id>', 'Workspace of a workspace_admin or service account. Default: TENON_WORKSPACE_ID.'],
       ['--name <name>', 'Name of the person.'],
     ],
   )

@@ -187,7 +187,7 @@ export function rulesOfWholeLookups(declared: Declaration): DeclarationWarning[]
       const names = typeof rule === 'object' ? [...new Set(wholeLookupsOf(rule))] : []
       return names.map((name) => ({
         pointer: `/access/${role}/${right}`,
-        detail: `It needs the whole list $lookups.${ownName(name)}. For a user with more than ${LIMITS.ruleLookupValuesMax} values there, the test matches no document.`,
+        detail: `The rule needs the whole list $lookups.${ownName(name)}. For a user with more than ${LIMITS.ruleLookupValuesMax} values there, the test matches no document.`,
       }))
     }),
   )

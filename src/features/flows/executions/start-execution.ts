@@ -319,8 +319,8 @@ function validateInput({ input }: FlowIR, given: Json): void {
   throw new Problem('input_invalid', {
     detail:
       second === undefined
-        ? `${first?.pointer || 'It'} ${first?.message}.`
-        : `It does not match the schema at ${errors.length} locations.`,
+        ? `${first?.pointer || 'The input'} ${first?.message}.`
+        : `The input does not match the schema at ${errors.length} locations.`,
     errors: errors.map(({ pointer, message: detail }) => ({
       in: 'body',
       name: 'input',
