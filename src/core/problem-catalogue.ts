@@ -239,7 +239,7 @@ export const PROBLEMS = {
   filter_operator_unknown: row(
     400,
     'A filter has an unknown operator',
-    'Use one of the operators: eq, neq, gt, gte, lt, lte, in, like, ilike, is, isdistinct, exists, cs, cd, ov, json_path_eq. Write `not.` before an operator to negate it.',
+    'Use one of the operators: eq, neq, gt, gte, lt, lte, in, like, ilike, is, isdistinct, exists, cs, cd, ov, json_path_eq. Write `not.` before one of them to negate it.',
   ),
   filter_null_operator: row(
     400,

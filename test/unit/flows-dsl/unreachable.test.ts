@@ -232,7 +232,7 @@ test('warning: has a location, an explanation, a fix, a page and its line, as a 
   expect(warningsIn(source)).toEqual([
     {
       code: 'task_unreachable',
-      message: 'No way leads to `ship`: `pay` before it says `then: end`.',
+      message: 'The task `ship` is unreachable: `pay` before it has `then: end`.',
       hint: 'Name the task in a `then`, or remove it.',
       line: 4,
       column: 5,
