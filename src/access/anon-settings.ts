@@ -103,7 +103,7 @@ export async function requirePublic(scope: WorkspaceScope, prefix: string): Prom
   }
   if (publicRead.some((allowed) => prefix.startsWith(allowed))) return
   const named = JSON.stringify(prefix.slice(0, 100))
-  const detail = `Anon keys read objects below the prefixes in the workspace's setting objects.public_read; ${named} is not below any of them.`
+  const detail = `Anon keys read only objects below the prefixes in the setting objects.public_read of the workspace; ${named} is not below any of them.`
   throw new Problem('forbidden', { detail })
 }
 

@@ -21,20 +21,21 @@ function* literalsIn(value: unknown): Generator<string> {
   for (const [name, member] of Object.entries(node)) if (name !== 'source') yield* literalsIn(member)
 }
 
-/** The values of properties with one of the names, such as `detail`. */
+/** The values of properties and variables with one of the names, such as `detail`. */
 function* propertiesIn(value: unknown, names: readonly string[]): Generator<unknown> {
   if (Array.isArray(value)) for (const item of value) yield* propertiesIn(item, names)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return
   const node = value as Node
   const key = Object(node['key']).name
   if (node.type === 'Property' && names.includes(key)) yield node['value']
+  if (node.type === 'VariableDeclarator' && names.includes(Object(node['id']).name)) yield node['init']
   for (const member of Object.values(node)) yield* propertiesIn(member, names)
 }
 
 /**
  * The literals of the TypeScript files below a folder.
  * @param pattern matches the paths of the files, from the folder
- * @param properties only literals within values of properties with these names; default: all literals
+ * @param properties only literals within values of properties and variables with these names; default: all literals
  */
 export async function sourceTexts(
   folder: string,

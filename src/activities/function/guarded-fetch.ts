@@ -222,7 +222,7 @@ async function decoded(body: Buffer, coding: keyof typeof DECODERS): Promise<Buf
   try {
     return await DECODERS[coding](body, { maxOutputLength: bytesMax })
   } catch (cause) {
-    const detail = `The response is no ${coding}, or has more than ${bytesMax} bytes.`
+    const detail = `The response is not ${coding}, or has more than ${bytesMax} bytes.`
     throw new Problem('upstream_invalid', { detail, cause })
   }
 }

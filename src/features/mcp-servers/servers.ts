@@ -241,7 +241,7 @@ function rejectUntrusted(scope: WorkspaceScope, issuer: string | null): void {
   const detail =
     trusted.length === 0
       ? 'The operator has configured no issuer for this tenant (OIDC_ISSUERS): leave it out.'
-      : `It may be ${trusted.join(', ')}, or null for the platform itself.`
+      : `The issuer may be ${trusted.join(', ')}, or null for the platform itself.`
   throw fieldProblem('authorization_server', detail)
 }
 

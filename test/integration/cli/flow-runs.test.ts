@@ -159,9 +159,9 @@ test('run: execution queued for a slot: reports it, continues once it has one', 
     seen += chunk
   })
   const closed = new Promise<number | null>((done) => watching.once('close', done))
-  await eventually(async () => (seen.includes('○ number 2 in the queue') ? true : undefined))
+  await eventually(async () => (seen.includes('○ position 2 in the queue') ? true : undefined))
   await tenon('flow', 'cancel', second)
-  await eventually(async () => (seen.includes('○ number 1 in the queue') ? true : undefined))
+  await eventually(async () => (seen.includes('○ position 1 in the queue') ? true : undefined))
   await tenon('approval', 'approve', first)
   await eventually(async () => (/waiting +sure/.test(seen) ? true : undefined))
   await tenon('approval', 'approve', third)

@@ -185,7 +185,7 @@ test('redrive: one dead letter, then all others, with the version that is active
     stderr: '',
     stdout: expect.stringMatching(/^run_\w+ runs again as run_\w+\n$/),
   })
-  expect((await tenon('redrive', 'letters', first)).stderr).toContain('It was run again as run_')
+  expect((await tenon('redrive', 'letters', first)).stderr).toContain('The run was run again as run_')
   const others = await tenon('redrive', 'letters')
   expect(others.code).toBe(0)
   expect(

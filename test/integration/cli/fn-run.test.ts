@@ -32,7 +32,7 @@ test.each([
   [
     'time, as exported',
     "export const config = { timeout: '1s' }\nexport default () => { for (;;); }",
-    'function_timeout: It had not returned after 1000 ms.\n',
+    'function_timeout: The function had not returned after 1000 ms.\n',
   ],
   [
     'memory, as exported',

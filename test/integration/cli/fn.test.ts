@@ -59,7 +59,7 @@ test('fn invoke: service key of another workspace than that of the option or TEN
   const refused = {
     code: 1,
     stdout: '',
-    stderr: expect.stringContaining(`is of the workspace ${own.workspaceId}, not of ws_x. Create a key`),
+    stderr: expect.stringContaining(`belongs to the workspace ${own.workspaceId}, not to ws_x. Create a key`),
   }
   expect(await runCommand(['fn', 'invoke', 'greet', '--workspace', 'ws_x'], { env })).toMatchObject(refused)
   const other = { env: { ...env, TENON_WORKSPACE_ID: 'ws_x' } }

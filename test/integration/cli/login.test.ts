@@ -39,7 +39,7 @@ test('login: user signs in: token alone on stdout; user denies: no token', async
   const person = await addAccount(workspace.operator, { role: 'workspace_admin', ...inWorkspace(workspace) })
   const clientId = await addClient(workspace.operator, { redirect_uris: ['http://127.0.0.1/callback'] })
   const { out, back, code } = await login(clientId, person, 'allow')
-  expect([code, back.html]).toEqual([0, expect.stringContaining('close this page')])
+  expect([code, back.html]).toEqual([0, expect.stringContaining('Close this page')])
   const { body } = await call('GET', '/v1/workspaces', { as: bearer(out.trim()) })
   expect(body.data).toMatchObject([{ id: workspace.workspaceId }])
   const denied = await login(clientId, person, 'deny')

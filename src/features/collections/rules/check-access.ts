@@ -146,7 +146,7 @@ export function rulesWithoutTests(declared: Declaration): DeclarationWarning[] {
     Object.entries(declared.rules[role]).flatMap(([right, rule]) => {
       const decided = typeof rule === 'object' ? constantOf(rule) : undefined
       if (decided === undefined) return []
-      const detail = `It has no test and admits ${decided ? 'every' : 'no'} document: write ${decided}.`
+      const detail = `The rule has no test and admits ${decided ? 'every' : 'no'} document: write ${decided}.`
       return [{ pointer: `/access/${role}/${right}`, detail }]
     }),
   )
@@ -158,7 +158,7 @@ export function rulesWithoutTests(declared: Declaration): DeclarationWarning[] {
  */
 export function openRules({ access, rules }: Declaration, isOpen: boolean): DeclarationWarning[] {
   if (rules.anon.read === undefined) {
-    const detail = `Everybody with an anon key of the workspace reads every document: the declaration has no \`access\`, and the setting anon.collections is "read". Add \`"access": {"anon": {"read": false}}\` to close it.`
+    const detail = `Every anon key of the workspace can read every document: the declaration has no \`access\`, and the setting anon.collections is "read". Add \`"access": {"anon": {"read": false}}\` to close it.`
     return isOpen ? [{ pointer: '/access', detail }] : []
   }
   const found: DeclarationWarning[] = []

@@ -283,7 +283,7 @@ class ExistingDocumentsScan {
 
   #throwInvalid(): void {
     if (this.#invalid.length === 0) return
-    const detail = `Of ${this.#examined} documents examined, ${this.#invalid.length} do not fit the new schema.`
+    const detail = `${this.#invalid.length} of ${this.#examined} examined documents do not match the new schema.`
     const members = { examined: this.#examined, offending: this.#invalid }
     throw new Problem('schema_incompatible', { detail, members })
   }

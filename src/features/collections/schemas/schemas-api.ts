@@ -101,7 +101,7 @@ async function notCreated(scope: AdminScope, workspaceId: string): Promise<Probl
   const inactive = await findInactiveReason(scope, workspaceId)
   if (inactive !== undefined) return inactive
   const limit = LIMITS.schemasPerWorkspaceMax
-  const detail = `The workspace has ${limit} declared collections, which is all it may have.`
+  const detail = `The workspace has ${limit} declared collections, which is the maximum.`
   return new Problem('quota_exceeded', { detail, members: { quota: 'schemas', limit, used: limit } })
 }
 

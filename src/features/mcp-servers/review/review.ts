@@ -96,7 +96,7 @@ async function review(scope: WorkspaceScope, input: ReviewInput): Promise<ToolRe
   if (JSON.stringify([input.before, input.after]).length <= charsInline) return reviewTools(input)
   const ran = await inThread(scope, 'reviewTools', input, cpuMs)
   if ('value' in ran) return ran.value
-  const detail = `The texts and schemas of these tools take more than ${cpuMs / 1_000} s to check. Enable fewer tools, or narrow their schemas.`
+  const detail = `The texts and schemas of these tools take more than ${cpuMs / 1_000} s to check. Enable fewer tools, or simplify their schemas.`
   throw new Problem('validation_failed', { detail })
 }
 
