@@ -88,7 +88,7 @@ function cronValues(
   for (const part of text.split(',')) {
     const range = cronRange(part, field)
     if (range === undefined) {
-      report({ message: `\`${part}\` is no ${field.name}.`, hint: cronHint(field) })
+      report({ message: `\`${part}\` is not a valid ${field.name}.`, hint: cronHint(field) })
       return undefined
     }
     for (let value = range.from; value <= range.to; value += range.step) values.add(value)
@@ -118,7 +118,7 @@ function cronNumber(text: string, { from, to, words = [] }: CronField): number |
 
 function cronHint({ from, to, words }: CronField): string {
   const named = words === undefined ? '' : ` or ${words[0]} to ${words.at(-1)}`
-  return `It is *, ${from} to ${to}${named}, a range, a list, or one of these with a step.`
+  return `Write *, ${from} to ${to}${named}, a range, a list, or one of these with a step.`
 }
 
 /** Tests if a month has one of the days. If the day of the week is restricted, too, either of the two matches. */

@@ -112,7 +112,7 @@ export async function requirePublic(scope: WorkspaceScope, prefix: string): Prom
   }
   if (publicRead.some((allowed) => prefix.startsWith(allowed))) return
   const named = JSON.stringify(prefix.slice(0, 100))
-  const detail = `Anon keys read objects below the prefixes in the workspace's setting objects.public_read; ${named} is not below any of them.`
+  const detail = `Anon keys read only objects below the prefixes in the setting objects.public_read of the workspace; ${named} is not below any of them.`
   throw new Problem('forbidden', { detail })
 }
 
@@ -143,6 +143,6 @@ export function collectionForbidden({
   const reason = isDefault ? ': the workspace\'s setting anon.collections is "none"' : ''
   return new Problem('forbidden', {
     detail: `Anon keys may not ${right} documents of ${name}${reason}.`,
-    hint: `The declaration of a collection lets them: "access": {"anon": {"${right}": true}}.`,
+    hint: `The declaration of the collection can allow it: "access": {"anon": {"${right}": true}}.`,
   })
 }

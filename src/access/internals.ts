@@ -81,6 +81,6 @@ export function attachInternals(scope: object, internals: ScopeInternals): void 
 /** @throws TypeError for an object that only looks like a scope */
 export function internalsOf(scope: object): ScopeInternals {
   const internals = INTERNALS.get(scope)
-  if (internals === undefined) throw new TypeError('not a scope of the platform')
+  if (internals === undefined) throw new TypeError('the object is not a scope of the platform')
   return internals
 }

@@ -48,7 +48,7 @@ function readSegment(text: string, separator: Separator): Segment | RuleFault {
     const isBalanced = /^(?:[^{}]*\{[^{}]*\})*[^{}]*$/s.test(text)
     return {
       detail: isBalanced
-        ? `At most one variable stands between two ${separator === '/' ? 'slashes' : 'dots'}.`
+        ? `A rule can have at most one variable between two ${separator === '/' ? 'slashes' : 'dots'}.`
         : 'A brace is not closed, or not opened.',
     }
   }
@@ -56,7 +56,7 @@ function readSegment(text: string, separator: Separator): Segment | RuleFault {
   const variable = readUserVariable(name)
   if (variable !== undefined) return { before, variable, after }
   const unknown = name.slice(0, 100)
-  return { detail: `There is no variable {${unknown}}.`, unknown }
+  return { detail: `The variable {${unknown}} is not known.`, unknown }
 }
 
 /** The rules of stored prefixes, each ending with a slash. A text that is no rule covers nothing. */

@@ -57,7 +57,7 @@ export async function requireObjectRule(
   if (coversKey(user.objects[right] ?? [], userOf(scope), key)) return
   const setting = `objects.user.${right}`
   throw new Problem('forbidden', {
-    detail: `Users ${right} objects below the prefixes in the workspace's setting ${setting}; ${named(key)} is not below any that is yours.`,
+    detail: `Users ${right} objects only below the prefixes in the setting ${setting} of the workspace. ${named(key)} is not below a prefix of this user.`,
   })
 }
 
@@ -76,7 +76,7 @@ export async function requireTopicRules(
   if (refused === undefined) return
   const setting = `topics.user.${right}`
   throw new Problem('forbidden', {
-    detail: `Users ${right} to the topics in the workspace's setting ${setting}; ${named(refused)} is not one that is yours.`,
+    detail: `Users ${right} only to the topics in the setting ${setting} of the workspace. ${named(refused)} is not a topic of this user.`,
   })
 }
 
@@ -92,7 +92,7 @@ export async function allowedTopics(
 }
 
 function userOf({ actor: { user } }: WorkspaceScope): EndUser {
-  if (user === undefined) throw new TypeError('the role user has a user')
+  if (user === undefined) throw new TypeError('the role user needs a user')
   return user
 }
 

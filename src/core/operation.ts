@@ -159,7 +159,7 @@ export function operation<Scope, I extends TObject, O extends TSchema>(
   const domains = new Set(spec.roles.map(domainOf))
   const [domain] = domains
   if (domain === undefined || domains.size > 1 !== (reach === 'caller'))
-    throw new TypeError(`${spec.name}: roles of one domain, please`)
+    throw new TypeError(`${spec.name}: roles must share a domain`)
   const reads = spec.reads ?? (spec.http.method === 'GET' || spec.http.method === 'HEAD')
   return {
     stability: 'stable',

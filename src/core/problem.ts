@@ -100,7 +100,7 @@ export function notFound(what: string): Problem {
 /** The next step for nouns that callers name by more than an id, or before they exist. */
 const NOT_FOUND_HINTS: Readonly<Record<string, Pick<ProblemOptions, 'hint' | 'adminHint'>>> = {
   document: {
-    hint: 'Check the collection and the id. A document that a rule hides from the caller is not found either.',
+    hint: 'Check the collection and the id. Documents that access rules hide from the caller are not found either.',
   },
   execution: { adminHint: 'List executions: `npx tenon flow list`.' },
   flow: { adminHint: 'Publish it, or list flows: `npx tenon flow definitions`.' },

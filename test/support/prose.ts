@@ -51,7 +51,6 @@ export const hasNoPeriod = refuse('has no period', /\.(?:\s|$)/)
 
 export const endsWithPeriod = demand('ends with a period', /\.$/)
 
-/** `Bytes.` names neither the thing nor what the number means. */
 /** "`active`: …" explains a value of something that the text does not name. */
 export const namesThingFirst = refuse('names the thing before its values', /^``:/)
 
@@ -105,7 +104,7 @@ export const hasNoIdiom = refuse(
   new RegExp(`\\b(?:${IDIOMS.join('|')})`, 'i'),
 )
 
-/** Rare words for which the field has a common one: see `IMPERATIVE_VERBS` and the glossary. */
+/** Rare words for which the field has a common one: see the glossary. */
 const RARE_WORDS = words(`
   whom whoever nobody anybody somebody told tells hear hears heard withdraw withdraws withdrawn withdrawal
   narrow narrows narrowed narrower fit fits alike anew likewise wanting thereby oftener`)

@@ -75,7 +75,7 @@ export async function verifyChain(
   { after = 0, anchor }: { readonly after?: number; readonly anchor?: string },
 ): Promise<Verified> {
   const row = await scope.row<VerificationRow>(verification(chain, after, anchor))
-  if (row === undefined) throw new TypeError('an aggregate gives a row')
+  if (row === undefined) throw new TypeError('an aggregate must return a row')
   const { checked, last, head_seq, head_hash, ended } = row
   const at = row.bad_seq ?? (row.anchored ? null : Number(anchor?.split(':')[0]))
   const reason = row.bad_seq === null ? ('anchor' as const) : row.reason

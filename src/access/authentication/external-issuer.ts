@@ -242,9 +242,11 @@ class JwksCache {
     const url = new URL(`${this.#issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
     const { issuer, jwks_uri: uri } = (await this.#json(url)) as Record<string, unknown>
     if (issuer !== this.#issuer) throw new TypeError('the discovery document is that of another issuer')
-    if (typeof uri !== 'string' || !URL.canParse(uri)) throw new TypeError('it names no keys')
+    if (typeof uri !== 'string' || !URL.canParse(uri))
+      throw new TypeError('the discovery document has no jwks_uri')
     const { protocol, origin } = new URL(uri)
-    if (protocol !== 'https:' && origin !== url.origin) throw new TypeError('its keys are not behind https')
+    if (protocol !== 'https:' && origin !== url.origin)
+      throw new TypeError('the keys of the issuer are not served over https')
     return uri
   }
 

@@ -280,14 +280,15 @@ const scopesOf = ({ oidc }: KoaContextWithOIDC): string[] =>
     .filter(Boolean)
 
 function setScope({ oidc }: KoaContextWithOIDC, scopes: readonly string[]): void {
-  if (oidc.params === undefined) throw new errors.InvalidRequest('no parameters')
+  if (oidc.params === undefined) throw new errors.InvalidRequest('the request has no parameters')
   oidc.params['scope'] = scopes.join(' ')
 }
 
 /** A token is for exactly one resource. */
 function requireSingleResource({ oidc }: KoaContextWithOIDC): void {
   const resource: unknown = oidc.params?.['resource']
-  if (Array.isArray(resource) && resource.length > 1) throw new errors.InvalidTarget('one resource, please')
+  if (Array.isArray(resource) && resource.length > 1)
+    throw new errors.InvalidTarget('the request must name exactly one resource')
 }
 
 function resourceInfo(audience: string, scope: string, accessTokenTTL: number): ResourceServer {

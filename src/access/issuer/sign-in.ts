@@ -196,7 +196,7 @@ export class SignIn {
     const at = { tenant: workspace.tenantId, clientId: page, workspace }
     const user = await this.#authenticate(by, { ...credentials, tenant: '' }, at)
     if (typeof user === 'string') return user
-    if (!isUser(user)) throw new TypeError('users of a workspace have the role user')
+    if (!isUser(user)) throw new TypeError('a user of a workspace must have the role user')
     return user
   }
 
@@ -257,7 +257,7 @@ export class SignIn {
     await this.#record(interaction, details, 'denied')
     return finish(provider, interaction, {
       error: 'access_denied',
-      error_description: 'it was not allowed',
+      error_description: 'access was denied',
     })
   }
 

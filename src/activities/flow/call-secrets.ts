@@ -205,7 +205,7 @@ const redactText = (text: string, { pattern, replacements }: RedactionPattern) =
 const escapeRegExp = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 function missingSecret(name: string): ApplicationFailure {
-  const detail = `The secret \`${name}\` does not exist any more, or has another form.`
+  const detail = `The secret \`${name}\` no longer exists, or has another form.`
   return callFailure('configuration', detail)
 }
 
@@ -308,6 +308,6 @@ export function rejectSecrets(given: FunctionCall['arguments']): void {
 export function rejectStoredSecrets({ name }: AnyOperation, given: FunctionCall['arguments']): void {
   const [secret] = handlesIn(given)
   if (secret === undefined) return
-  const detail = `\`${name}\` would store the secret \`${secret}\`, and others read what it stores. Leave the secret out; a call to another server or a function may be given it.`
+  const detail = `\`${name}\` would store the secret \`${secret}\`, which others could then read. Leave the secret out. Only calls of other servers and functions can receive secrets.`
   throw callFailure('configuration', detail)
 }

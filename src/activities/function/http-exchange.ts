@@ -77,7 +77,8 @@ class CodeExchange implements HttpExchange {
   }
 
   async respond(head: HttpResponseHead): Promise<void> {
-    if (this.#hasResponded) throw new Problem('function_error', { detail: 'It has responded twice.' })
+    if (this.#hasResponded)
+      throw new Problem('function_error', { detail: 'The function has responded twice.' })
     const checked = responseHead(head)
     this.#hasResponded = true
     this.#isBodiless = isBodiless(this.#method, head.status)
@@ -94,7 +95,8 @@ class CodeExchange implements HttpExchange {
   async complete(): Promise<void> {
     await this.#written
     this.#peer.failed.throwIfAborted()
-    if (!this.#hasResponded) throw new Problem('function_error', { detail: 'It has not responded.' })
+    if (!this.#hasResponded)
+      throw new Problem('function_error', { detail: 'The function has not responded.' })
     if (!this.#isBodiless) await this.#peer.end()
   }
 

@@ -138,7 +138,7 @@ export class PlatformHost implements InvocationHost {
     if (!this.#run.is_async || this.#declaresScopes || this.#actor === undefined) return this.#actor
     const { caller, lost } = await currentCaller(this.#services.record, this.#run)
     if (lost !== undefined)
-      throw new Problem('forbidden', { detail: `The run has no rights any more: ${lost}.` })
+      throw new Problem('forbidden', { detail: `The run no longer has rights: ${lost}.` })
     return actorOfCode(this.#services.call, { ...this.#run, caller }, [])
   }
 

@@ -10,7 +10,7 @@ interface Options extends WorkspaceOption {
   readonly offline?: boolean
 }
 
-const OFFLINE: Flag = ['--offline', 'compile here, without a server']
+const OFFLINE: Flag = ['--offline', 'Compile on this machine, without a server.']
 
 /** The compiler of this process, or that of the platform. */
 async function compilerFor({ offline, workspace }: Options): Promise<Compiler> {
@@ -43,7 +43,7 @@ async function validate(files: readonly string[], options: Options & { json?: bo
 
 async function graph(file: string, options: Options & { format: string }): Promise<number> {
   if (options.format !== 'mermaid' && options.format !== 'json')
-    throw new Error(`There is no format ${options.format}; write mermaid or json.`)
+    throw new Error(`The format ${options.format} is not known. Use mermaid or json.`)
   const compiler = await compilerFor(options)
   const drawn = await compiler.graph(await readCallerFile(file))
   if (!('mermaid' in drawn)) {
@@ -60,16 +60,16 @@ export function checkVerbs(flows: Command): void {
   addVerb(
     flows,
     'validate <files...>',
-    'print all diagnostics and warnings of each file: file:line:column code: message',
+    'Validate flows. Prints each diagnostic and warning as file:line:column code: message.',
     validate,
-    [WORKSPACE, OFFLINE, ['--json', 'one JSON value: [{file, valid, diagnostics, warnings}]']],
+    [WORKSPACE, OFFLINE, ['--json', 'Print one JSON value: [{file, valid, diagnostics, warnings}].']],
   )
   addVerb(
     flows,
     'graph <file>',
-    'draw a flow, for Mermaid or as nodes and edges with their positions',
+    'Draw a flow as a Mermaid diagram, or as JSON with nodes, edges and positions.',
     graph,
-    [WORKSPACE, OFFLINE, ['--format <format>', 'mermaid or json', 'mermaid']],
+    [WORKSPACE, OFFLINE, ['--format <format>', 'Output format: mermaid or json.', 'mermaid']],
   )
 }
 

@@ -76,10 +76,13 @@ async function show(id: string, { workspace, json, data, step }: ShowOptions): P
   const output = process.stdout
   for (const line of drawExecution(head, tree, { nowMs, columns: output.columns ?? 200, output }))
     output.write(`${line}\n`)
-  if (execution.overdue) output.write('overdue: it lasts longer than the `expect.duration` of its version\n')
+  if (execution.overdue)
+    output.write('overdue: the execution takes longer than `expect.duration` of its version\n')
   const { event_gap: gap } = execution
   if (gap !== null)
-    output.write(`Events between ${gap.from} and ${gap.to} were dropped: a listen may have missed some.\n`)
+    output.write(
+      `Events between ${gap.from} and ${gap.to} were dropped. A listen task may have missed some of them.\n`,
+    )
   await printFault(client, base, execution, output)
   if (data) await printStepData({ client, base }, id, undefined)
   return 0
@@ -132,25 +135,28 @@ async function versions(flow: string, options: { workspace?: string }): Promise<
 }
 
 export function recordVerbs(flows: Command): void {
-  addVerb(flows, 'list', 'list executions, newest first', list, [
+  addVerb(flows, 'list', 'List executions, newest first.', list, [
     WORKSPACE,
-    ['--flow <flow>', 'only of this flow'],
+    ['--flow <flow>', 'List only executions of this flow.'],
     [
       '--status <statuses>',
-      'pending, running, waiting, suspended, completed, faulted or cancelled; several with commas between',
+      'Comma-separated statuses: pending, running, waiting, suspended, completed, faulted, cancelled.',
     ],
-    ['--error <type>', 'only with this error: a URI, or a short name such as communication'],
-    ['--version <n>', 'only of this version of the flow'],
-    ['--trigger <kind>', 'manual, schedule, webhook, event, flow or rerun'],
-    ['--key <key>', 'only with this correlation key'],
-    ['--limit <n>', 'how many', '20'],
-    ['--json', 'print the page as JSON'],
+    ['--error <type>', 'List only executions with this error: a URI, or a short name such as communication.'],
+    ['--version <n>', 'List only executions of this version of the flow.'],
+    [
+      '--trigger <kind>',
+      'List only executions started by this trigger: manual, schedule, webhook, event, flow or rerun.',
+    ],
+    ['--key <key>', 'List only executions with this correlation key.'],
+    ['--limit <n>', 'Maximum number of executions.', '20'],
+    ['--json', 'Print the page as JSON.'],
   ])
-  addVerb(flows, 'show <execution>', 'show an execution task by task, and the source of its fault', show, [
+  addVerb(flows, 'show <execution>', 'Show an execution task by task, and the source of its fault.', show, [
     WORKSPACE,
-    ['--json', 'print the execution as JSON'],
-    ['--data', 'print input, arguments and output of each step as well'],
-    ['--step <step>', 'print the data of one step only: a task, or one of its entries such as send#7'],
+    ['--json', 'Print the execution as JSON.'],
+    ['--data', 'Print input, arguments and output of each step, too.'],
+    ['--step <step>', 'Print the data of one step only: a task, or one of its iterations such as send#7.'],
   ])
-  addVerb(flows, 'versions <flow>', 'list the published versions of a flow', versions, [WORKSPACE])
+  addVerb(flows, 'versions <flow>', 'List the published versions of a flow.', versions, [WORKSPACE])
 }

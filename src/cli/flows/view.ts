@@ -67,7 +67,7 @@ class LiveView implements View {
   #draw(nowMs = Date.now() + this.#aheadMs): void {
     const { columns = 80, rows = 24 } = this.#output
     const lines = drawExecution(this.#head, this.#tree, { nowMs, columns, output: this.#output })
-    if (this.#isCut) lines.push('(The first events are not available any more.)')
+    if (this.#isCut) lines.push('(The first events are no longer available.)')
     // Lines that have scrolled off the screen cannot be redrawn.
     const height = Math.max(2, rows - 2)
     const [first = '', ...rest] = lines
@@ -106,7 +106,7 @@ class LineView implements View {
   }
 
   gap(): void {
-    this.#output.write('(The first events are not available any more.)\n')
+    this.#output.write('(The first events are no longer available.)\n')
   }
 
   end(): void {}

@@ -81,7 +81,7 @@ export async function runLocally({ bundle, input, config, client, log }: LocalRu
 /** The configuration as a deployment of the function makes it. @throws Problem `validation_failed` */
 function wholeConfig(constants: FunctionConstants, given: unknown): FunctionConfig {
   if (!isObject(given))
-    throw new Problem('validation_failed', { detail: 'The configuration is not an object.' })
+    throw new Problem('validation_failed', { detail: 'The configuration must be an object.' })
   const { id: _, ...change } = configureFunction.parse({ ...given, id: 'local' })
   const config = { ...DEFAULTS, ...constants.config, ...change }
   checkWholeConfig(config)
@@ -126,14 +126,15 @@ async function denoPath(): Promise<string> {
   const path =
     (await readSettings())['TENON_DENO_BIN'] ?? findRunning(resolve('.tenon'))?.env['TENON_DENO_BIN']
   if (path) return path
-  throw new Error('There is no Deno: set TENON_DENO_BIN, or run `npm start` first.')
+  throw new Error('Deno is not installed. Set TENON_DENO_BIN, or run `npm start` first.')
 }
 
 function secretsOf({ secrets }: FunctionConfig): Record<string, string> {
   return Object.fromEntries(
     secrets.map((name) => {
       const value = process.env[name]
-      if (value === undefined) throw new Error(`Set the variable ${name}: it stands for the secret.`)
+      if (value === undefined)
+        throw new Error(`Set the environment variable ${name} to the value of the secret.`)
       return [name, value]
     }),
   )

@@ -61,7 +61,7 @@ export const queryAnalytics = workspaceOperation({
     const metric = Object.hasOwn(METRICS, name) ? METRICS[name] : undefined
     if (metric === undefined) {
       const known = Object.keys(METRICS).join(', ')
-      throw new Problem('not_found', { detail: `There is no such metric. There are ${known}.` })
+      throw new Problem('not_found', { detail: `The metric is not known. Use one of ${known}.` })
     }
     const minutes = Math.ceil(windowMsOf(window, 1_000) / 60_000)
     const step = Math.ceil(minutes / LIMITS.analyticsPointsMax)

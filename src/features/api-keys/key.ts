@@ -101,7 +101,7 @@ export const expireKeys = (workspaceId: string): Sql => sql`
 /** @throws Problem `validation_failed` for a time that has passed; a key is ended now by revoking it */
 export function rejectPast(expiresAt: string | null | undefined): void {
   if (expiresAt === null || expiresAt === undefined || Date.parse(expiresAt) > Date.now()) return
-  throw fieldProblem('expires_at', 'It lies in the past.')
+  throw fieldProblem('expires_at', 'The time is in the past.')
 }
 
 export const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), {

@@ -145,7 +145,7 @@ function unchangeable({ status }: ApiKey): Problem {
   const ended = status === 'revoked' || status === 'expired'
   const detail = ended
     ? `The API key is ${status}, and stays so.`
-    : 'The API key has been replaced by another: its end can be moved, not taken away.'
+    : 'The API key has been replaced by another: its expiry can be moved, but not removed.'
   return new Problem('state_conflict', { detail, members: { state: status } })
 }
 

@@ -35,7 +35,7 @@ function documentId(id: string): string {
 
 /** The document after a change. */
 function resultDocument({ stored }: WriteResult): Document {
-  if (stored === undefined) throw new TypeError('a document that was written is there')
+  if (stored === undefined) throw new TypeError('a write must return the document')
   return toDocument(stored)
 }
 
@@ -254,7 +254,9 @@ export const updateDocument = workspaceOperation({
     if (replace !== true)
       return resultDocument(await write(scope, name, { op: 'update', ...at, data, unset: gone }))
     if (gone.length > 0)
-      throw new Problem('validation_failed', { detail: 'What is replaced has nothing to unset.' })
+      throw new Problem('validation_failed', {
+        detail: '`unset` cannot be combined with a full replacement.',
+      })
     return resultDocument(await write(scope, name, { op: 'replace', ...at, data }))
   },
 })

@@ -56,7 +56,10 @@ export async function withCollections<T>(
       invalidate(scope, scope.ref, ANON_CACHE_KEY)
     }
   }
-  throw new Problem('overloaded', { detail: 'The declaration of a collection changes all the time.', cause })
+  throw new Problem('overloaded', {
+    detail: 'The declaration of the collection was changed too often during the request.',
+    cause,
+  })
 }
 
 /** A change of a declaration takes longer than a write, so a write misses few of them in a row. */

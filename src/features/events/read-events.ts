@@ -114,7 +114,7 @@ function startsOf({ after, since }: EventsRequest, newest: readonly string[]): r
   if (after === undefined) return newest
   const ids = after.split(',')
   if (ids.length === newest.length) return ids
-  throw new Problem('cursor_invalid', { detail: 'The cursor is of other topics.' })
+  throw new Problem('cursor_invalid', { detail: 'The cursor belongs to other topics.' })
 }
 
 interface Scan {

@@ -85,7 +85,7 @@ export async function inFlowThread<N extends 'check' | 'compile' | 'graph' | 'si
   if ('value' in ran) return ran.value
   const seconds = LIMITS.flowCpuMs / 1_000
   throw new Problem('flow_too_costly', {
-    detail: `It took more than ${seconds} s of CPU time, or too much memory.`,
+    detail: `The flow took more than ${seconds} s of CPU time, or too much memory.`,
   })
 }
 

@@ -80,10 +80,10 @@ const configOf = ({ config = {} }: Deployment, constants: FunctionConstants): Co
 /** @throws Problem `validation_failed` */
 function checkSizes({ source, source_map = '' }: Deployment): void {
   if (Buffer.byteLength(source) > sourceMax)
-    throw fieldProblem('source', `It has at most ${sourceMax} bytes. Minify the bundle, or import less.`)
+    throw fieldProblem('source', `The maximum is ${sourceMax} bytes. Minify the bundle, or import less.`)
   if (Buffer.byteLength(source_map) > mapBounds.bytesMax) {
     const hint = 'Leave `sourcesContent` and `names` out, which are not used.'
-    throw fieldProblem('source_map', `It has at most ${mapBounds.bytesMax} bytes. ${hint}`)
+    throw fieldProblem('source_map', `The maximum is ${mapBounds.bytesMax} bytes. ${hint}`)
   }
 }
 
@@ -184,7 +184,11 @@ async function readConstants(
   if (exported.length === 0 && !mayImport) return {}
   const module = { code, exported, ...(sourceMap !== undefined && { sourceMap }) }
   const ran = await inThread(scope, 'readModule', module, LIMITS.functionConstant.cpuMs)
-  const tooCostly = { message: 'It takes too long to read its imports and exports.', line: 1, column: 1 }
+  const tooCostly = {
+    message: 'The imports and exports of the source take too long to read.',
+    line: 1,
+    column: 1,
+  }
   const { constants, diagnostics } = 'value' in ran ? ran.value : { constants: {}, diagnostics: [tooCostly] }
   if (diagnostics.length > 0) throw functionInvalid(diagnostics)
   return constants

@@ -152,7 +152,7 @@ export const createAccount = adminOperation({
       const [, [made] = []] = await inside
         .batch(insert, storeLink(scope, id, link, false))
         .catch(conflictIf({ accounts_email: `There is an account of ${email} already.` }))
-      if (made === undefined) throw new TypeError('an insert gave no row')
+      if (made === undefined) throw new TypeError('the insert must return a row')
       return { ...(made as unknown as Account), invitation_url: shown(link) }
     })
     mailLink(scope, link, output)
@@ -250,7 +250,7 @@ function requireHigherRole(scope: AdminScope, { id, role }: Account): void {
   const { actor } = scope
   if (actor.subject === id)
     throw new Problem('forbidden', {
-      detail: `You change your own password at ${issuerAdminOf(scope).passwordUrl}.`,
+      detail: `Change your own password at ${issuerAdminOf(scope).passwordUrl}.`,
     })
   if (outranks(actor.role, role as Role)) return
   const detail = `Only a role above ${role} may do this to the account, and you act as ${actor.role}.`

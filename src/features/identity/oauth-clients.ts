@@ -178,20 +178,22 @@ function newSecret(): { text: string; digest: string } {
 
 /** @throws Problem `validation_failed` */
 function checkClient(kind: 'machine' | 'public', role: string | undefined, uris: readonly string[]): void {
-  if (kind === 'machine' && role === undefined) throw fieldProblem('role', 'A machine has a role.')
-  if (kind === 'machine' && uris.length > 0) throw fieldProblem('redirect_uris', 'A machine is sent nowhere.')
+  if (kind === 'machine' && role === undefined) throw fieldProblem('role', 'A machine client needs a role.')
+  if (kind === 'machine' && uris.length > 0)
+    throw fieldProblem('redirect_uris', 'A machine client has no redirect URIs.')
   if (kind === 'public' && role !== undefined)
-    throw fieldProblem('role', 'Through a public client people act in their own role.')
+    throw fieldProblem('role', 'A public client has no role: people use it with their own role.')
   if (kind === 'public' && uris.length === 0)
-    throw fieldProblem('redirect_uris', 'A public client needs one.')
+    throw fieldProblem('redirect_uris', 'A public client needs at least one redirect URI.')
   if (usableRedirectUris(uris).length < uris.length)
-    throw fieldProblem('redirect_uris', `Each is ${REDIRECT_URI_RULE}; without a fragment.`)
+    throw fieldProblem('redirect_uris', `Each redirect URI must be ${REDIRECT_URI_RULE}, without a fragment.`)
 }
 
 /** @throws Problem `validation_failed` */
 function checkUserClient(kind: 'machine' | 'public', workspaceId: string | undefined): void {
-  if (kind === 'machine') throw fieldProblem('audience', 'Users sign in at public clients.')
-  if (workspaceId === undefined) throw fieldProblem('workspace_id', 'Users belong to one workspace: name it.')
+  if (kind === 'machine') throw fieldProblem('audience', 'Users can sign in only at public clients.')
+  if (workspaceId === undefined)
+    throw fieldProblem('workspace_id', 'A client for users needs the workspace of the users.')
 }
 
 export const rotateIssuerKeys = adminOperation({

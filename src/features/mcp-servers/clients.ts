@@ -88,7 +88,7 @@ async function rejectUnknownScopes(
   const wrong = scopes.findIndex((name) => !offered.includes(name))
   if (wrong < 0) return
   const shown = offered.slice(0, LIMITS.faultsShownMax).join(', ')
-  const detail = `${scopes[wrong]} is no scope of the server ${slug}, which offers ${shown}.`
+  const detail = `${scopes[wrong]} is not a scope of the server ${slug}, which offers ${shown}.`
   throw bodyProblem(`/scopes/${wrong}`, detail)
 }
 

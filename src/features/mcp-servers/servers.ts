@@ -245,7 +245,7 @@ function rejectUntrusted(scope: WorkspaceScope, issuer: string | null): void {
   const detail =
     trusted.length === 0
       ? 'The operator has configured no issuer for this tenant (OIDC_ISSUERS): leave it out.'
-      : `It may be ${trusted.join(', ')}, or null for the platform itself.`
+      : `The issuer may be ${trusted.join(', ')}, or null for the platform itself.`
   throw fieldProblem('authorization_server', detail)
 }
 
@@ -257,7 +257,9 @@ function slugOf(name: string): string {
     .slice(0, 40)
     .replaceAll(/^-|-$/g, '')
   if (slug !== '') return slug
-  throw new Problem('validation_failed', { detail: 'slug is needed: the name gives none.' })
+  throw new Problem('validation_failed', {
+    detail: 'slug is required, because none can be derived from the name.',
+  })
 }
 
 const SERVER_EXISTS = conflictIf({

@@ -124,7 +124,7 @@ export const putObject = workspaceOperation({
     await requireObjectRule(scope, 'write', key)
     if (/\baws-chunked\b/i.test(options.content_encoding ?? ''))
       throw new Problem('media_type_unsupported', {
-        detail: 'Content-Encoding aws-chunked is not decoded here. Send the bytes as they are to be stored.',
+        detail: 'The Content-Encoding aws-chunked is not supported. Send the bytes without this encoding.',
       })
     const stored = await objectsOf(scope).put({ bucket: checkBucket(bucket), key }, content, options)
     return { bucket, key, ...stored }

@@ -141,7 +141,7 @@ function rejectMisplaced(scope: AdminScope, target: Target, entries: readonly [s
     if (!names.includes(name))
       throw bodyProblem(
         `/limits/${name}`,
-        `It is a quota of ${target.tenant_id === undefined ? 'tenants' : 'workspaces'}.`,
+        `The quota is one of ${target.tenant_id === undefined ? 'tenants' : 'workspaces'}.`,
       )
     if (/^document(s|_bytes)$/.test(name) && max !== -1 && hasDocumentStore(scope))
       throw bodyProblem(
@@ -154,7 +154,7 @@ function rejectMisplaced(scope: AdminScope, target: Target, entries: readonly [s
 /** @throws Problem `validation_failed` unless exactly one of the two is named; `not_found` for an owner of another tenant */
 async function findOwner(scope: AdminScope, { workspace_id, tenant_id }: Target): Promise<Owner> {
   if ((workspace_id === undefined) === (tenant_id === undefined))
-    throw new Problem('validation_failed', { detail: 'Name a workspace or a tenant, by one of the two ids.' })
+    throw new Problem('validation_failed', { detail: 'Send either `workspace_id` or `tenant_id`.' })
   if (tenant_id !== undefined && scope.actor.role === 'workspace_admin') throw new Problem('forbidden')
   return findRow<Owner>(
     scope,

@@ -119,7 +119,9 @@ function requireAllowed(scope: AdminScope, found: SuspensionTarget, to: Suspensi
   if (found.state !== 'active' && found.state !== 'suspended')
     throw new Problem('state_conflict', { detail: `The ${what} is ${found.state}.` })
   if (to === 'active' && found.suspended_by === 'operator' && scope.actor.role !== 'operator')
-    throw new Problem('forbidden', { detail: 'An operator has suspended it, and can resume it.' })
+    throw new Problem('forbidden', {
+      detail: 'Only an operator can resume it, because an operator has suspended it.',
+    })
 }
 
 /** Changes the state, unless it was changed since. @throws Problem without the database */

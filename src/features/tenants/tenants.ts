@@ -172,7 +172,12 @@ export const ACTIVE = sql`state = 'active' and (select t.state from tenants t wh
 /** The problem after nothing was created in a workspace, since the caller cannot see it or its state forbids it. */
 export async function inactiveProblem(scope: AdminScope, workspaceId: string): Promise<Problem> {
   const why = await findInactiveReason(scope, workspaceId)
-  return why ?? new Problem('state_conflict', { detail: 'The workspace has only just become active.' })
+  return (
+    why ??
+    new Problem('state_conflict', {
+      detail: 'The workspace became active during the request. Send the request again.',
+    })
+  )
 }
 
 /** @returns undefined if it is active by now */

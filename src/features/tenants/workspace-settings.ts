@@ -132,7 +132,7 @@ export const configureServices = adminOperation({
     { workspace_id, experimental, egress, anon, cors, auth, objects, topics, retention },
   ) => {
     if (egress !== undefined && scope.actor.role !== 'operator') {
-      throw new Problem('forbidden', { detail: 'egress.allow is for operators.' })
+      throw new Problem('forbidden', { detail: 'Only operators can change egress.allow.' })
     }
     if (cors !== undefined) checkOrigins(cors.origins)
     const storedAuth = auth && (await authToStore(scope, workspace_id, auth, egress?.allow))
@@ -175,7 +175,7 @@ async function openedCollections(scope: AdminScope, workspaceId: string) {
   const declared = names.length === 0 ? 'now none' : `now ${names.join(', ')}${more}`
   return {
     pointer: '/anon/collections',
-    detail: `Everybody with an anon key of the workspace reads every document of each undeclared collection, and of each one that is declared without \`access\`: ${declared}. A declaration with \`access\` stays closed to whom it does not name.`,
+    detail: `Every anon key of the workspace can read all documents of undeclared collections, and of collections declared without \`access\`: ${declared}. A collection declared with \`access\` allows only what its rules name.`,
   }
 }
 
@@ -194,7 +194,7 @@ async function authToStore(
   if (auth.branding !== undefined) checkBranding(auth.branding)
   if (auth.sign_up === 'open' && !canSendMail(scope))
     throw new Problem('state_conflict', {
-      detail: 'People who sign up get a mail, and this platform can send none.',
+      detail: 'Users who sign up need a mail, and this platform cannot send mails.',
       hint: 'Invitations work without mail.',
       adminHint: 'An operator sets SMTP_URL, or TENON_MAIL_DIR for development.',
     })
@@ -325,7 +325,7 @@ export async function requireFeature(scope: WorkspaceScope, feature: Feature): P
   if (await hasFeature(scope, feature)) return
   const body = JSON.stringify({ workspace_id: scope.ref.workspaceId, experimental: [feature] })
   throw new Problem('feature_not_enabled', {
-    detail: `${feature} is experimental and not switched on in this workspace.`,
+    detail: `${feature} is experimental and not enabled in this workspace.`,
     adminHint: `POST /v1/services/configure ${body}`,
   })
 }

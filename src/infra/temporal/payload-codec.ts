@@ -112,7 +112,7 @@ export class TenantCodec implements PayloadCodec {
   }
 
   async #encodeOne(payload: Payload, { tenantId, binding, retryMs }: Association): Promise<Payload> {
-    if (tenantId === undefined) throw new TypeError('A payload of no tenant is not sent')
+    if (tenantId === undefined) throw new TypeError('a payload must have a tenant')
     const key = await retryTransient(retryMs, () => this.#keys.newest(tenantId))
     const bytes = toBytes(payload)
     const compressed = await compress(bytes)
@@ -251,13 +251,16 @@ function decryptWith(key: DataKey, sealed: Buffer, associatedData: string): Buff
 
 /** Replaces a part of a failure that could not be encrypted. */
 function withheld(mark: PayloadMark): Payload {
-  const said = { message: 'Withheld: it could not be encrypted.', stack_trace: '' }
+  const said = { message: 'The payload was withheld, because it could not be encrypted.', stack_trace: '' }
   const data = Buffer.from(JSON.stringify(mark === 'failure' ? said : null))
   return { metadata: { [ENCODING]: Buffer.from('json/plain'), [PAYLOAD_MARK]: Buffer.from(mark) }, data }
 }
 
 function unreadable(cause?: unknown): Problem {
-  return new Problem('payload_unreadable', { detail: 'It was changed, or is another tenant’s.', cause })
+  return new Problem('payload_unreadable', {
+    detail: 'The payload was changed, or belongs to another tenant.',
+    cause,
+  })
 }
 
 const deflate = promisify(deflateRaw)

@@ -111,7 +111,7 @@ class PlatformServerHandler {
       throw new Problem(cause.code, {
         ...(cause.detail !== undefined && { detail: cause.detail }),
         headers: { 'www-authenticate': challenge, 'cache-control': 'no-store' },
-        hint: 'Sign in: MCP clients find the issuer by themselves. A token of `npx tenon token` will do as well.',
+        hint: 'Sign in. MCP clients find the issuer by themselves. A token of `npx tenon token` works, too.',
         cause,
       })
     }
@@ -218,7 +218,7 @@ class PlatformServerHandler {
       )
     const scope = await this.#auditRefusal(toolCall, () => this.#open(toolCall))
     if (!('actor' in scope))
-      throw new TypeError(`${operation.name} changes something, and is about its caller`)
+      throw new TypeError(`${operation.name}: an operation about its caller must only read`)
     return runAudited(operation, scope, args, { kind: 'token', requestId })
   }
 

@@ -41,7 +41,7 @@ const DIFFERENCES: readonly (readonly [says: RegExp, why: string])[] = [
   [/^`to` must not be shorter than `from`/, 'two durations compared'],
   [/^Two cases are named/, 'names that must differ'],
   [/^Two webhooks are named/, 'names that must differ'],
-  [/^`while` does not go with `concurrency`/, 'keys of two mappings'],
+  [/^`while` cannot be combined with `concurrency`/, 'keys of two mappings'],
   [/must approve, and only \d+ may/, 'a number and the length of a list'],
   [/^The secret `.*` is declared twice/, 'names that must differ'],
 ]

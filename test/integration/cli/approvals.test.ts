@@ -58,7 +58,7 @@ test('approver without an admin role: lists, shows and approves with form and co
   expect(mine.stdout).not.toContain(other)
   expect((await tenon(approver, ['list'])).stdout).toContain(other)
   const shown = await tenon(approver, ['show', run, 'board'])
-  expect(shown.stdout).toMatch(/^Pay 40\?\n {2}approval +apr_\w+\n {2}asked by +board of /)
+  expect(shown.stdout).toMatch(/^Pay 40\?\n {2}approval +apr_\w+\n {2}step +board of /)
   expect(shown.stdout).toContain(`${mia.email}; 1 must approve`)
   expect(shown.stdout).toMatch(/^ {2}data +\{\n +"sum": 40\n +\}$/m)
   const incomplete = await tenon(approver, ['approve', run])

@@ -112,7 +112,7 @@ test('JSON arguments: text, @file and stdin: the same input; a bad one: one line
   const bad = await tenon('flow', 'run', flow, '--input', '{"n": ')
   expect([bad.code, bad.stderr]).toEqual([1, expect.stringMatching(/^The input: /)])
   const named = await tenon('flow', 'run', flow, '--input', 'input.yaml')
-  const text = 'The input is the text input.yaml. To read the file, write @input.yaml.\n'
+  const text = 'The input is the text input.yaml. Write @input.yaml to read the file.\n'
   expect([named.code, named.stderr]).toEqual([1, text])
 }, 180_000)
 

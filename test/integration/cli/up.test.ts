@@ -185,7 +185,7 @@ test('token: prints the token alone; flow validate: prints file:line:column', as
   })
   expect(doctor.stdout).toMatch(/✓ tenon_app +neither superuser nor BYPASSRLS/)
   expect(doctor.stdout).toContain('forced on every table')
-  expect(doctor.stdout).toContain('All is well.')
+  expect(doctor.stdout).toContain('All checks passed.')
   const valid = await tenon('flow', 'validate', 'flows-dsl/examples/hello.yaml')
   expect(valid.stdout).toBe('flows-dsl/examples/hello.yaml: valid\n')
   const faulty = await tenon('flow', 'validate', 'package.json')

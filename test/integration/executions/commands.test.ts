@@ -172,7 +172,7 @@ describe('approve', () => {
     const { error, steps } = await until(id, 'faulted')
     expect(error).toMatchObject({
       type: expect.stringMatching(/rejected$/),
-      detail: `It was rejected by ${subject}.`,
+      detail: `The approval was rejected by ${subject}.`,
       instance: '/do/0/ask',
     })
     expect(steps.map(({ name }: { name: string }) => name)).toEqual(['ask'])

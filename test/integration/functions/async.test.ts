@@ -168,7 +168,7 @@ test('run that is cancelled in Temporal between its attempts: ends at once', asy
   expect(await runs.ended(id, run)).toMatchObject({
     status: 'failed',
     dead_letter: true,
-    error: { code: 'run_cut_off', detail: 'It was cancelled.' },
+    error: { code: 'run_cut_off', detail: 'The run was cancelled.' },
   })
 })
 

@@ -149,7 +149,7 @@ describe('tool over a function', () => {
     [{ sku: 'ABC', more: 1 }, '- more is unknown.'],
     [
       { sku: 'BAD' },
-      'function_output_invalid: The result does not fit the schema of the function: /price must',
+      'function_output_invalid: The result does not match the schema of the function: /price must',
     ],
   ])('arguments %j: a tool error', async (args, text) => {
     const result = await use('call_quote', args)

@@ -205,7 +205,10 @@ test('setting: an issuer that is trusted for the tenant, or null', async () => {
   const known = `${shared.issuer}, ${own.issuer}`
   for (const issuer of [elsewhere.issuer, 'https://evil.test', `${shared.issuer}/`]) {
     const { status, body } = await configure(server, issuer)
-    expect([status, body.errors?.[0].detail]).toEqual([400, expect.stringContaining(`It may be ${known}`)])
+    expect([status, body.errors?.[0].detail]).toEqual([
+      400,
+      expect.stringContaining(`The issuer may be ${known}`),
+    ])
   }
   const at = {
     as: a.operator,

@@ -165,7 +165,7 @@ describe('payload key', () => {
       const told = { metadata: { ...metadata, [PAYLOAD_MARK]: Buffer.from('failure') }, data: data ?? null }
       const [withheld] = await codec.encode([told], contextOf(gone))
       expect(decoded([withheld as Payload])).toEqual({
-        message: 'Withheld: it could not be encrypted.',
+        message: 'The payload was withheld, because it could not be encrypted.',
         stack_trace: '',
       })
     })

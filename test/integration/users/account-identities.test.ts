@@ -113,8 +113,8 @@ describe.runIf(hasChromium)('in Chromium', { timeout: 120_000 }, () => {
     await page.getByLabel('Password').fill(user.password)
     await page.getByRole('button', { name: 'Continue' }).click()
     for (const [title, button] of [
-      ['Sign-in at other places', 'Disconnect it'],
-      ['Disconnected places', 'Connect it again'],
+      ['Sign-in with other providers', 'Disconnect'],
+      ['Disconnected providers', 'Connect again'],
     ]) {
       await expectAccessible(page)
       const section = page.locator('section', { hasText: title ?? '' })

@@ -25,7 +25,7 @@ test.each([
   ['{ duration: PT0S }', 'duration_invalid', `\`duration\` ${LEAST}`, '/expect/duration'],
   ['{ duration: PT0.999S }', 'duration_invalid', `\`duration\` ${LEAST}`, '/expect/duration'],
   ['{ interval: P366D }', 'duration_invalid', `\`interval\` ${LEAST}`, '/expect/interval'],
-  ['{ interval: daily }', 'duration_invalid', '`daily` is no duration.', '/expect/interval'],
+  ['{ interval: daily }', 'duration_invalid', '`daily` is not a duration.', '/expect/interval'],
   ['{ interval: 60 }', 'wrong_type', expect.any(String), '/expect/interval'],
   ["{ duration: '${ .limit }' }", 'duration_invalid', expect.any(String), '/expect/duration'],
   [

@@ -116,5 +116,5 @@ describe('invalid YAML', () => {
 test('name instead of id for a function: the hint says that id takes a name', () => {
   const catalogue = { 'function.invoke': { description: '', required: ['id'], optional: ['input'] } }
   const { diagnostics } = compile(`${HEAD}  - a: { call: function.invoke, with: { name: f } }`, { catalogue })
-  expect(diagnostics.map(({ hint }) => hint)).toContain('Did you mean id? It takes a name, too.')
+  expect(diagnostics.map(({ hint }) => hint)).toContain('Did you mean id? It accepts a name, too.')
 })

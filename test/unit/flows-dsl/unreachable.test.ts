@@ -232,8 +232,8 @@ test('warning: has a location, an explanation, a fix, a page and its line, as a 
   expect(warningsIn(source)).toEqual([
     {
       code: 'task_unreachable',
-      message: 'No way leads to `ship`: `pay` before it says `then: end`.',
-      hint: 'Name it in a `then`, or leave it out.',
+      message: 'The task `ship` is unreachable: `pay` before it has `then: end`.',
+      hint: 'Name the task in a `then`, or remove it.',
       line: 4,
       column: 5,
       pointer: '/do/1/ship',
@@ -243,8 +243,10 @@ test('warning: has a location, an explanation, a fix, a page and its line, as a 
   ])
   const why = (before: string) => warningsIn(`${HEAD}do: [{ a: ${before} }, { b: ${SET} }]`)[0]?.message
   expect(why(`{ ${RAISE} }`)).toContain('`a` before it always raises an error.')
-  expect(why('{ switch: [{ c: { then: end } }] }')).toContain('`a` before it leads elsewhere whatever holds.')
-  expect(why(`{ do: [{ c: { ${RAISE} } }] }`)).toContain('`a` before it never goes on.')
+  expect(why('{ switch: [{ c: { then: end } }] }')).toContain(
+    '`a` before it continues elsewhere in all cases.',
+  )
+  expect(why(`{ do: [{ c: { ${RAISE} } }] }`)).toContain('`a` before it never continues.')
 })
 
 test('definition with an error: has no warnings; many warnings: the first hundred are reported', () => {

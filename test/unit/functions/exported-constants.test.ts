@@ -158,11 +158,11 @@ describe('export `tool`: refused', () => {
     ['input: property true', 'export const input = { properties: { a: true } }', /`a` in `properties`/],
     ['unknown keyword', "export const input = { properties: {}, tipe: 'x' }", /tipe.*Did you mean type/],
     ['unknown type', "export const output = { type: 'text' }", /no type `text`/],
-    ['reference to nothing', "export const output = { $ref: '#/$defs/a' }", /nothing named `a`/],
+    ['reference to nothing', "export const output = { $ref: '#/$defs/a' }", /`a` is not declared/],
     [
       'reference in a circle',
       "export const output = { $ref: '#/$defs/a', $defs: { a: { items: { $ref: '#/$defs/a' } } } }",
-      /leads back to itself/,
+      /refers to itself/,
     ],
     ['backtracking pattern', String.raw`export const output = { pattern: '(a+)\\1' }`, /The pattern/],
     ['zero-width character', "export const tool = { description: 'a\u200bb' }", /U\+200B at 1/],

@@ -166,7 +166,7 @@ export class UserService {
     if (opened === undefined || user === undefined) return { failed: 'invalid' }
     const { link, workspace } = opened
     const { userMails } = this.#services
-    const text = `${link.name} can sign in to it now.`
+    const text = `${link.name} can now sign in to your account.`
     const change = { by, user, brand: workspace.brand }
     tellSignInChanged({ audit: this.#audit, userMails }, change, 'user.connect_identity', text)
     return { done: link, workspace }

@@ -131,8 +131,7 @@ function created(actor: RuleActor, document: Record<string, unknown> | undefined
 
 /** @throws Problem `validation_failed` without an id, `not_found` */
 async function documentAt(scope: WorkspaceScope, name: string, id: string | undefined): Promise<Stored> {
-  if (id === undefined)
-    throw new Problem('validation_failed', { detail: 'Send the id of the document that it is about.' })
+  if (id === undefined) throw new Problem('validation_failed', { detail: 'Send the id of the document.' })
   if (!isUuid(id)) throw documentNotFound()
   const [stored] = await withCollection(scope, name, ['read'], ({ store, collection }) =>
     store.read(scope, [{ collection, id }]),

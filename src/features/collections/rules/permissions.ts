@@ -101,7 +101,7 @@ export function requireRights(
     detail: isDeclared
       ? `The rule access.user.${right} of ${name} gives you no document.`
       : `Users may not ${right} documents of ${name}.`,
-    hint: `The declaration of a collection lets them: "access": {"user": {"${right}": …}}.`,
+    hint: `The declaration of the collection can allow it: "access": {"user": {"${right}": …}}.`,
   })
 }
 

@@ -76,7 +76,7 @@ export function checkIndexes(
   if (mode !== 'enforce')
     throw indexProblem(
       'indexes',
-      'indexes and unique need mode enforce: elsewhere a value may not have the type of its column',
+      'indexes and unique need mode enforce: in other modes a value may have another type than its column',
     )
   if (definitions.length > LIMITS.indexesMax)
     throw indexProblem(
@@ -90,11 +90,7 @@ export function checkIndexes(
   if (inMongo)
     throw new Problem('not_supported', {
       detail:
-        `Documents of this store are in MongoDB, in one collection for all tenants: it takes 64 indexes in all, and
-        a tenant's own would not be checked by anybody. Declare the store relational.`.replaceAll(
-          /\s+/g,
-          ' ',
-        ),
+        'Documents of this store are in MongoDB, in one collection for all tenants, which cannot have indexes of one tenant. Declare the store relational.',
     })
 }
 

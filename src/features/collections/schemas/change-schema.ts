@@ -170,7 +170,7 @@ function checkRevision({ revision }: Row, known: number | undefined): void {
   if (known === undefined || known === revision) return
   throw new Problem('conflict', {
     detail: `The declaration is at revision ${revision}, not ${known}.`,
-    hint: 'Read it again, then retry.',
+    hint: 'Read the declaration again, then retry.',
   })
 }
 
@@ -283,7 +283,7 @@ class ExistingDocumentsScan {
 
   #throwInvalid(): void {
     if (this.#invalid.length === 0) return
-    const detail = `Of ${this.#examined} documents examined, ${this.#invalid.length} do not fit the new schema.`
+    const detail = `${this.#invalid.length} of ${this.#examined} examined documents do not match the new schema.`
     const members = { examined: this.#examined, offending: this.#invalid }
     throw new Problem('schema_incompatible', { detail, members })
   }
@@ -303,5 +303,5 @@ function costlyAsViolation(error: unknown): readonly Pick<Violation, 'pointer' |
 const tooManyDocuments = (examined: number) =>
   new Problem('query_timeout', {
     detail: `${examined} documents were examined within ${LIMITS.examinationMs / 1_000} s, and there are more. Nothing was changed.`,
-    hint: 'A change that surely takes every document needs no examination: see docs/schemas.md.',
+    hint: 'Make a compatible change, which examines no documents (docs/schemas.md).',
   })

@@ -104,7 +104,7 @@ export function columnsOf(
 
 const columnsExhausted = () =>
   new Problem('state_conflict', {
-    detail: `The collection's table has had ${LIMITS.tableColumnsEverMax} columns in its life, which is all that it takes.`,
+    detail: `The table of the collection has had ${LIMITS.tableColumnsEverMax} columns, the maximum for its lifetime.`,
     hint: 'Declare another collection, and copy the documents.',
   })
 

@@ -101,7 +101,7 @@ async function notCreated(scope: AdminScope, workspaceId: string): Promise<Probl
   const inactive = await findInactiveReason(scope, workspaceId)
   if (inactive !== undefined) return inactive
   const limit = LIMITS.schemasPerWorkspaceMax
-  const detail = `The workspace has ${limit} declared collections, which is all it may have.`
+  const detail = `The workspace has ${limit} declared collections, which is the maximum.`
   return new Problem('quota_exceeded', { detail, members: { quota: 'schemas', limit, used: limit } })
 }
 
@@ -156,7 +156,10 @@ export const deleteSchema = adminOperation({
 })
 
 const notEmpty = () =>
-  new Problem('state_conflict', { detail: 'The collection has documents.', hint: 'Delete them first.' })
+  new Problem('state_conflict', {
+    detail: 'The collection has documents.',
+    hint: 'Delete the documents first.',
+  })
 
 export const updateSchema = adminOperation({
   name: 'schema.update',

@@ -319,8 +319,8 @@ function validateInput({ input }: FlowIR, given: Json): void {
   throw new Problem('input_invalid', {
     detail:
       second === undefined
-        ? `${first?.pointer || 'It'} ${first?.message}.`
-        : `It does not match the schema at ${errors.length} locations.`,
+        ? `${first?.pointer || 'The input'} ${first?.message}.`
+        : `The input does not match the schema at ${errors.length} locations.`,
     errors: errors.map(({ pointer, message: detail }) => ({
       in: 'body',
       name: 'input',
@@ -351,7 +351,7 @@ export async function startSubflow(scope: WorkspaceScope, asked: { [name: string
   const by = typeof started_by === 'string' ? started_by : scope.actor.subject
   // The execution that runs this activity.
   const parent = runBehind(scope.actor.subject)?.id
-  if (parent === undefined) throw new TypeError('a subflow is started by an execution')
+  if (parent === undefined) throw new TypeError('a subflow must be started by an execution')
   const which = sql`v.document_name = ${String(name)} and v.namespace = ${String(namespace)}
     and (${String(version)} = 'latest' or v.document_version = ${String(version)})`
   const admitted = await admitExecution(scope, which, {

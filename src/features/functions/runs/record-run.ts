@@ -22,7 +22,7 @@ export async function claimRun(scope: WorkspaceScope, runId: string, attemptsMax
     where id = ${runId} and ended_at is null and attempts < ${attemptsMax} returning attempts`)
   if (row !== undefined) return row.attempts
   throw new Problem('run_cut_off', {
-    detail: 'An earlier attempt has begun, and the function is not repeated.',
+    detail: 'An earlier attempt has started, and the function is not repeated.',
   })
 }
 

@@ -136,6 +136,6 @@ export async function deleteRun(scope: WorkspaceScope, runId: string, functionId
   if (found.length === 0) throw notFound('run')
   if (deleted.length === 0)
     throw new Problem('state_conflict', {
-      detail: `It is ${found[0]?.['status']}: only ended runs are discarded.`,
+      detail: `The run is ${found[0]?.['status']}. Only ended runs can be discarded.`,
     })
 }

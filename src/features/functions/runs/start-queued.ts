@@ -77,7 +77,7 @@ export async function startRecorded(scope: WorkspaceScope, runId: string): Promi
   const { trigger, input, context, ...invoked } = row
   const { caller, lost } = await currentCaller(scope, row)
   if (lost !== undefined) {
-    const error = { code: 'forbidden', detail: `It was not started: ${lost}.` }
+    const error = { code: 'forbidden', detail: `The run was not started: ${lost}.` }
     await recordFailure(scope, runId, error, { unlessBegun: true })
     return false
   }

@@ -82,8 +82,8 @@ async function compiled(source: string): Promise<Compiled> {
   const diagnostics = parseDiagnostics(err)
   if (diagnostics.length > 0) return { diagnostics: died ? diagnostics.slice(0, 1) : diagnostics }
   const message = died
-    ? 'It is nested too deeply, or too large.'
-    : 'It has no default export: that is the function to call. (One that serves HTTP alone exports `fetch`.)'
+    ? 'The source is nested too deeply, or too large.'
+    : 'The module has no default export, which is the function to call. (A function that serves only HTTP exports `fetch`.)'
   return { diagnostics: [{ message, line: 1, column: 1 }] }
 }
 

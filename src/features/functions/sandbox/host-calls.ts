@@ -105,7 +105,7 @@ export class HostCalls {
 
   async #call(json: Buffer): Promise<Reply> {
     const { method, args } = parsed(json)
-    if (typeof method !== 'string' || !Array.isArray(args)) throw invalid('It is no call.')
+    if (typeof method !== 'string' || !Array.isArray(args)) throw invalid('The message is not a call.')
     // The arguments themselves may be as deep as inputs.
     if (exceedsDepth(args, LIMITS.runInputDepthMax + 1))
       throw invalid(`The arguments are nested deeper than ${LIMITS.runInputDepthMax}.`)
@@ -118,7 +118,7 @@ export class HostCalls {
   async #fetch(json: Buffer, bytes: Buffer): Promise<Reply> {
     const { method, url, headers, hasBody, redirect } = parsed(json)
     if (typeof method !== 'string' || typeof url !== 'string' || !isHeaders(headers))
-      throw invalid('It is no request.')
+      throw invalid('The message is not a request.')
     const mode = REDIRECT_MODES.find((each) => each === redirect) ?? 'follow'
     const body = hasBody === true && { body: bytes }
     const request: GuestRequest = { method, url, headers, redirect: mode, ...body }
@@ -169,7 +169,7 @@ function parsed(json: Buffer): Readonly<Record<string, unknown>> {
 const invalid = (detail: string) => new Problem('validation_failed', { detail })
 const tooLarge = (what: string, bytes: number) =>
   new Problem('body_too_large', {
-    detail: `The ${what} has ${bytes} bytes; at most ${limits.replyBytesMax} are taken.`,
+    detail: `The ${what} has ${bytes} bytes; the maximum is ${limits.replyBytesMax}.`,
   })
 
 function tooMuch(): never {

@@ -55,6 +55,6 @@ function redirectOf({ status, headers }: Inbound, from: URL): URL | undefined {
  * platform, and have the calling server as its own source.
  */
 function nextDepth({ actor }: WorkspaceScope): string {
-  const detail = `The call has passed through ${LIMITS.chainDepthMax} servers and flows; they may form a circle.`
+  const detail = `The call has passed through ${LIMITS.chainDepthMax} servers and flows, which may form a loop.`
   return String(nextChainDepth(actor.chainDepth ?? 0, detail))
 }

@@ -98,7 +98,7 @@ async function review(scope: WorkspaceScope, input: ReviewInput): Promise<ToolRe
   if (JSON.stringify([input.before, input.after]).length <= charsInline) return reviewTools(input)
   const ran = await inThread(scope, 'reviewTools', input, cpuMs)
   if ('value' in ran) return ran.value
-  const detail = `The texts and schemas of these tools take more than ${cpuMs / 1_000} s to check. Enable fewer tools, or narrow their schemas.`
+  const detail = `The texts and schemas of these tools take more than ${cpuMs / 1_000} s to check. Enable fewer tools, or simplify their schemas.`
   throw new Problem('validation_failed', { detail })
 }
 
@@ -111,8 +111,8 @@ const reviewedPart = ({ name, description, groups = [], tools }: Manifest) => ({
 })
 
 const NOTHING_CHOSEN = new Problem('state_conflict', {
-  detail: 'No tool is enabled in the draft, so that there is nothing to publish.',
-  hint: 'Choose tools: GET …/candidates lists what can be one, PUT …/curation enables it.',
+  detail: 'The draft has no enabled tools, so there is nothing to publish.',
+  hint: 'Enable tools with PUT …/curation. GET …/candidates lists the candidates.',
 })
 
 const EMPTY_MANIFEST: Manifest = { name: '', description: '', tools: [] }

@@ -112,8 +112,11 @@ const runAnswer = previewOperation({
     if (open === undefined) throw notFound('open approval of this run')
     const { subject } = scope.actor
     if (!isAddressedTo(subject, open)) {
-      const detail = `It is for ${open.approvers.join(', ')} to decide, not for this client.`
-      throw new Problem('forbidden', { detail, hint: 'Ask one of them, then ask run_status again.' })
+      const detail = `Only ${open.approvers.join(', ')} can decide this approval, not this client.`
+      throw new Problem('forbidden', {
+        detail,
+        hint: 'Ask one of them to decide, then call run_status again.',
+      })
     }
     const verdict = { approved, ...(form && { form }), ...(comment !== undefined && { comment }) }
     await decide(scope, open.id, { by: subject, as: [] }, verdict)
