@@ -215,7 +215,7 @@ test('quota of schedules: counts those of functions, and refuses the next with n
 })
 
 test.each([
-  [{ cron: '61 * * * *' }, 'cron', /no minute/],
+  [{ cron: '61 * * * *' }, 'cron', /not a valid minute/],
   [{ cron: '0 0 * *' }, 'cron', /5 fields, not 4/],
   [{ cron: '0 0 31 2 *' }, 'cron', /No month/],
   [{ cron: '@daily' }, 'cron', /5 fields/],
