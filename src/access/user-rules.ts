@@ -56,7 +56,7 @@ function readSegment(text: string, separator: Separator): Segment | RuleFault {
   const variable = readUserVariable(name)
   if (variable !== undefined) return { before, variable, after }
   const unknown = name.slice(0, 100)
-  return { detail: `The variable {${unknown}} is not known.`, unknown }
+  return { detail: `There is no variable {${unknown}}.`, unknown }
 }
 
 /** The rules of stored prefixes, each ending with a slash. A text that is no rule covers nothing. */

@@ -52,7 +52,7 @@ async function temporaryFolder(): Promise<string> {
   return folder
 }
 
-/** Starts the platform with its data in a folder, until `Serving.`. `stop` sends Ctrl-C. */
+/** Starts the platform with its data in a folder, until it says so. `stop` sends Ctrl-C. */
 async function serve(folder: string, args: string[], env: NodeJS.ProcessEnv) {
   const main = resolve('src/cli/main.ts')
   const child = spawn(process.execPath, [main, 'up', ...args], { cwd: folder, env })
@@ -66,7 +66,7 @@ async function serve(folder: string, args: string[], env: NodeJS.ProcessEnv) {
     child.kill('SIGINT')
     return ended
   }
-  const serving = eventually(async () => (output.text.includes('Serving.') ? true : undefined), 90_000)
+  const serving = eventually(async () => (output.text.includes('The platform is running.') ? true : undefined), 90_000)
   const code = await Promise.race([serving.catch(stop), ended])
   if (code !== true) throw new Error(`up ended with ${code}:\n${output.text}`)
   const file = parseEnv(await readFile(join(folder, '.env.local'), 'utf8'))

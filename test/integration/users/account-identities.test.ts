@@ -74,7 +74,7 @@ test('identity: disconnected with the password; signs in no more, under no other
   expect((await browser.submit(page, { ...form, identity: '0'.repeat(64) })).status).toBe(404)
   expect(isSignedIn(await signInThere(user.email, user.sub))).toBe(true)
   const done = await browser.submit(page, form)
-  expect([done.status, done.html]).toEqual([200, expect.stringContaining('cannot sign you in any more')])
+  expect([done.status, done.html]).toEqual([200, expect.stringContaining('can no longer sign you in')])
   for (const sub of [user.sub, unique('sub')]) {
     const refused = await signInThere(user.email, sub)
     expect([refused.status, refused.html]).toEqual([403, expect.stringContaining('You have disconnected')])

@@ -94,7 +94,7 @@ test('ticket: of another sign-in, of another user, changed, or from before a sig
   for (const ticket of [ticketIn(foreign.page), `${ticketIn(mine.page)}A`, '', 'x'])
     expect((await mine.enter(code, ticket)).html).toContain('The sign-in took too long')
   await ok(call('POST', `/v1/users/${user?.id}/sign-out`, { as: app.workspace.operator, body: {} }))
-  expect((await mine.enter(code)).html).toContain('has changed since you began')
+  expect((await mine.enter(code)).html).toContain('has changed since you started')
 })
 
 test('password alone: opens neither a session nor the account page', async () => {

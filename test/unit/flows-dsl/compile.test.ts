@@ -177,7 +177,7 @@ test('diagnostic: shows its line, a caret below the column, and the nearest name
   expect(diagnostics).toEqual([
     {
       code: 'unknown_function',
-      docs: '/docs/flows/faults/unknown_function',
+      docs: '/docs/flows/diagnostics/unknown_function',
       message: 'There is no function `colection.create`.',
       line: 4,
       column: 13,

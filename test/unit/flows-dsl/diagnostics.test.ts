@@ -24,7 +24,7 @@ test.each(codes)('%s: example and fix are correct', (code) => {
     { code, ...place },
   ])
   expect(none).toEqual([])
-  expect(found[0]?.docs).toBe(`/docs/flows/faults/${code}`)
+  expect(found[0]?.docs).toBe(`/docs/flows/diagnostics/${code}`)
   expect(compile(fix, { catalogue: PLATFORM })).toMatchObject({ diagnostics: [], warnings: [] })
   expect(title).not.toMatch(/\.$/)
   expect(explanation).toMatch(/\.$/)

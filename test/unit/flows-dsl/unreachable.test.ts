@@ -237,7 +237,7 @@ test('warning: has a location, an explanation, a fix, a page and its line, as a 
       line: 4,
       column: 5,
       pointer: '/do/1/ship',
-      docs: '/docs/flows/faults/task_unreachable',
+      docs: '/docs/flows/diagnostics/task_unreachable',
       excerpt: '4 |   - ship: { set: { n: 1 } }\n  |     ^',
     },
   ])
