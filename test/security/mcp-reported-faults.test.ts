@@ -47,7 +47,7 @@ let writer: Caller
 
 beforeAll(async () => {
   workspace = await createMcpWorkspace()
-  server = await publishMcpServer(workspace, 'diagnostics', TOOLS)
+  server = await publishMcpServer(workspace, 'faults', TOOLS)
   reader = await tokenFor(server, scopesOf(server, 'notes_list'))
   writer = await tokenFor(server, scopesOf(server, 'notes_list', 'notes_create'))
   upstream = await McpUpstream.open(

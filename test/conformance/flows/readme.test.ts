@@ -49,7 +49,7 @@ function compiled(flow: string): FlowIR {
 function check(simulated: Simulated, outcome: string): void {
   const { status, output, error, compensation } = simulated
   const [, word, more] = /^(faults|undone) (.*)$/.exec(outcome) ?? []
-  if (word === 'diagnostics') expect([status, error]).toMatchObject(['faulted', parse(more ?? '')])
+  if (word === 'faults') expect([status, error]).toMatchObject(['faulted', parse(more ?? '')])
   else if (word === 'undone') {
     expect([status, compensation]).toEqual(['faulted', { undone: parse(more ?? ''), failures: [] }])
   } else if (outcome === 'suspended' || outcome === 'waiting') expect(status).toBe(outcome)
