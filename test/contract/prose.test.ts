@@ -67,6 +67,17 @@ test.each(SUMMARY_RULES)('summary: of each operation: $name', (rule) => {
   expect(violations(rule, summaries)).toEqual([])
 })
 
+/** A description in the language schema may be a sentence whose subject is the task. */
+test.each([beginsUpright, hasSubject, statesDefault, hasNoIdiom, usesCommonWords])(
+  'description: in the schema of the language: $name',
+  (rule) => {
+    const language: unknown = JSON.parse(readFileSync('docs/reference/flow-schema.json', 'utf8'))
+    const found = textsIn(language).filter(({ text }) => !/^call\b|^\w+$/.test(text))
+    expect(found.length).toBeGreaterThan(100)
+    expect(violations(rule, found)).toEqual([])
+  },
+)
+
 test('summary: the list of verbs: has none that no operation begins with', () => {
   const used = new Set(summaries.map(({ text }) => text.split(' ')[0]))
   expect(IMPERATIVE_VERBS.filter((verb) => !used.has(verb))).toEqual([])
