@@ -59,7 +59,7 @@ type User = Static<typeof User>
 const Mail = Type.Optional(
   Type.Boolean({
     description:
-      'True if the invitation is mailed and not returned, so that its use proves who reads the mailbox. Default: `false`: an admin to whom it was returned counts as the person of the user (`fourEyes`).',
+      'True if the invitation is mailed and not returned, so that its use proves who reads the mailbox. Default: `false`: an admin who received it in the response counts as the person of the user (`fourEyes`).',
   }),
 )
 

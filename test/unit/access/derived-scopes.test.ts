@@ -29,7 +29,7 @@ test.each([
   ['forNestedRun', forNestedRun(scope)],
   ['withChainDepth', withChainDepth(scope, 1)],
   ['asFlowRunner', asFlowRunner(scope)],
-  ['asRunKeeper', asRunOwner(scope)],
+  ['asRunOwner', asRunOwner(scope)],
 ])('%s: another role or an operation inside the request: it cannot end the claim', (_, derived) => {
   expect(derived.completion).toBeUndefined()
 })
