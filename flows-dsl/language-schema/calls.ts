@@ -125,7 +125,7 @@ const OPTIONS: Readonly<Record<string, Schema>> = {
     EXPRESSION,
   ),
   errors: choice(
-    'data: a response with any status is an output, not an error. It needs `output: response`.',
+    'The handling of error responses. `data`: a response with any status is an output; needs `output: response`.',
     HTTP_ERRORS,
     'fault',
   ),

@@ -158,17 +158,14 @@ const WEBHOOK = mapping(
 
 const SCHEDULE = {
   ...mapping('The triggers of the flow.', {
-    every: ref('duration', 'Starts the flow repeatedly, at this interval.'),
+    every: ref('duration', 'The interval at which the flow starts.'),
     cron: either(
-      'Starts the flow at the times of cron expressions.',
+      'The cron expressions at whose times the flow starts.',
       CRON,
       list('Several cron expressions.', CRON, { minItems: 1, maxItems: CRONS_MAX, uniqueItems: true }),
     ),
-    after: ref(
-      'duration',
-      'Starts the flow again after this pause, which begins when the previous execution ends.',
-    ),
-    on: ref('events', 'Starts the flow for events, which are its input.'),
+    after: ref('duration', 'The pause after an execution, before the flow starts again.'),
+    on: ref('events', 'The events for which the flow starts; they are its input.'),
     read: ref('read'),
     timezone: text(
       'The time zone of `cron`: a name of the IANA database, such as Europe/Berlin. Default: UTC.',
@@ -177,7 +174,7 @@ const SCHEDULE = {
     catchUp: ref('duration', 'The maximum delay of a start; a later one is skipped. Default: one minute.'),
     jitter: ref('duration', 'The maximum of the random delay of each start.'),
     webhook: either(
-      'Starts the flow for HTTP requests, which are its input.',
+      'The HTTP requests for which the flow starts; they are its input.',
       WEBHOOK,
       list('Several webhooks.', WEBHOOK, { minItems: 1, maxItems: WEBHOOKS_MAX }),
     ),
@@ -226,7 +223,7 @@ const EXPECT = {
 
 const EVALUATE = mapping('The way in which expressions are recognised.', {
   language: word('The language of expressions.', ['jq']),
-  mode: word('strict: an expression is written in ${ }; loose: every string may be one.', [
+  mode: word('The form of expressions. `strict`: in ${ }; `loose`: every string may be one.', [
     'strict',
     'loose',
   ]),

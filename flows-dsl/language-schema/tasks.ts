@@ -46,7 +46,7 @@ const COMMON: Readonly<Record<string, Schema>> = {
         properties: {
           local: {
             description:
-              'If false, the call is always an activity. By default, a call that may be repeated is a local activity, which is faster.',
+              'If false, the call is always an activity. Default: a call that may be repeated is a local activity, which is faster.',
             type: 'boolean',
           },
         },
@@ -81,7 +81,10 @@ const LOOP = mappingRequiring('The items of the loop.', ['in'], {
 })
 
 const CASE = mappingRequiring('A case.', [THEN], {
-  when: ref('condition', 'The case is taken if this is true. A case without `when` is the default.'),
+  when: ref(
+    'condition',
+    'The case is taken if this is true. A case without `when` applies if no other case does.',
+  ),
   [THEN]: ref('directive'),
 })
 
@@ -365,6 +368,8 @@ export const EVENTS: Readonly<Record<string, Schema>> = {
     output: mapping('The output for each event.', {
       as: ref('filter', 'The expression of the output. `.` is the raw output of the tasks.'),
     }),
-    export: mapping('The data that is kept in `$context`.', { as: ref('filter', 'Replaces `$context`.') }),
+    export: mapping('The data that is kept in `$context`.', {
+      as: ref('filter', 'The expression of the new `$context`.'),
+    }),
   }),
 }

@@ -151,7 +151,7 @@ export const VALUES: Readonly<Record<string, Schema>> = {
     schema: ref('schema', 'The schema of the output.'),
   }),
   export: mapping('The data that is kept in `$context`, which all later tasks see.', {
-    as: ref('filter', 'Replaces `$context`. `.` is the output of the task.'),
+    as: ref('filter', 'The expression of the new `$context`. `.` is the output of the task.'),
     schema: ref('schema', 'The schema of the new `$context`.'),
   }),
   strings: list('Strings.', { type: 'string' }),

@@ -67,12 +67,14 @@ test.each(SUMMARY_RULES)('summary: of each operation: $name', (rule) => {
   expect(violations(rule, summaries)).toEqual([])
 })
 
-/** A description in the language schema may be a sentence whose subject is the task. */
 test.each([beginsUpright, hasSubject, statesDefault, hasNoIdiom, usesCommonWords])(
   'description: in the schema of the language: $name',
   (rule) => {
     const language: unknown = JSON.parse(readFileSync('docs/reference/flow-schema.json', 'utf8'))
-    const found = textsIn(language).filter(({ text }) => !/^call\b|^\w+$/.test(text))
+    const found = textsIn(language).filter(
+      // Calls have the summaries of their operations.
+      ({ text, at }) => !/^call\b|^\w+$/.test(text) && !at.endsWith('/call/description'),
+    )
     expect(found.length).toBeGreaterThan(100)
     expect(violations(rule, found)).toEqual([])
   },

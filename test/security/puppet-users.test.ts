@@ -192,7 +192,7 @@ async function reset(user: TestUser): Promise<TestUser> {
   const page = await browser.open(authorization(app.clientId).url)
   await submitStep(browser, page, 'forgot', { action: 'forgot', email: user.email })
   const next = { ...newUser(), email: user.email }
-  await use((await mailTo(user.email, 'Set another password')).link, next)
+  await use((await mailTo(user.email, 'Set a new password')).link, next)
   return next
 }
 

@@ -66,7 +66,10 @@ async function serve(folder: string, args: string[], env: NodeJS.ProcessEnv) {
     child.kill('SIGINT')
     return ended
   }
-  const serving = eventually(async () => (output.text.includes('The platform is running.') ? true : undefined), 90_000)
+  const serving = eventually(
+    async () => (output.text.includes('The platform is running.') ? true : undefined),
+    90_000,
+  )
   const code = await Promise.race([serving.catch(stop), ended])
   if (code !== true) throw new Error(`up ended with ${code}:\n${output.text}`)
   const file = parseEnv(await readFile(join(folder, '.env.local'), 'utf8'))

@@ -1,6 +1,6 @@
 /** Query plans of lists of executions and approvals under row-level security: filters and orders use indexes. */
 
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { ERRORS } from '../../../flows-dsl/errors.ts'
 import type { PlatformServices } from '../../../src/access/internals.ts'
 import { WorkspaceScope } from '../../../src/access/scope.ts'
@@ -37,6 +37,8 @@ beforeAll(async () => {
   workspaces = await Promise.all([createTestWorkspace(), createTestWorkspace()])
   for (const workspace of workspaces) await fill(workspace)
 }, 60_000)
+// Other test files fill the table meanwhile.
+beforeEach(() => asSuperuser('analyze tenon.executions, tenon.approvals'))
 afterAll(() => platform.close())
 
 /** One in a thousand is open, one in a hundred has faulted, one in 500 was started by a schedule. */
@@ -87,8 +89,6 @@ async function planOf(filters: Record<string, unknown>, listed: 'all' | 'flow' |
   const [workspace] = workspaces
   const ref = { tenantId: workspace?.tenantId, workspaceId: workspace?.workspaceId } as WorkspaceRef
   const statements = new Explaining()
-  // Other test files fill the table meanwhile.
-  await asSuperuser('analyze tenon.executions, tenon.approvals')
   const actor = { subject: 'test', role: 'workspace_admin' as const }
   const scope = new WorkspaceScope(actor, ref, { ...parts, statements }, randomIds)
   const input = { ws: ref.workspaceId, page_size: 10, ...filters }

@@ -361,6 +361,6 @@ test('OpenAPI: invoke route: describes input and output', async () => {
   expect(post.requestBody.required).toBe(false)
   expect(post.responses['200'].headers['x-run-id'].schema.pattern).toMatch(/^\^run_/)
   expect(post.responses['200'].content['application/json'].schema.description).toMatch(
-    /^What the function returned;/,
+    /^Return value of the function;/,
   )
 })

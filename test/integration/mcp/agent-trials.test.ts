@@ -303,7 +303,7 @@ test('write and publish a nightly report flow, at the platform server: no step i
   const admin = await tokenOf({ sub: 'ada', roles, ...inWorkspace(workspace) })
   await withAgent(
     async (use, read) => {
-      const { workspace_id } = await use('who are you')
+      const { workspace_id } = await use('own identity')
       const { data: declared } = await use('list declared collections', { workspace_id })
       const [orders] = declared.filter(({ collection }: { collection: string }) => collection === 'orders')
       expect(orders.schema.properties.status.enum).toContain('late')
