@@ -41,7 +41,7 @@ beforeAll(async () => {
 beforeEach(() => asSuperuser('analyze tenon.executions, tenon.approvals'))
 afterAll(() => platform.close())
 
-/** One in a thousand is open, one in a hundred has faulted, one in 500 was started by a schedule. */
+/** One in a thousand is open, one in 400 has faulted, one in 500 was started by a schedule. */
 async function fill({ operator: as, flows, tenantId, workspaceId }: TestWorkspace): Promise<void> {
   for (const name of ['often', 'seldom']) {
     await call('POST', `${flows}/definitions`, { as, body: { name, source: SOURCE(name) } })
@@ -51,10 +51,10 @@ async function fill({ operator: as, flows, tenantId, workspaceId }: TestWorkspac
     `insert into tenon.executions (tenant_id, workspace_id, id, workflow_id, flow_id, version, status, input,
       started_by, started_at, ended_at, trigger_kind, trigger_id, correlation_key, error)
     select f.tenant_id, f.workspace_id, 'run_' || left(md5(n::text || f.workspace_id), 26), 'w', f.id, 1,
-      case when n % 1000 = 0 then 'running' when n % 100 = 1 then 'faulted' else 'completed' end, '{}', 'me',
+      case when n % 1000 = 0 then 'running' when n % 400 = 1 then 'faulted' else 'completed' end, '{}', 'me',
       timestamptz '2026-01-01Z' + n * interval '1 minute', case when n % 1000 <> 0 then now() end,
       case when n % 500 = 2 then 'schedule' else 'manual' end, case when n % 500 = 2 then 'sched_1' end, 'k' || n % 5000,
-      case when n % 100 = 1 then jsonb_build_object('type', $4::text) end
+      case when n % 400 = 1 then jsonb_build_object('type', $4::text) end
     from generate_series(1, $3::int) n join tenon.flows f on f.tenant_id = $1 and f.workspace_id = $2
       and f.name = case when n % 700 = 3 then 'seldom' else 'often' end`,
     [tenantId, workspaceId, EXECUTIONS, ERRORS.communication.type],
